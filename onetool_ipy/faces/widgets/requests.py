@@ -196,6 +196,7 @@ class ScreenRequests:
             "overview": self._overview,
             "entries": self._entries,
             "search": self._search,
+            "tool": self._tool,
             "check": self._check,
             "run": self._run,
             "cancel": self._cancel,
@@ -234,7 +235,6 @@ class ScreenRequests:
                 **_result_id(p), path=list(p.get("path") or []), offset=int(p["offset"]), limit=int(p["limit"])
             ),
             "image": lambda p: self._viewer.image(**_result_id(p)),
-            "tool": self._tool,
             "assign": self._assign,
             "servers": lambda _payload: self._servers.list(),
             "server": lambda p: self._servers.act(_text(p, "name"), _text(p, "action")),
