@@ -187,7 +187,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: 
     config = load_config(path, env=env, cwd=cwd or _working_directory())
     for problem in config.problems:
         logging.getLogger("onetool_ipy.config").error("%s", problem)
-    files = _pack_files(config)
+    files = _pack_files(config, box)
     record_trust = partial(_record_trust, config, env)
 
     def builder() -> PartBuilder:
@@ -215,12 +215,17 @@ def _working_directory() -> Path:
         return Path("/")
 
 
-def _pack_files(config: Config) -> PackFiles | None:
+def _pack_files(config: Config, box: Toolbox) -> PackFiles | None:
     if config.paths.onetool_dir is None:
         return None
     cache = OutlineCache(config.paths.state / "cache" / FILE)
-    require = partial(_require_trust, config)
-    return PackFiles(config.paths.onetool_dir, config.settings.tools_dir, cache=cache, require_trust=require)
+    return PackFiles(
+        config.paths.onetool_dir,
+        config.settings.tools_dir,
+        cache=cache,
+        require_trust=partial(_require_trust, config),
+        on_import=lambda: box.registry.refresh(),  # noqa: PLW0108 - the registry is not built yet
+    )
 
 
 def _require_trust(config: Config, file: Path) -> None:

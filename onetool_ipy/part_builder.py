@@ -82,7 +82,7 @@ class PartBuilder:
         sources: list[Source] = [
             switched,
             *([] if self._files is None else [self._files]),
-            EntryPoints(),
+            EntryPoints(on_import=self._refresh),
             Declared(config.settings.tools, handlers, checks),
             bundles,
             ServerTools(box.servers),
@@ -92,7 +92,6 @@ class PartBuilder:
             session=box.session,
             read_definition=lambda data: read_definition(data, handlers, origin="cell"),
             changed=box.tools_changed,
-            has_changed=lambda: bundles.refresh() or switched.refresh(),
             before_list=self._before_list,
             explain=box.servers.explain,
         )

@@ -425,7 +425,7 @@ class Toolbox:
         from onetool_ipy.llm import formats
 
         known = self.registry.list()
-        chosen = [spec for spec in self.registry.list(allowed) if not spec.disabled]
+        chosen = self.registry.loaded(spec for spec in self.registry.list(allowed) if not spec.disabled)
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:

@@ -282,9 +282,9 @@ def _info(options: argparse.Namespace) -> int:
         return _OK
 
 
-def _with_words(args: Any, words: Sequence[str], spec: ToolSpec | None) -> dict[str, Any]:
+def _with_words(args: Any, words: Sequence[str], specs: Sequence[ToolSpec]) -> dict[str, Any]:
     """The arguments with those of `KEY=VALUE` words, read as `%tool` reads them. Raises UsageProblem."""
-    expected = Expected.of(spec.as_written().parameters if spec is not None else {})
+    expected = Expected.of(specs[0].parameters if specs else {})
     found = dict(require_arguments(args, "--args"))
     for word in words:
         key, is_pair, text = word.partition("=")
@@ -309,7 +309,8 @@ def _invoke(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         if options.words:
             try:
-                args = _with_words(args, options.words, box.registry.find(options.name))
+                spec = box.registry.find(options.name)
+                args = _with_words(args, options.words, box.registry.loaded([] if spec is None else [spec]))
             except UsageProblem as exc:
                 _say(exc.message)
                 _say_hint(exc.hint)
@@ -617,7 +618,7 @@ def _init_pack(folder: Path, name: str) -> int:
 
 def _stubs(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
-        for place, text in stubs(box.registry.list()).items():
+        for place, text in stubs(box.registry.loaded(box.registry.list())).items():
             path = Path(options.output) / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")

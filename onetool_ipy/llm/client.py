@@ -19,6 +19,7 @@ import httpx
 from onetool_ipy.base import values
 from onetool_ipy.base.background import Background
 from onetool_ipy.base.errors import (
+    TRANSIENT_STATUSES,
     CallCancelled,
     CallFailure,
     CallTimeout,
@@ -38,7 +39,7 @@ from onetool_ipy.config.settings import Model, Models
 from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
 from onetool_ipy.net.body import HttpResponse, ResponseStream
-from onetool_ipy.net.client import HttpClient, Retry, Rules, is_passing
+from onetool_ipy.net.client import HttpClient, Retry, Rules
 from onetool_ipy.net.errors import ConnectionFailed
 from onetool_ipy.net.hosts import Hosts, origin_of
 
@@ -46,7 +47,6 @@ __all__ = ["HttpModelClient", "default_url", "open_model"]
 
 _FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
 _TRIES = 3
-_ALSO_PASSING = (500, 529)
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_TEXT = 300
 _HOW_TO = """Write in onetool.yaml, then run ot.reload():
@@ -227,7 +227,7 @@ class HttpModelClient:
 
     def _wait_s(self, stream: ResponseStream, attempt: int, until: float) -> float | None:
         """Return how long to wait before another try, or None if this response counts."""
-        if not (is_passing(stream.status) or stream.status in _ALSO_PASSING) or attempt >= _TRIES:
+        if stream.status not in TRANSIENT_STATUSES or attempt >= _TRIES:
             return None
         wait_s = self._retry.wait_s(attempt, stream.headers)
         return wait_s if time.monotonic() + wait_s < until else None

@@ -47,7 +47,6 @@ _METHODS = """
     upper values
 """
 _KINDS: Mapping[str, Literal["string", "comment"]] = {"STRING": "string", "COMMENT": "comment"}
-_STATEMENTS = frozenset(("Template", "Output", "TemplateData", "For", "If", "Assign", "With"))
 _BARE_ON_MAGIC = re.compile(r"[\w./:@%+,=-]*")
 _QUOTED_ON_MAGIC = re.compile(r"[\w ./:@%+,=-]*")
 _MAGIC = re.compile(
@@ -368,8 +367,9 @@ def _restricted(tree: nodes.Template) -> nodes.Template:
     from jinja2 import nodes
     from jinja2.visitor import NodeTransformer
 
+    permitted = (nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Assign, nodes.With)
     for node in (tree, *tree.find_all(nodes.Stmt)):
-        if type(node).__name__ not in _STATEMENTS or (isinstance(node, nodes.For) and node.recursive):
+        if type(node) not in permitted or (isinstance(node, nodes.For) and node.recursive):
             kind = type(node).__name__
             raise jinja2.TemplateSyntaxError(f"'{kind}' is not for snippets; use if, for and set", node.lineno)
 

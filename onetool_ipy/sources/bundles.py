@@ -82,7 +82,7 @@ class BundleTools:
             return False
         return self._store.look() is not self._last_listed
 
-    def _live(self, bundle: str, slug: str, version: str) -> ToolSpec:
+    def _load(self, bundle: str, slug: str, version: str) -> ToolSpec:
         """Return the tool that a name stands for now."""
         held = self._store.glance(bundle, slug).of_slug(bundle)
         tool = None
@@ -116,8 +116,7 @@ class BundleTools:
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
             disabled=off,
             where=f"bundle {bundle.slug}",
-            live=(live := partial(self._live, bundle.slug, tool.slug, version)),
-            reread=live,  # it only reads the record
+            load=partial(self._load, bundle.slug, tool.slug, version),
             version=version,
             preview=partial(self._preview, tool, name) if tool.http is not None else None,
             identity=partial(self._identity, tool),
@@ -237,8 +236,7 @@ class Switched:
         reason = self._switches.reason(spec.name)
         known = self._specs.get(spec.name)
         if known is None or known.disabled != reason:
-            live = partial(self._switched, spec)
-            known = spec.replace(disabled=reason, live=live, reread=live)
+            known = spec.replace(disabled=reason, load=partial(self._switched, spec))
             self._specs[spec.name] = known
         return known
 

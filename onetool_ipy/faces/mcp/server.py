@@ -155,12 +155,19 @@ class ToolboxServer:
     async def _list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        specs = await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
         wire = self._names()
-        specs = [spec for spec in self._box.registry.list() if not spec.disabled and self._is_listed(spec)]
-        page, more = _page(specs, params)
+        page, more = _page([spec for spec in specs if self._is_listed(spec)], params)
         return types.ListToolsResult(tools=[self._tool(spec, wire[spec.name]) for spec in page], next_cursor=more)
+
+    def _look(self) -> list[ToolSpec]:
+        """Return the tools that may be listed now, with their schemas: imports the packs they are from."""
+        registry = self._box.registry
+        registry.refresh()
+        return registry.loaded(
+            spec for spec in registry.list() if not spec.disabled and (self._is_offered(spec) or self._is_listed(spec))
+        )
 
     def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
         return types.Tool(
@@ -207,8 +214,8 @@ class ToolboxServer:
     async def _list_prompts(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
+        await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
         prompts = self._prompts.all(self._offered())
         page, more = _page(sorted(prompts), params)
         return types.ListPromptsResult(
@@ -225,6 +232,7 @@ class ToolboxServer:
         try:
             if not isinstance(prompt, ToolSpec):
                 return await asyncio.to_thread(self._prompts.text, prompt, args)
+            (prompt,) = await asyncio.to_thread(self._box.registry.loaded, [prompt])
             typed = _typed_arguments(args, prompt.parameters)
             result = await self._run(prompt.name, typed, request, (prompt.name,))
             return await asyncio.to_thread(_prompt_result, result.unwrap(), self._box.mask)
@@ -234,8 +242,8 @@ class ToolboxServer:
     async def _list_resources(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
         offered = self._offered()
         resources = [
             types.Resource(
@@ -284,6 +292,7 @@ class ToolboxServer:
             if match is None:
                 raise ValueError(f"No resource '{uri[:200]}'.")
             spec, args = match
+            (spec,) = await asyncio.to_thread(self._box.registry.loaded, [spec])
             typed = _typed_arguments(args, spec.parameters)
             result = await self._run(spec.name, typed, request, (spec.name,))
             return await asyncio.to_thread(self._resource, uri, result)

@@ -36,7 +36,7 @@ from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
-from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
+from onetool_ipy.faces.widgets.table import TableQuery, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 from onetool_ipy.proxies import PackProxy
@@ -384,8 +384,13 @@ class ScreenRequests:
             self._index = (len(specs), Index(entry_of(spec) for spec in specs))
         return self._index[1]
 
+    def _spec(self, payload: Json) -> ToolSpec:
+        """Return the tool that a form is for, with the schema of its code: the pack is imported."""
+        (spec,) = self._box.registry.loaded([self._box.registry.require(_text(payload, "name"))])
+        return spec
+
     def _tool(self, payload: Json) -> Json:
-        spec = self._box.registry.require(_text(payload, "name"))
+        spec = self._spec(payload)
         row = next((r for r in self._box.log.usage(period="all", tool=spec.name).tools), None)
         found = {
             "name": spec.name,
@@ -425,7 +430,7 @@ class ScreenRequests:
         return {"errors": [], "code": code}
 
     def _asked(self, payload: Json) -> tuple[ToolSpec, Json]:
-        spec = self._box.registry.require(_text(payload, "name"))
+        spec = self._spec(payload)
         args = payload.get("args")
         if not isinstance(args, dict):
             raise UsageProblem("The arguments are an object.")
@@ -619,7 +624,8 @@ def _length(value: Any) -> str:
     """The length of a value in words, or an empty text."""
     if not hasattr(value, "__len__"):
         return ""
-    noun = "row" if is_frame(value) or isinstance(value, list) else "character" if isinstance(value, str) else "item"
+    is_rows = isinstance(value, list) or values.is_frame(value)
+    noun = "row" if is_rows else "character" if isinstance(value, str) else "item"
     return f", {len(value):,} {noun}{'' if len(value) == 1 else 's'}"
 
 

@@ -603,12 +603,13 @@ class CallRunner:
             return self._refused(call, name, BadJson(said))
         if self._offering.is_search(name):
             return _Plan(call, name)
-        try:
-            spec = self._as_written(name)
-        except CallFailure as exc:  # the tool is gone, so it cannot run
-            return self._refused(call, name, exc)
+        spec = self._box.registry.find(name)
         if spec is None or not (self._is_allowed(name) or self._offering.may_page(name, call.arguments)):
             return _Plan(call, name, refusal=self._by_executor(name, call.arguments))
+        try:
+            spec = self._loaded(spec)
+        except CallFailure as exc:  # the tool is gone, or its pack cannot be imported
+            return self._refused(call, name, exc)
         if spec.disabled:
             return self._refused(call, name, Disabled.of(name, spec.disabled))
         return _Plan(call, name, spec, fingerprint=spec.fingerprint)
@@ -616,17 +617,12 @@ class CallRunner:
     def _is_allowed(self, name: str) -> bool:
         return names.allowed(name, self._offering.allow)
 
-    def _as_written(self, name: str) -> ToolSpec | None:
-        """Return the tool as its file or record has it now. Imports nothing: nobody has approved it yet."""
-        spec = self._box.registry.find(name)
-        return None if spec is None else spec.as_written()
-
-    def _live(self, spec: ToolSpec) -> ToolSpec:
-        """Return the tool as its code has it now. That may run foreign code, so it has a time limit."""
-        if spec.live is None:
+    def _loaded(self, spec: ToolSpec) -> ToolSpec:
+        """Return the tool as its code or record is now. That may import a changed file, so it has a time limit."""
+        if spec.load is None:
             return spec
-        found: ToolSpec = self._box.executor.workers.run(spec.live, self._box.config.settings.timeouts.local_s)
-        return found
+        loaded: ToolSpec = self._box.executor.workers.run(spec.load, self._box.config.settings.timeouts.local_s)
+        return loaded
 
     def _by_executor(self, name: str, args: dict[str, Any]) -> ToolResult:
         """Let the executor refuse a call, which logs it as failed. Its allow-list is empty, so nothing can run."""
@@ -688,15 +684,13 @@ class CallRunner:
         if plan.spec is None:
             return self._searched(plan.name, args)
         try:
-            found = self._as_written(plan.name)
-            spec = plan.spec if found is None else found
-            if spec.fingerprint != plan.fingerprint:
-                said = f"'{plan.name}' changed while approval was asked for. Nothing was run; it can be called again."
-                return self._failed(plan.name, NotApproved(said))
-            spec = self._live(spec)
+            spec = self._loaded(self._box.registry.find(plan.name) or plan.spec)
         except CallFailure as exc:
             return self._failed(plan.name, exc)
-        if found is not None and (reused := self._session.reuse(spec, args)) is not None:
+        if spec.fingerprint != plan.fingerprint:
+            message = f"'{plan.name}' changed while approval was asked for. Nothing was run; it can be called again."
+            return self._failed(plan.name, NotApproved(message))
+        if (reused := self._session.reuse(spec, args)) is not None:
             return reused
         key = cache_key(spec, args)
         call = ToolCall(self._box.new_id(), plan.name, args, "model")

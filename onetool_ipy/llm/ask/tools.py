@@ -85,7 +85,10 @@ def _target(name: str, shortcuts: Shortcuts) -> str:
 
 
 class Offering:
-    """The tools of one ask: those offered in each request, and the search among the others."""
+    """The tools of one ask: those offered in each request, and the search among the others.
+
+    What is offered has the schema of its code: the packs of a trusted project are imported for it.
+    """
 
     def __init__(
         self, registry: Registry, session: Session, *, allow: Sequence[str] | None, prompt: str, is_on: bool
@@ -102,12 +105,13 @@ class Offering:
         visible = self._visible()
         if len(visible) <= MAX_OFFERED:
             self._search_name = ""
-            return self._with_pager(visible)
+            return self._with_pager(self._registry.loaded(visible))
         self._search_name = self._free_name()
         room = MAX_OFFERED - 2
         wanted = [*reversed(self._found), *self._session.used, *_best_matches(self._prompt, visible, room)]
         chosen = set(list(dict.fromkeys(wanted))[:room])
-        return self._with_pager([*(s for s in visible if s.name in chosen), self._search_spec(len(visible))])
+        listed = self._registry.loaded(spec for spec in visible if spec.name in chosen)
+        return self._with_pager([*listed, self._search_spec(len(visible))])
 
     def offers(self, specs: Sequence[ToolSpec]) -> list[OfferedTool]:
         """Return the tools under their wire names."""
@@ -121,7 +125,7 @@ class Offering:
         """Return the matching tools with their schemas. They are offered from now on."""
         visible = self._visible()
         hits = Index(map(entry_of, visible)).search(query, limit=_MAX_FOUND)
-        specs: list[ToolSpec] = [hit.item.value for hit in hits]
+        specs = self._registry.loaded(hit.item.value for hit in hits)
         for spec in reversed(specs):
             self._found.pop(spec.name, None)
             self._found[spec.name] = None

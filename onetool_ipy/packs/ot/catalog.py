@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onetool_ipy._version import __version__
-from onetool_ipy.base.errors import CallFailure, OneToolError
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.search import Entry, Hit, Index, contains
 from onetool_ipy.base.values import cut, map_text
 from onetool_ipy.core.decorate import mark
@@ -33,7 +33,6 @@ __all__ = [
     "CatalogTools",
     "HelpTools",
     "Info",
-    "as_written",
     "documentation_url",
     "pack_instructions",
     "pack_parts",
@@ -148,8 +147,7 @@ class CatalogTools:
         if info == "list":
             return Listing(spec.name for spec in specs)
         rows = (
-            {"name": spec.name, "description": spec.summary} if info == "min" else _tool_row(as_written(spec))
-            for spec in specs
+            {"name": spec.name, "description": spec.summary} if info == "min" else _tool_row(spec) for spec in specs
         )
         return Listing(map_text(list(rows), self._box.mask))
 
@@ -261,14 +259,6 @@ class CatalogTools:
         return Text(__version__)
 
 
-def as_written(spec: ToolSpec) -> ToolSpec:
-    """Return the tool as its file is now, or as it was listed if it is gone since. Imports nothing."""
-    try:
-        return spec.as_written()
-    except CallFailure:
-        return spec
-
-
 def _tool_row(spec: ToolSpec) -> Mapping[str, Any]:
     """Return the fields of spec 001 that the tool has."""
     row: dict[str, Any] = {
@@ -317,7 +307,7 @@ def _exact_page(box: Toolbox, query: str, info: str) -> Text | None:
     registry, shortcuts = box.registry, box.shortcuts
     spec = registry.find(query)
     if spec is not None:
-        return Text(spec.name) if info == "list" else _tool_page(as_written(spec), info)
+        return Text(spec.name) if info == "list" else _tool_page(spec, info)
     specs = registry.known_packs().get(query)
     if specs is not None:
         return Text("\n".join(s.name for s in specs)) if info == "list" else _pack_page(box, query, specs)
@@ -385,7 +375,7 @@ class HelpTools:
 
     def _hit(self, hit: Hit, info: str) -> str:
         if info == "full" and isinstance(hit.item.value, ToolSpec):
-            return str(_tool_page(as_written(hit.item.value), "full")).replace("# ", "### ", 1)
+            return str(_tool_page(hit.item.value, "full")).replace("# ", "### ", 1)
         return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
 
     def _indexes(self) -> Mapping[str, Index]:
@@ -463,7 +453,7 @@ def _group_parts(kind: str, group: list[Hit], info: str) -> Iterable[Part]:
     yield Heading(kind, level=2)
     if info == "full" and kind == "Tools":
         for hit in group:
-            yield from tool_parts(as_written(hit.item.value))
+            yield from tool_parts(hit.item.value)
         return
     link: Link = "tool" if kind in ("Tools", "Packs") else "line" if kind == "Snippets" else ""
     found = ((hit.item.name, hit.item.description.partition("\n")[0]) for hit in group)

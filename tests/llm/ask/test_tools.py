@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -207,3 +208,18 @@ def test_what_runs_code_or_opens_screens_is_no_tool(box: Toolbox) -> None:
 
         assert result.error is not None
         assert result.error.code == "tool_not_found"
+
+
+def test_a_model_is_told_the_schemas_of_the_code(make_box: MakeBox) -> None:
+    """A class of the pack file's own as an argument's type, which the text alone does not tell."""
+    tools = Path(".onetool/tools")
+    tools.mkdir(parents=True)
+    text = "from typing import TypedDict\nclass Item(TypedDict):\n    name: str\n"
+    text += 'def order(items: list[Item]) -> int:\n    """Order."""\n    return len(items)\n'
+    (tools / "shop.py").write_text(text, encoding="utf-8")
+    model = ScriptedModel(["ok"])
+
+    make_box().ask("+shop.order", model=model)
+
+    (offered,) = model.requests[0].tools
+    assert offered.parameters["properties"]["items"]["items"]["properties"] == {"name": {"type": "string"}}
