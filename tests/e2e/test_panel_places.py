@@ -102,6 +102,7 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     result = page.locator(".onetool-Result")
     expect(result).to_contain_text("5,000 rows")
     expect(result.get_by_role("columnheader", name="price")).to_be_visible()
+    expect(result.locator(".otx-notice")).to_be_hidden()  # as long as it has nothing to say
     expect(page.get_by_role("tab", name="nb.many result")).to_be_visible()
     page.get_by_role("tab", name="notebook.ipynb").click()
     button.click()
@@ -132,6 +133,19 @@ def test_tool_browser_is_opened_from_the_palette_also_where_nothing_is_loaded(la
     expect(browser.locator(".otx-tool").first).to_be_visible()
     expect(panel.locator(".otx-tool").first).to_be_visible()  # the kernel has it now, and the panel sees that
     assert notebook.page_errors == []
+
+
+def test_kernel_that_has_started_is_not_called_busy(lab: Lab) -> None:
+    """Plain notebooks, one after the other: each kernel answers the page's first questions, then it is idle."""
+    for _ in range(3):
+        notebook = lab.open_notebook(["1 + 1"])
+        panel = notebook.show_panel()
+        expect(panel).to_contain_text(NOT_LOADED)
+        # The panel waits 300 ms until it calls a kernel busy; nothing in the page tells the end of that.
+        notebook.page.evaluate("() => new Promise(done => setTimeout(done, 1000))")
+        expect(panel.locator(".onetool-Panel-status p")).to_have_text([NOT_LOADED])
+        assert notebook.page_errors == []
+        notebook.close()
 
 
 def test_load_says_that_the_kernel_is_busy_and_why_it_failed(lab: Lab) -> None:
