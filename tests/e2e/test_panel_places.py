@@ -118,6 +118,39 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     assert notebook.page_errors == []
 
 
+def test_result_saved_from_its_tab_is_what_it_was(lab: Lab) -> None:
+    """A table with dates: filtered and sorted in the tab, then saved as a variable."""
+    setup = """%load_ext onetool_ipy
+import pandas as pd
+from onetool_ipy import tool
+@tool
+def sales() -> pd.DataFrame:
+    "Sales by hour."
+    day = pd.date_range("2024-01-01", periods=6000, freq="h")
+    return pd.DataFrame({"when": day, "town": ["Wien", "Linz", "Graz"] * 2000, "price": [n / 4 for n in range(6000)]})"""
+    shown = "print(type(wien).__name__, wien['when'].dtype.kind, list(wien['price'][:2]))"
+    notebook = lab.open_notebook([setup, "%tool nb.sales", shown])
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    page = notebook.page
+    notebook.output(1).get_by_role("button", name="Open in viewer").click()
+    result = page.locator(".onetool-Result")
+    result.get_by_label("Filter rows").fill("wien")
+    expect(result).to_contain_text("2,000 of 6,000 rows")
+    result.get_by_role("button", name="price").click()
+    result.get_by_role("button", name="price").click()
+    expect(result.locator(".otx-table-row").first).to_contain_text("1499.25")
+
+    result.get_by_role("button", name="Save as variable").click()
+    result.get_by_label("Name of the variable").fill("wien")
+    result.get_by_role("button", name="Save", exact=True).click()
+
+    expect(result).to_contain_text("wien: DataFrame, 2,000 rows")
+    page.get_by_role("tab", name="notebook.ipynb").click()
+    assert notebook.run_cell(2)[0]["text"] == "DataFrame M [1499.25, 1498.5]\n"
+    assert notebook.page_errors == []
+
+
 def test_tool_browser_is_opened_from_the_palette_also_where_nothing_is_loaded(lab: Lab) -> None:
     notebook = lab.open_notebook(["1 + 1"])
     page = notebook.page

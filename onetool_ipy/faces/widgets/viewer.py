@@ -37,7 +37,6 @@ _SMALL_LINES = 400
 _SMALL_CHARS = 100_000
 _CELL = 300
 _LEAF = 160
-_MOST_ROWS = 500_000
 _MOST_HITS = 2_000
 _PAGE = 1_000
 _PART = 3 * 2**20
@@ -174,7 +173,7 @@ class ResultViewer:
         return {"base64": base64.b64encode(piece).decode("ascii")}
 
     def found(self, query: TableQuery, *, handle: str | None, call: str | None) -> Any:
-        """The found rows as a DataFrame."""
+        """The found rows: of a frame a frame, of a list a list."""
         return self._table(self._item(handle, call)).found(query)
 
     def tree(self, *, handle: str | None, call: str | None, path: Sequence[Any], offset: int, limit: int) -> Json:
@@ -198,7 +197,7 @@ class ResultViewer:
         return {"parts": parts}
 
     def value(self, *, handle: str | None, call: str | None) -> Any:
-        """The data itself; of a stored result, its lines."""
+        """The data itself."""
         return self._item(handle, call).read()
 
     def _remember(self, key: str, item: _Item) -> None:
@@ -213,7 +212,7 @@ class ResultViewer:
                 return self._items[key]
         if not handle:
             raise UsageProblem("That result is no longer available.", hint="Run the tool again.")
-        item = _Item(lambda: self._stored_rows(handle), tool="", handle=handle)
+        item = _Item(lambda: self._box.results.value(handle), tool="", handle=handle)
         self._remember(handle, item)
         return item
 
@@ -221,16 +220,6 @@ class ResultViewer:
         if item.handle is None:
             raise UsageProblem("That result was not stored.", hint="Run the tool again.")
         return item.handle
-
-    def _stored_rows(self, handle: str) -> list[Any]:
-        """The lines of a stored result, parsed as JSON if they are JSON."""
-        found: list[Any] = []
-        while len(found) < _MOST_ROWS:
-            page = self._box.results.query(handle, offset=len(found) + 1, limit=100_000)
-            found += [_read(line) for line in page["lines"]]
-            if not page["has_more"]:
-                break
-        return found
 
     def _small(self, data: Any) -> list[str] | None:
         """All lines if they are few, else None."""

@@ -346,6 +346,43 @@ def test_assign_saves_the_value_and_says_what_it_is(side: Side) -> None:
     )
 
 
+@pytest.mark.parametrize("is_other", [False, True], ids=["this kernel", "another kernel"])
+def test_assign_gives_what_the_result_was_also_by_its_handle(side: Side, is_other: bool) -> None:
+    """A tab knows a result by its handle alone; another kernel has only its file."""
+
+    @tool
+    def sales() -> pd.DataFrame:
+        """Many rows."""
+        day = pd.date_range("2024-01-01", periods=6_000, freq="h")
+        towns = ["Wien", "Linz", "Graz"] * 2_000
+        return pd.DataFrame({"when": day, "town": towns, "price": [n / 4 for n in range(6_000)]})
+
+    adopt(side, sales)
+    handle = side.run("nb.sales")["handle"]
+    if is_other:
+        folder = side.box.config.paths.project
+        side.desk.close()
+        side.box.close()
+        side.box = open_toolbox(folder, env={"ONETOOL_STATE": str(folder / "state")})
+        side.desk = ScreenRequests(side.box, send=side._sent, namespace=lambda: side.names)
+    assert side.ask("open", handle=handle)["rows"] == 6_000
+    query = {"filter": "wien", "columns": {"2": "> 10"}, "sort": {"column": 2, "isDown": True}}
+
+    answer = side.ask("assign", handle=handle, variable="wien", **query)
+
+    assert answer["said"] == "wien: DataFrame, 1,986 rows"
+    wien = side.names["wien"]
+    assert list(wien.dtypes) == list(sales().dtypes)
+    assert list(wien["price"][:2]) == [1499.25, 1498.5]
+
+
+@pytest.mark.parametrize("value", [{"a": [1, {"b": 2}]}, "two\nlines", [1, 2], ["one"]], ids=repr)
+def test_assign_by_handle_gives_plain_values_as_they_were(side: Side, value: Any) -> None:
+    handle = side.box.results.put(value)
+    side.ask("assign", handle=handle, variable="x")
+    assert side.names["x"] == value
+
+
 def test_stored_results_history_and_favourites(side: Side) -> None:
     side.run("tools.echo", message="x" * 200_000)
     side.run("tools.echo", message=SECRET)
