@@ -19,7 +19,17 @@ from onetool_ipy.core.result import Json
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-__all__ = ["FORMATS", "ResultTable", "TableQuery", "column_kind", "formats", "is_frame", "query_of", "shown_cell"]
+__all__ = [
+    "FORMATS",
+    "ResultTable",
+    "TableQuery",
+    "column_kind",
+    "formats",
+    "is_frame",
+    "query_of",
+    "shown_cell",
+    "unique",
+]
 
 FORMATS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
 """The formats of a download and their media types."""
@@ -139,7 +149,7 @@ class ResultTable:
         part.columns = [self._mask(str(name)) for name in part.columns]
         if kind == "csv":
             return bytes(part.to_csv(index=False).encode("utf-8"))
-        part.columns = _unique(part.columns)
+        part.columns = unique(part.columns)
         if kind == "json":
             rows = part.astype(object).where(part.notna(), None).to_dict("records")
             return values.to_text(values.to_json(rows)).encode("utf-8")
@@ -381,7 +391,7 @@ def _parquet(part: pd.DataFrame) -> bytes:
     raise UsageProblem("This table cannot be saved as Parquet.", hint="Save it as CSV or JSON.")
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def unique(names: Sequence[str]) -> list[str]:
     """The names of columns, a second of the same name with a number: JSON and Parquet have each once."""
     found: dict[str, None] = {}
     for name in names:

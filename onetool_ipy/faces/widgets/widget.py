@@ -1,8 +1,7 @@
 """The screens as ipywidgets: `ot.browser()`, `result.view()`, `ot.usage()`.
 
 The synced state of a `View` is the ES module and nothing else; data goes by messages, which no notebook saves. Before
-the view comes a picture: a static output of what the screen shows first, for saved notebooks, exported pages and
-terminals. The view hides its picture by id. Everything in a picture is escaped and masked.
+the view comes its picture (`pictures`), which the view hides by id.
 
 `linked` joins the files of `ui/src` into one module: each file becomes a function that returns its exports. So nothing
 has to be built. The files keep to one import or export per line.
@@ -12,36 +11,29 @@ marimo has no IPython: there `ot.browser()` gives the widget as `mo.ui.anywidget
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import uuid
 from importlib.resources import files
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import anywidget
 
-from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import Json, ToolResult
-from onetool_ipy.faces.widgets.requests import ScreenRequests, usage_shown
+from onetool_ipy.faces.widgets.pictures import Picture, browser_picture, editor_picture, result_picture, usage_picture
+from onetool_ipy.faces.widgets.requests import ScreenRequests
 from onetool_ipy.host import Host
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Text
-from onetool_ipy.stores.result_lines import rows_of
 from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
     "MarimoHost",
     "NotebookScreens",
-    "Picture",
     "View",
-    "browser_picture",
     "linked",
-    "result_picture",
     "style",
-    "usage_picture",
 ]
 
 _IMPORT = re.compile(r"^import \{([^}]+)\} from '\./(\w+)\.js';\n", re.MULTILINE)
@@ -75,80 +67,6 @@ def _link(name: str, done: dict[str, str]) -> None:
     body = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = modules.{found[2]};\n", text)
     body = _DEFAULT.sub("", _LISTED.sub("", _EXPORTED.sub("", body)))
     done[name] = f"modules.{name} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"
-
-
-_MOST_TOOLS = 40
-_MOST_LINES = 20
-_COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
-_HINT = "Run this cell to use it. If it still is a picture then, anywidget is missing where JupyterLab runs."
-_ALONE = (
-    "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx,.otx-missing-widgets))"
-    "{display:none}</style>"
-)
-"""Hides the output after the picture: without a kernel JupyterLab shows an error there instead of the view."""
-
-
-class Picture(NamedTuple):
-    """A static screen, as HTML and as text."""
-
-    html: str
-    text: str
-
-
-def browser_picture(box: Toolbox) -> Picture:
-    """The first tools with their summaries."""
-    specs = sorted(box.registry.known(), key=box.place_of)
-    packs = box.registry.known_packs()
-    title = f"Tool browser: {len(specs):,} tools in {len(packs):,} packs."
-    rows = [{"tool": spec.name, "what it does": values.cut(spec.summary, 120)} for spec in specs[:_MOST_TOOLS]]
-    left = f" {len(specs) - _MOST_TOOLS:,} more." if len(specs) > _MOST_TOOLS else ""
-    width = max((len(row["tool"]) for row in rows), default=0)
-    lines = [title, *(f"  {row['tool']:<{width}}  {row['what it does']}" for row in rows)]
-    return _made(box, title, html.table(rows), f"{_HINT}{left}", [*lines, left.strip()])
-
-
-def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) -> Picture:
-    """The first lines of a result."""
-    if result is not None and result.error is not None:
-        title, lines = "A failed result.", [f"{result.error.code}: {result.error.message}"]
-        return _made(box, title, html.pre(box.mask("\n".join(lines))), _HINT, [title, *lines])
-    page = box.results.query(handle, limit=_MOST_LINES) if handle else _first_lines(result)
-    tool = str(result.meta.get("tool", "")) if result is not None else ""
-    title = f"Result{f' of {tool}' if tool else ''}: {page['total_lines']:,} lines."
-    shown = [values.cut(line, 300) for line in page["lines"]]
-    if rows := rows_of(page["lines"]):
-        title = title.replace(" lines.", " rows.")
-        return _made(box, title, box.mask(html.table(rows)), _HINT, [title, *shown])
-    return _made(box, title, html.pre(box.mask("\n".join(shown))), _HINT, [title, *shown])
-
-
-def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
-    """Totals and tools of a period."""
-    found = usage_shown(box, {"period": period, "tool": tool})
-    title = ", ".join([f"Usage, {period}", *(f"{total['value']} {total['label']}" for total in found["totals"])]) + "."
-    rows: list[Any] = [{key: _figure(row[key]) for key in _COLUMNS} for row in found["tools"][:_MOST_TOOLS]]
-    width = max((len(row["tool"]) for row in rows), default=0)
-    lines = [f"  {row['tool']:<{width}}  {row['calls']} calls, {row['failures']} failed" for row in rows]
-    return _made(box, title, html.table(rows, _COLUMNS), _HINT, [title, *lines])
-
-
-def _figure(value: Any) -> Any:
-    return round(value) if isinstance(value, float) else value
-
-
-def _first_lines(result: ToolResult | None) -> dict[str, Any]:
-    data: Any = None if result is None else result.data
-    head = values.to_json(data[:_MOST_LINES]) if isinstance(data, (list, tuple)) or hasattr(data, "iloc") else None
-    if isinstance(head, list) and head and all(isinstance(row, dict) for row in head):
-        return {"lines": [json.dumps(row, ensure_ascii=False) for row in head], "total_lines": len(data)}
-    lines = [] if result is None else values.to_text(result.data).split("\n")
-    return {"lines": lines[:_MOST_LINES], "total_lines": len(lines)}
-
-
-def _made(box: Toolbox, title: str, body: str, below: str, lines: list[str]) -> Picture:
-    head = f'<div style="font-weight:600">{html.escape(box.mask(title))}</div>'
-    shown = f'<div class="otx-picture {html.AS_TEXT}">{_ALONE}{head}{body}{html.note(below)}</div>'
-    return Picture(shown, printable(box.mask("\n".join(line for line in lines if line))))
 
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -239,8 +157,7 @@ class NotebookScreens:
 
     def http_tool(self) -> Any:
         """The editor of a new HTTP tool."""
-        title = "The editor of an HTTP tool: request, auth, arguments, response."
-        return self._screen("http", {}, _made(self._box, title, "", _HINT, [title]))
+        return self._screen("http", {}, editor_picture(self._box))
 
     def close(self) -> None:
         """Close every screen; may be called twice."""
