@@ -127,7 +127,8 @@ from onetool_ipy import tool
 def sales() -> pd.DataFrame:
     "Sales by hour."
     day = pd.date_range("2024-01-01", periods=6000, freq="h")
-    return pd.DataFrame({"when": day, "town": ["Wien", "Linz", "Graz"] * 2000, "price": [n / 4 for n in range(6000)]})"""
+    towns = ["Wien", "Linz", "Graz"] * 2000
+    return pd.DataFrame({"when": day, "town": towns, "price": [n / 4 for n in range(6000)]})"""
     shown = "print(type(wien).__name__, wien['when'].dtype.kind, list(wien['price'][:2]))"
     notebook = lab.open_notebook([setup, "%tool nb.sales", shown])
     notebook.run_cell(0)

@@ -31,7 +31,7 @@ for number in range(300):
     made(number)"""
 SCREENS = {
     "ot.view(pd.DataFrame([[1.5] * 20_000] * 3))": "3 rows × 20,000 columns",
-    "ot.view(pd.DataFrame([[n] * 20 for n in range(500)], columns=[odd + str(n) for n in range(20)]))": "20 of 500 rows",
+    "ot.view(pd.DataFrame([range(20)] * 500, columns=[odd + str(n) for n in range(20)]))": "20 of 500 rows",
     "ot.view(pd.DataFrame({'a': [odd] * 500, 'b': [odd * 20] * 500}))": "20 of 500 rows",
     "ot.view([{f'{odd}{n}': odd for n in range(200)}] * 100)": "20 of 100 rows, 8 of 200 columns",
     "ot.view([{str(n): n for n in range(20_000)}] * 3)": "20 of 20,000 columns",
