@@ -1,4 +1,4 @@
-/** What the panel uses of onetool_ipy/ui/src, which is plain JavaScript; `npm run compile` copies it into lib/ui. */
+/** What the panel uses of the screens in labextension/ui, which are plain JavaScript; `npm run compile` builds them. */
 
 type Child = Node | string | number | null | undefined | false | Child[];
 

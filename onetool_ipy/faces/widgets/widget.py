@@ -3,15 +3,13 @@
 The synced state of a `View` is the ES module and nothing else; data goes by messages, which no notebook saves. Before
 the view comes its picture (`pictures`), which the view hides by id.
 
-`linked` joins the files of `ui/src` into one module: each file becomes a function that returns its exports. So nothing
-has to be built. The files keep to one import or export per line.
+The ES module is built from `labextension/ui` and committed, so that no Node is needed to install or to run.
 
 marimo has no IPython: there `ot.browser()` gives the widget as `mo.ui.anywidget` (`MarimoHost`).
 """
 
 from __future__ import annotations
 
-import re
 import sys
 import uuid
 from importlib.resources import files
@@ -28,47 +26,6 @@ from onetool_ipy.render import html
 from onetool_ipy.render.views import Text
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = [
-    "MarimoHost",
-    "NotebookScreens",
-    "View",
-    "linked",
-    "style",
-]
-
-_IMPORT = re.compile(r"^import \{([^}]+)\} from '\./(\w+)\.js';\n", re.MULTILINE)
-_EXPORTED = re.compile(r"^export (?=(?:async )?(?:function|class|const) (\w+))", re.MULTILINE)
-_LISTED = re.compile(r"^export \{([^}]+)\};\n", re.MULTILINE)
-_DEFAULT = re.compile(r"^export default ([^;]+);\n", re.MULTILINE)
-
-
-def linked(entry: str = "index") -> str:
-    """The module `entry` and everything that it imports, as one module."""
-    done: dict[str, str] = {}
-    _link(entry, done)
-    wrapped = "\n".join(done.values())
-    return f"const modules = {{}};\n{wrapped}\nexport default modules.{entry}.default;\n"
-
-
-def style() -> str:
-    """The style sheet of the screens."""
-    return (files("onetool_ipy.ui") / "style.css").read_text(encoding="utf-8")
-
-
-def _link(name: str, done: dict[str, str]) -> None:
-    if name in done:
-        return
-    text = (files("onetool_ipy.ui") / "src" / f"{name}.js").read_text(encoding="utf-8")
-    for found in _IMPORT.finditer(text):
-        _link(found[2], done)
-    exported = _EXPORTED.findall(text)
-    exported += [part.strip() for found in _LISTED.finditer(text) for part in found[1].split(",")]
-    exported += [f"default: {found[1]}" for found in _DEFAULT.finditer(text)]
-    body = _IMPORT.sub(lambda found: f"const {{{found[1]}}} = modules.{found[2]};\n", text)
-    body = _DEFAULT.sub("", _LISTED.sub("", _EXPORTED.sub("", body)))
-    done[name] = f"modules.{name} = (() => {{\n{body}return {{ {', '.join(exported)} }};\n}})();"
-
-
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _LACKING = html.marked_note(
     "otx-missing-widgets",
@@ -80,8 +37,8 @@ _LACKING = html.marked_note(
 class View(anywidget.AnyWidget):
     """One screen in a cell."""
 
-    _esm: ClassVar[str] = linked()
-    _css: ClassVar[str] = style()
+    _esm: ClassVar[str] = (files("onetool_ipy.ui") / "screens.js").read_text(encoding="utf-8")
+    _css: ClassVar[str] = (files("onetool_ipy.ui") / "style.css").read_text(encoding="utf-8")
 
     def __init__(
         self,

@@ -470,7 +470,7 @@ class ToolList {
       (!filters.source || item.source === filters.source) &&
       (!filters.tag || [...item.tags, ...item.badges].includes(filters.tag)) &&
       (!filters.isFavourite || this.favourites.has(item.name));
-    if (query.trim()) return this.index.search(query, MAX_MATCHES).map(hit => hit.entry).filter(isMatch);
+    if (query.trim()) return this.index.search(query, MAX_MATCHES).filter(isMatch);
     const places = new Map(this.recent.map((name, at) => [name, at]));
     const placeOf = ({ name }) => (this.favourites.has(name) ? -1 : (places.get(name) ?? places.size));
     return this.all.filter(isMatch).sort((a, b) => placeOf(a) - placeOf(b));
