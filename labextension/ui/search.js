@@ -32,7 +32,10 @@ export class SearchIndex {
     })));
   }
 
-  /** The entries that match, best first: the name itself, its beginning (shorter names first), all words, some words. */
+  /**
+   * The entries that match, as `{entry, terms}`, `terms` being the words of the entry that were found. Best first: the name
+   * itself, its beginning (shorter names first), all words of the query, some of them.
+   */
   search(query, limit = 20) {
     const words = wordsOf(query.slice(0, MAX_QUERY)).slice(0, MAX_WORDS);
     if (!words.length) return [];
@@ -40,9 +43,9 @@ export class SearchIndex {
     const all = { combineWith: 'AND', queries: words.map(likeWord) };
     let hits = this.find(words.length > 1 ? { combineWith: 'OR', queries: [all, likeWord(joined)] } : all);
     if (!hits.length && words.length > 1) hits = this.find({ combineWith: 'OR', queries: words.map(likeWord) });
-    const ranked = hits.map(({ id, score }) => ({ id, tier: tierOf(this.names[id], joined), length: this.names[id][0].length, score }));
+    const ranked = hits.map(({ id, score, match }) => ({ id, tier: tierOf(this.names[id], joined), length: this.names[id][0].length, score, match }));
     ranked.sort((a, b) => a.tier - b.tier || (a.tier < REST ? a.length - b.length : b.score - a.score) || a.id - b.id);
-    return ranked.slice(0, limit).map(({ id }) => this.entries[id]);
+    return ranked.slice(0, limit).map(({ id, match }) => ({ entry: this.entries[id], terms: Object.keys(match) }));
   }
 
   find(query) {
@@ -52,8 +55,8 @@ export class SearchIndex {
 
 /** The words like one of the query: itself, longer ones that begin so, mistyped ones, and those with two letters swapped. */
 function likeWord(word) {
-  // One letter begins thousands of words, so it is looked for in names only, and without typos.
-  if (word.length < 2) return { queries: [word], prefix: true, fields: ['name'] };
+  // One letter begins thousands of words: beyond names it has to be a word of its own.
+  if (word.length < 2) return { combineWith: 'OR', queries: [word, { queries: [word], prefix: true, fields: ['name'] }] };
   const like = { queries: [word], prefix: true, fuzzy: editsIn(word) };
   if (!like.fuzzy) return like;
   return { combineWith: 'OR', queries: [like, { queries: swapsOf(word), combineWith: 'OR', prefix: false, fuzzy: false, boostTerm: () => SWAPPED }] };
@@ -90,15 +93,17 @@ function partsOf(text) {
   return text.normalize('NFKC').toLowerCase().match(/[\p{L}\p{N}\p{M}]+/gu) ?? [];
 }
 
-/** The parts of a name that match a query, to highlight: [start, end] in order. */
-export function matchingSpans(query, name) {
+/** The parts of a name that match a query, to highlight: [start, end] in order. `terms` are the words found for a typo. */
+export function matchingSpans(query, name, terms = []) {
   const low = name.toLowerCase();
   const letters = [...low].flatMap((letter, at) => (/[\p{L}\p{N}\p{M}]/u.test(letter) ? [at] : []));
   const plain = letters.map(at => low[at]).join('');
-  const words = partsOf(query).slice(0, MAX_WORDS);
-  const positions = new Set();
+  const typed = partsOf(query).slice(0, MAX_WORDS);
   // What was typed may run over a separator: `getord` in `get-orders`.
-  for (const word of plain.includes(words.join('')) ? [words.join('')] : words) {
+  const words = plain.includes(typed.join('')) ? [typed.join('')] : typed;
+  const isTypo = !words.some(word => plain.includes(word));
+  const positions = new Set();
+  for (const word of isTypo ? terms : words) {
     const start = word ? plain.indexOf(word) : -1;
     for (let at = start; start >= 0 && at < start + word.length; at += 1) positions.add(letters[at]);
   }

@@ -17,7 +17,8 @@ const TOOLS = [
   ['数据.查询', '查询数据', []]
 ].map(([name, description, args, tags = []]) => ({ name, description, arguments: args, tags }));
 const index = new SearchIndex(TOOLS);
-const first = query => index.search(query)[0]?.name;
+const names = query => index.search(query).map(({ entry }) => entry.name);
+const first = query => names(query)[0];
 
 test('a tool stays found while its name is typed, with any separators or none', () => {
   for (const typed of ['my-api.get-orders', 'myapi.getorders', 'my_api get_orders', 'getorders', 'get-orders', 'MyApi', 'my api']) {
@@ -36,7 +37,7 @@ test('typos are forgiven: a letter more, less, other, or two swapped', () => {
 });
 
 test('the name itself comes first, then its beginning, the shorter one first, then words of the description', () => {
-  assert.deepEqual(index.search('time').map(({ name }) => name).slice(0, 2), ['time.now', 'time.convert_time']);
+  assert.deepEqual(names('time').slice(0, 2), ['time.now', 'time.convert_time']);
   assert.equal(first('now'), 'time.now');
   assert.equal(first('customer ticket'), 'crm.createTicket');
   assert.equal(first('path directory'), 'fs.list_dir');
@@ -44,6 +45,7 @@ test('the name itself comes first, then its beginning, the shorter one first, th
   assert.equal(first('GRÖSSE'.normalize('NFD')), 'größe.messen');
   assert.equal(first('Größe'), 'größe.messen');
   assert.equal(first('数据'), '数据.查询');
+  assert.ok(names('a').includes('crm.createTicket'), 'one letter that is a word of the description');
 });
 
 test('what has no letter or is too long finds nothing, and breaks nothing', () => {
@@ -58,4 +60,6 @@ test('the letters that were typed are marked in the name', () => {
   assert.deepEqual(matchingSpans('file read', 'fs.read_file'), [[3, 7], [8, 12]]);
   assert.deepEqual(matchingSpans('', 'fs.read_file'), []);
   assert.deepEqual(matchingSpans('xyz', 'fs.read_file'), []);
+  const [{ entry, terms }] = index.search('ordres');
+  assert.deepEqual(matchingSpans('ordres', entry.name, terms), [[11, 17]], 'of a typo, the word that was meant');
 });
