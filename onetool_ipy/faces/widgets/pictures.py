@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.faces.widgets.requests import usage_shown
 from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, column_kind, is_frame, shown_cell, unique
+from onetool_ipy.faces.widgets.usage import usage_data
 from onetool_ipy.render import html
 from onetool_ipy.render.result import aligned
 from onetool_ipy.render.views import counted
@@ -32,6 +32,8 @@ _MAX_TEXT_LINE = 200
 _MAX_NAME = 60
 _MAX_SUMMARY = 100
 _MAX_MESSAGE = 2_000
+_MAX_FAILURES = 10
+_FAILURES = "Failed calls by message:"
 _USAGE_COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
 _HINT = "Run this cell to use it."
 _ALONE = (
@@ -94,8 +96,8 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
 
 
 def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
-    """Draw the totals and the tools of a period."""
-    usage = usage_shown(box, {"period": period, "tool": tool})
+    """Draw the totals, the tools and the failures of a period."""
+    usage = usage_data(box, {"period": period, "tool": tool})
     title = ", ".join([f"Usage, {period}", *(f"{total['value']} {total['label']}" for total in usage["totals"])]) + "."
     rows: list[Any] = [
         {key: round(row[key]) if isinstance(row[key], float) else row[key] for key in _USAGE_COLUMNS}
@@ -104,8 +106,15 @@ def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
     ]
     width = max((len(row["tool"]) for row in rows), default=0)
     lines = [f"{row['tool']:<{width}}  {row['calls']} calls, {row['failures']} failed" for row in rows]
-    part = _part(len(rows), len(usage["tools"]), "tools")
-    return _draw(box, title, html.table(rows, _USAGE_COLUMNS), lines, part)
+    body = html.table(rows, _USAGE_COLUMNS)
+    failures = [
+        {**row, "tool": values.cut(box.mask(row["tool"]), _MAX_NAME), "message": values.cut(row["message"], 200)}
+        for row in usage["failures"][:_MAX_FAILURES]
+    ]
+    if failures:
+        body += html.note(_FAILURES) + html.table(failures)
+        lines += [_FAILURES, *(f"{row['calls']} x {row['tool']}: {row['message']}" for row in failures)]
+    return _draw(box, title, body, lines, _part(len(rows), len(usage["tools"]), "tools"))
 
 
 def editor_picture(box: Toolbox) -> Picture:
@@ -153,11 +162,11 @@ def _frame_corner(box: Toolbox, data: Any) -> _Corner:
 def _rows_corner(box: Toolbox, data: Sequence[Mapping[Any, Any]]) -> _Corner:
     rows = data[:_MAX_ROWS]
     keys = list(dict.fromkeys(key for row in rows for key in row))
-    shown = keys[: _SIZES[0][0]]
-    kinds = [column_kind([row.get(key) for row in rows]) for key in shown]
-    cells = [[box.mask(shown_cell(row.get(key))) for key in shown] for row in rows]
+    columns = keys[: _SIZES[0][0]]
+    kinds = [column_kind([row.get(key) for row in rows]) for key in columns]
+    cells = [[box.mask(shown_cell(row.get(key))) for key in columns] for row in rows]
     numbers = {at for at, kind in enumerate(kinds) if kind in ("integer", "number")}
-    return _Corner([box.mask(str(key)) for key in shown], cells, numbers, len(keys))
+    return _Corner([box.mask(str(key)) for key in columns], cells, numbers, len(keys))
 
 
 def _part(count: int, total: int, noun: str) -> str:

@@ -75,8 +75,8 @@ class View(anywidget.AnyWidget):
     def _ipython_display_(self) -> None:
         """Show the picture, then the view that replaces it."""
         publish = self._shell.display_pub.publish
-        shown = f'<div id="{self._picture_id}">{self._picture.html}</div>'
-        publish({"text/html": shown, "text/plain": self._picture.text})
+        page = f'<div id="{self._picture_id}">{self._picture.html}</div>'
+        publish({"text/html": page, "text/plain": self._picture.text})
         publish({_WIDGET: {"version_major": 2, "version_minor": 0, "model_id": self.model_id}, "text/html": _LACKING})
 
 
@@ -127,9 +127,9 @@ class NotebookScreens:
         return self._view(view, options, picture, result)
 
     def _view(self, view: str, options: Json, picture: Picture, result: ToolResult | None) -> Any:
-        made = View(self._box, self._shell, view=view, options=options, picture=picture, result=result)
-        self._open.append(made)
-        return made
+        screen = View(self._box, self._shell, view=view, options=options, picture=picture, result=result)
+        self._open.append(screen)
+        return screen
 
 
 # --- marimo, a notebook without IPython ------------------------------------------------------------

@@ -16,7 +16,7 @@ import pytest
 
 from onetool_ipy import open_toolbox, tool
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.faces.widgets.requests import MOST_SENT, ScreenRequests
+from onetool_ipy.faces.widgets.requests import MAX_SENT, ScreenRequests
 from onetool_ipy.sdk import progress
 from tests.harness.patience import HANG_S, until
 
@@ -153,7 +153,7 @@ def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
 
 
 def test_over_two_thousand_tools_only_answers_are_sent(side: Side) -> None:
-    for number in range(MOST_SENT):
+    for number in range(MAX_SENT):
         side.box.registry.session.specs[f"many.tool_{number}"] = side.box.registry.require("time.now").replace(
             name=f"many.tool_{number}", origin="cell"
         )
