@@ -176,7 +176,7 @@ def _part(count: int, total: int, noun: str) -> str:
 def _draw(box: Toolbox, title: str, body: str, lines: Sequence[str], part: str) -> Picture:
     """Put a picture together. `part` says how much of the whole it shows, if not all."""
     title = box.mask(title)
-    head = f'<div style="font-weight:600">{html.escape(title)}</div>'
+    head = f'<div style="{html.EDGE};font-weight:600">{html.escape(title)}</div>'
     note = html.note(f"Shown: {part}. {_HINT}" if part else _HINT)
     texts = [title, *(f"  {line}" for line in lines), *([f"Shown: {part}."] if part else [])]
     page = f'<div class="otx-picture {html.AS_TEXT}">{_ALONE}{head}{body}{note}</div>'
