@@ -7,7 +7,7 @@
 #   make soak-load  all tests three times in a row while two busy loops run beside them
 #   make bench      our speed against the peers', side by side, in .venv-bench; writes docs/benchmarks.md
 #   make shots      screenshots into build/shots, and those of the README into docs/screens
-#   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
+#   make build-lab  rebuild the screens into onetool_ipy/ui, and the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
 #   make lock       write constraints.txt anew: the newest versions that fit pyproject.toml
 #   make mutants    change the package at 100 random places, and see whether the tests notice

@@ -231,7 +231,7 @@ def _pack_files(config: Config, box: Toolbox) -> PackFiles | None:
 def _require_trust(config: Config, file: Path) -> None:
     """Raise Untrusted unless the user trusts the project; the trust may have ended in another process."""
     if not config.trust.is_given or config.trust.has_changed():
-        raise Untrusted(f"'{file}' was not run: this project is not trusted.")
+        raise Untrusted.of(f"'{file}' was not run: this project is not trusted.")
 
 
 def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:

@@ -278,12 +278,12 @@ class TrustGate:
             return
         if not config.trust.is_given:
             raise self._untrusted(f"The model '{name}' was not asked")
-        raise Untrusted(f"The model '{name}' was not asked: it is new or has changed.", model=name)
+        raise Untrusted.of(f"The model '{name}' was not asked: it is new or has changed.", model=name)
 
     def _untrusted(self, what: str, server: str = "") -> Untrusted:
         if server and self._box.parts.config.trust.is_given:
-            return Untrusted(f"{what}: the server '{server}' is new or has changed.", server=server)
-        return Untrusted(f"{what}: this project is not trusted.")
+            return Untrusted.of(f"{what}: the server '{server}' is new or has changed.", server=server)
+        return Untrusted.of(f"{what}: this project is not trusted.")
 
     def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
         """Let the host ask for the trust that is missing, where a person made the call."""

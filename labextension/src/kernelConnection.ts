@@ -19,6 +19,8 @@ const COMM_TARGET = 'onetool_ipy.panel';
 const SHOW_BUSY_MS = 300;
 const INFO_TIMEOUT_MS = 1500;
 const CHANGED_MS = 300;
+/** Stands among the running cells for whatever the kernel was busy with when we connected. */
+const BEFORE_US = 'before us';
 
 /** No kernel, a kernel of another language, onetool_ipy not loaded, connecting, connected. */
 export type ConnectionState = 'none' | 'other' | 'missing' | 'connecting' | 'connected';
@@ -310,7 +312,7 @@ export class KernelConnection {
       this._running.add(msg_id);
     } else {
       this._running.delete(msg_id);
-      this._wasBusy = false;
+      this._running.delete(BEFORE_US);
       // With a transport, also before its first report: that may have been made while the cell ran.
       void (this._state === 'missing' && !this._transport ? this._findComm() : this.refresh());
     }
@@ -319,23 +321,21 @@ export class KernelConnection {
 
   /** The kernel was busy when we connected: it is free once its main shell answers. */
   private _waitUntilFree(kernel: Kernel.IKernelConnection, attempt: number): void {
-    this._wasBusy = true;
+    this._running.add(BEFORE_US);
     this._setBusy(true);
-    void kernel.requestKernelInfo().then(
-      () => {
-        if (attempt === this._attempt) {
-          this._wasBusy = false;
-          this._setBusy(this._running.size > 0);
-        }
-      },
-      () => undefined
-    );
+    const onFree = (): void => {
+      if (attempt === this._attempt) {
+        this._running.delete(BEFORE_US);
+        this._setBusy(this._running.size > 0);
+      }
+    };
+    void kernel.requestKernelInfo().then(onFree, onFree);
   }
 
   /** Show that the kernel is busy after SHOW_BUSY_MS, and at once that it is free. */
   private _setBusy(isBusy: boolean): void {
     clearTimeout(this._busyTimer);
-    if (!isBusy && !this._wasBusy) {
+    if (!isBusy) {
       if (this._isShownBusy) {
         this._isShownBusy = false;
         this.changed.emit();
@@ -369,9 +369,9 @@ export class KernelConnection {
   private _isRestarting = false;
   private _isDisposed = false;
   private _isShownBusy = false;
-  private _wasBusy = false;
   private _busyTimer = 0;
   private _attempt = 0;
+  /** The cells that run, by the ids of their requests. A new connection begins without any. */
   private readonly _running = new Set<string>();
 }
 

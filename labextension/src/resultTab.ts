@@ -5,7 +5,7 @@ import { MainAreaWidget } from '@jupyterlab/apputils';
 import { Widget } from '@lumino/widgets';
 
 import { toolsIcon } from './panel';
-import { createViewer, fill, h, type Transport } from './ui/index.js';
+import { createViewer, fill, h, show, type Transport } from './ui/index.js';
 
 /** Open the tab of a result, or bring it to the front. */
 export function openResult(app: JupyterFrontEnd, transport: Transport, handle: string): void {
@@ -16,9 +16,10 @@ export function openResult(app: JupyterFrontEnd, transport: Transport, handle: s
     return;
   }
   const viewer = createViewer(transport.request);
-  const notice = h('div.otx-notice', { role: 'alert' });
+  const notice = h('div.otx-notice', { role: 'alert', hidden: true });
+  const showNotice = (message: string): void => show(fill(notice, message), true);
   const content = new Widget({ node: h('div.otx.otx-standalone.onetool-Result', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element) });
-  const stop = transport.on('closed', event => fill(notice, event.reason));
+  const stop = transport.on('closed', event => showNotice(event.reason));
   const tab = new MainAreaWidget({ content });
   tab.id = id;
   tab.title.label = `Result ${handle}`;
@@ -35,6 +36,6 @@ export function openResult(app: JupyterFrontEnd, transport: Transport, handle: s
       tab.title.label = result.tool ? `${result.tool} result` : tab.title.label;
       viewer.show(result);
     },
-    error => fill(notice, error.message)
+    error => showNotice(error.message)
   );
 }

@@ -158,17 +158,19 @@ class Disabled(ToolNotFound):
 
 
 class Untrusted(ToolNotFound):
-    """Something of a project that the user does not trust. `server` or `model` names the one that it is about.
-
-    The line to type is part of the message: to a client, a model or a program only the message travels.
-    """
+    """Something of a project that the user does not trust. `server` or `model` names the one that it is about."""
 
     reason = "untrusted"
     status = 403
 
-    def __init__(self, message: str, *, server: str = "", model: str = "") -> None:
-        super().__init__(f"{message} {TRUST_IT}")
+    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "", model: str = "") -> None:
+        super().__init__(message, hint=hint, details=details)
         self.server, self.model = server, model
+
+    @classmethod
+    def of(cls, reason: str, *, server: str = "", model: str = "") -> Untrusted:
+        """Return the refusal with the line to type in its message: to a client or a model only the message travels."""
+        return cls(f"{reason} {TRUST_IT}", server=server, model=model)
 
     @property
     def part(self) -> str:

@@ -295,7 +295,7 @@ class Index:
             yield "exact", i, 100.0 if self._keys[i] == key else 99.0
         for i in self._said(key):
             yield "exact", i, 98.5
-        for i in self._starting(key):
+        for i in self._starting(text, key):
             yield "prefix", i, 90 + 8 * len(key) / max(len(key), len(self._keys[i]))
         for i, weight in self._whole_words(text):
             yield "word", i, 80 + 8 * weight
@@ -330,12 +330,21 @@ class Index:
         whole.sort(key=lambda i: self._entries[i].name != text)
         return [*whole, *sorted(tail)]
 
-    def _starting(self, key: str) -> Iterator[int]:
+    @once
+    def _sorted_joined(self) -> tuple[tuple[list[str], list[int]], ...]:
+        """The names and tails without the blanks between their words: `getord` begins `get-orders`."""
+        return tuple(_sorted([key.replace(" ", "") for key in keys]) for keys in (self._keys, self._tails))
+
+    def _starting(self, text: str, key: str) -> Iterator[int]:
         """Return the names that start with the query, first those where a word ends there."""
         both = (self._sorted_keys, self._sorted_tails)
         for keys in both:
             yield from sorted(_range(keys, key + " ", key + " " + _LAST))
         yield from sorted({i for keys in both for i in _range(keys, key, key + _LAST)})
+        # Whoever types a name in one go may leave its separators out; several words are looked for as words.
+        if len(text.split()) == 1:
+            joined = key.replace(" ", "")
+            yield from sorted({i for keys in self._sorted_joined for i in _range(keys, joined, joined + _LAST)})
 
     # Whole words, in names, tags, arguments and descriptions.
 
@@ -359,7 +368,7 @@ class Index:
             return
         weighed = sorted((self._with_term(term) for term in terms), key=len)
         common = set(weighed[0]).intersection(*weighed[1:]) if weighed else set[int]()
-        scores = {i: _sum(w[i] for w in weighed) / len(weighed) for i in common}
+        scores = {i: sum(w[i] for w in weighed) / len(weighed) for i in common}
         for i in _best_first(scores):
             yield i, scores[i]
 
@@ -408,15 +417,7 @@ class Index:
             least -= 1
         for i, count in counts.items():
             if count >= least:
-                yield i, 70 * _sum([w[i] for w in weighed if i in w]) / len(units)
-
-
-def _sum(weights: Iterable[float]) -> float:
-    """One after the other, as the browser's search adds; `sum` adds otherwise since Python 3.12, and would rank so."""
-    total = 0.0
-    for weight in weights:
-        total += weight
-    return total
+                yield i, 70 * sum(w[i] for w in weighed if i in w) / len(units)
 
 
 def _best_first(scores: dict[int, float]) -> list[int]:

@@ -466,7 +466,7 @@ class Server:
         if connection is not None and connection.is_usable() and not self._is_silent:
             return connection
         if not self.definition.is_allowed:
-            raise Untrusted(f"The server '{self.name}' is not trusted yet.", server=self.name)
+            raise Untrusted.of(f"The server '{self.name}' is not trusted yet.", server=self.name)
         if not self.definition.enabled:
             raise Unavailable(f"The server '{self.name}' is switched off.", hint="Set 'enabled: true' and reload.")
         if self._is_stopped:

@@ -154,6 +154,10 @@ class LineFile(io.FileIO):
                 budget -= MAX_LINE_BYTES
         return out
 
+    def text(self) -> str:
+        """Return all of the data; no line is cut."""
+        return self._read(0, self.size).decode("utf-8", "replace")
+
     def start_of(self, line: int) -> int:
         """Return the offset of the line with this number, counted from 0; the end of the data after the last line."""
         if line >= self.lines:

@@ -1,6 +1,7 @@
-"""A value -> its lines, piece by piece, without holding all of them at once; and lines -> rows. Pure.
+"""A value -> its lines, piece by piece, without holding all of them at once; and lines -> rows, or the value. Pure.
 
-`base.values` converts what stands inside a line.
+`base.values` converts what stands inside a line. `form_of` says what the lines were made from, and `value_of` makes it
+again: a DataFrame with the types of its columns, a list, text. Objects of other types come back as plain JSON values.
 
 value                                stored as
 ----------------------------------   ------------------------------------------------------------------------
@@ -28,7 +29,7 @@ import orjson
 
 from onetool_ipy.base.values import safe_repr, to_json
 
-__all__ = ["lines_of", "pieces", "rows_of"]
+__all__ = ["form_of", "lines_of", "pieces", "rows_of", "value_of"]
 
 Piece = str | bytes
 
@@ -64,6 +65,54 @@ def rows_of(lines: Iterable[str]) -> list[dict[str, Any]]:
     except ValueError:
         return []
     return rows if all(isinstance(row, dict) for row in rows) else []
+
+
+def form_of(value: Any) -> dict[str, Any]:
+    """Return what `value_of` needs besides the lines: the form of the value, of a table the types of its columns."""
+    if isinstance(value, str | bytes | bytearray | memoryview):
+        return {"form": "text"}
+    if _is_frame(value):
+        return {"form": "DataFrame", "types": [str(kind) for kind in value.dtypes]}
+    if _is_array(value):
+        return {"form": type(value).__name__, "types": [str(value.dtype)]}
+    return {"form": "list" if _is_list(value) else "json"}
+
+
+def value_of(text: str, about: Mapping[str, Any]) -> Any:
+    """Return the value that the lines were made from, as near as they have it; `about` is what `form_of` returned."""
+    form, types = about.get("form"), about.get("types", ())
+    if form == "text":
+        return text
+    if form == "json":
+        try:
+            return json.loads(text)
+        except ValueError:
+            pass  # An object of an unknown class that was written as a list, or a number that a mask has hidden.
+    items = [_parsed(line) for line in text.removesuffix("\n").split("\n")] if text else []
+    if form == "DataFrame":
+        import pandas as pd  # type: ignore[import-untyped]  # it has no types
+
+        rows = [row for row in items if isinstance(row, dict)]
+        names = zip(rows[0] if rows else (), types, strict=False)
+        return pd.DataFrame({name: _column([row.get(name) for row in rows], kind) for name, kind in names})
+    return _column(items, types[0]) if form == "Series" else items
+
+
+def _parsed(line: str) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return line
+
+
+def _column(cells: list[Any], kind: str) -> Any:
+    import pandas as pd
+
+    column = pd.Series(cells, dtype=object)
+    try:
+        return column.astype(kind)
+    except (TypeError, ValueError, OverflowError):
+        return column  # A type that text does not become again, such as an interval.
 
 
 def _pieces(value: Any) -> Iterator[Piece]:

@@ -24,7 +24,7 @@ import re
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -38,7 +38,7 @@ from onetool_ipy.base.files import Draft, StoreError, sweep
 from onetool_ipy.base.records import Value
 from onetool_ipy.core.result import Json
 from onetool_ipy.stores.result_file import DamagedResult, LineFile, LineWriter, NewerResult, Outline
-from onetool_ipy.stores.result_lines import lines_of, pieces
+from onetool_ipy.stores.result_lines import form_of, lines_of, pieces, value_of
 from onetool_ipy.stores.result_search import InvalidPattern, Pattern, find_similar, search
 
 __all__ = [
@@ -135,7 +135,7 @@ class Results:
 
     def put(self, value: Any, *, tool: str = "", call_id: str = "") -> str:
         """Store a value now and return its handle; on StoreError nothing is left behind."""
-        return self._write(new_handle(), pieces(value), tool, call_id, self._folder.now_ns())
+        return self._write(new_handle(), pieces(value), tool, call_id, self._folder.now_ns(), form_of(value))
 
     def put_lines(self, items: Iterable[Any], *, tool: str = "", call_id: str = "") -> str:
         """Store an iterable, one line per item, and use it up: it may be larger than memory."""
@@ -168,8 +168,8 @@ class Results:
         if value is None or held.created_ns + self._ttl_ns <= self._folder.now_ns():
             self._held.drop(handle)
             raise HandleExpired(handle, ": it was only kept in memory, and is gone" if value is None else "")
-        self._write(handle, pieces(value), held.tool, held.call_id, held.created_ns)
-        self._held.drop(handle)
+        self._write(handle, pieces(value), held.tool, held.call_id, held.created_ns, form_of(value))
+        self._held.release(handle)
         return handle
 
     def query(
@@ -201,6 +201,16 @@ class Results:
             if not search:
                 return _read_page(file, offset, limit)
             return _search(file, search, offset, limit, fuzzy=fuzzy)
+
+    def value(self, handle: str) -> Any:
+        """Return the value itself while this process has it, else what its lines give: see `result_lines.value_of`."""
+        held = self._find_held(handle)
+        value = None if held is None else held.get()
+        if value is not None:
+            return value
+        with self._open(handle) as file:
+            value = self._held.find_released(handle)
+            return value_of(file.text(), file.outline.meta) if value is None else value
 
     def describe(self, handle: str) -> Json:
         """One row of `list`; lines and bytes are None while the value is only in memory."""
@@ -235,16 +245,24 @@ class Results:
         self._held = HeldValues()
         self._outlines.clear()
 
-    def _write(self, handle: str, parts: Iterable[str | bytes], tool: str, call_id: str, created_ns: int) -> str:
-        expires_ns = created_ns + self._ttl_ns
+    def _write(
+        self,
+        handle: str,
+        parts: Iterable[str | bytes],
+        tool: str,
+        call_id: str,
+        created_ns: int,
+        form: Mapping[str, Any] | None = None,
+    ) -> str:
+        times = {"created": created_ns, "expires": created_ns + self._ttl_ns}
         draft = Draft(self._folder.path(handle))
         try:
             draft.open()
             writer = LineWriter(draft)
             for data in mask_stream(parts, self._mask):
                 writer.add(data)
-            writer.finish({"tool": str(tool), "call_id": str(call_id), "created": created_ns, "expires": expires_ns})
-            draft.set_time(self._folder.next_rank(expires_ns))
+            writer.finish({"tool": str(tool), "call_id": str(call_id), **times, **(form or {})})
+            draft.set_time(self._folder.next_rank(times["expires"]))
             draft.publish()
         except BaseException:  # also an interrupt: no file may stay whose handle nobody has
             draft.discard()
@@ -537,12 +555,13 @@ class HeldValues:
     """Values by handle, oldest first: the newest 32, of at most 256 MB together by estimate, and always the newest one.
 
     A heavy value that allows weak references is then held weakly instead of being written: its handle works as long as
-    the user keeps the value.
+    the user keeps the value. A value that was written is released: it is known as long as somebody else keeps it.
     """
 
     def __init__(self) -> None:
         self._strong: dict[str, HeldValue] = {}
         self._weak: dict[str, HeldValue] = {}
+        self._released: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
     def add(self, handle: str, value: Any, *, tool: str, call_id: str, created_ns: int) -> None:
         self._strong[handle] = HeldValue(lambda: value, estimate_size(value), tool, call_id, created_ns)
@@ -553,6 +572,17 @@ class HeldValues:
     def drop(self, handle: str) -> bool:
         """Release a value; False if there was none."""
         return (self._strong.pop(handle, None) or self._weak.pop(handle, None)) is not None
+
+    def release(self, handle: str) -> None:
+        """Let go of a value that was written; `find_released` knows it while it exists."""
+        held = self.find(handle)
+        value = None if held is None else held.get()
+        self.drop(handle)
+        with suppress(TypeError):  # Plain lists and dicts cannot be referred to weakly.
+            self._released[handle] = value
+
+    def find_released(self, handle: str) -> Any:
+        return self._released.get(handle)
 
     def too_many(self) -> list[str]:
         """Return the handles, oldest first, that have to be written and dropped; heavy values become weak."""
@@ -571,10 +601,6 @@ class HeldValues:
         """List the values that still exist."""
         held = [*self._weak.items(), *self._strong.items()]
         return [(handle, held) for handle, held in held if held.get() is not None]
-
-    def clear(self) -> None:
-        self._strong.clear()
-        self._weak.clear()
 
     def _weaken(self, handle: str, held: HeldValue) -> bool:
         try:

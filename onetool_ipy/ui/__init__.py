@@ -1,1 +1,1 @@
-"""One framework-free ES module: search, list, form, result viewer, usage. Nothing here is Python."""
+"""The screens as they are served: one ES module, built from labextension/ui, and its style sheet. Nothing is Python."""

@@ -53,6 +53,13 @@ def test_exact_comes_before_prefix_before_whole_word_before_fuzzy(index: Index) 
     assert by_name["brave.web_search"] == by_name["code.outline"] == "word"
 
 
+@pytest.mark.parametrize("typed", ["my-api.get-orders", "myapi.getorders", "getorders", "myapi"])
+def test_tool_stays_found_while_its_name_is_typed_without_separators(typed: str) -> None:
+    index = Index([*TOOLS, Entry("my-api.get-orders", "Orders.", ("id",))])
+    for end in range(4, len(typed) + 1):
+        assert index.search(typed[:end])[0].item.name == "my-api.get-orders", typed[:end]
+
+
 def test_whole_name_is_exact_whatever_case_and_separators(index: Index) -> None:
     for query in ("brave.web_search", "BRAVE.Web_Search", "brave web search", "brave/web-search"):
         best = index.search(query)[0]

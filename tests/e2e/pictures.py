@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.e2e import story
 from tests.e2e.screens import Screens, choose, field, press_run
-from tests.faces.widgets.test_requests_servers import SERVER as ADDER
+from tests.faces.widgets.test_server_requests import SERVER as ADDER
 from tests.harness import surroundings, wheel
 from tests.harness.lab import Lab, Notebook
 from tests.harness.stub import Stub

@@ -1,4 +1,4 @@
-"""The committed panel is what its source gives: rebuild it elsewhere and compare byte for byte."""
+"""The committed panel and screens are what their sources give: rebuild them elsewhere and compare byte for byte."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ UI = ROOT / "onetool_ipy" / "ui"
 
 
 @pytest.mark.timeout(600)
-def test_committed_panel_is_what_its_source_builds(tmp_path: Path) -> None:
+def test_committed_panel_and_screens_are_what_their_sources_build(tmp_path: Path) -> None:
     modules = WORKSHOP / "node_modules"
     assert modules.is_dir(), "`make test` fetches node_modules; or run `npm ci` in labextension/"
     copy = tmp_path / "labextension"
     shutil.copytree(WORKSHOP, copy, ignore=shutil.ignore_patterns("node_modules", "lib"))
-    shutil.copytree(UI, tmp_path / "onetool_ipy" / "ui")  # the browser in the panel is this module
+    (tmp_path / "onetool_ipy" / "ui").mkdir(parents=True)
+    shutil.copy(UI / "style.css", tmp_path / "onetool_ipy" / "ui")
     # Links, not copies, of 450 MB; a symbolic link would change how modules are found.
     shutil.copytree(modules, copy / "node_modules", symlinks=True, copy_function=_link_or_copy)
 
@@ -41,6 +42,7 @@ def test_committed_panel_is_what_its_source_builds(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout
     assert _contents(tmp_path / "onetool_ipy" / "labextension") == _contents(BUILT), "make build-lab"
+    assert (tmp_path / "onetool_ipy" / "ui" / "screens.js").read_bytes() == (UI / "screens.js").read_bytes()
 
 
 def _link_or_copy(source: str, target: str) -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, expect
 
 from tests.e2e.screens import AXE
 from tests.e2e.steps import Steps, check
-from tests.e2e.test_panel import load, tab
+from tests.e2e.test_panel import LOAD, load, tab
 from tests.harness.lab import Lab, Notebook
 from tests.harness.stub import Asked, Stub
 
@@ -198,3 +198,34 @@ def test_wrong_input_is_said_at_its_field_in_plain_words(lab: Lab, api: Stub) ->
     notebook.command("application:toggle-left-area")
     expect(send).to_be_in_viewport()
     assert notebook.page_errors == []
+
+
+def test_in_a_cell_focus_and_save_stay_with_the_notebook(lab: Lab) -> None:
+    """Run All with the editor as the last cell, then Ctrl+S; again from a field of the editor."""
+    notebook = lab.open_notebook([LOAD, "1 + 1", "%tool new http"])
+    page = notebook.page
+    notebook.command("notebook:run-all-cells")
+    editor = page.locator(".jp-Cell .otx-editor")
+    url = editor.get_by_label("URL", exact=True)
+    expect(url).to_be_visible()
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert not editor.evaluate("editor => editor.contains(document.activeElement)")
+
+    page.keyboard.press("Control+s")
+    wait_until_saved(notebook, "execution_count", 3)
+
+    url.fill("https://api.example.com/orders")
+    notebook.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.model.setMetadata('turn', 'second')")
+    url.press("Control+s")
+    wait_until_saved(notebook, "turn", "second")
+    expect(editor.locator(".otx-error:visible")).to_have_count(0)
+    expect(status(editor)).to_have_text("")
+    expect(url).to_be_focused()
+    assert notebook.page_errors == []
+
+
+def wait_until_saved(notebook: Notebook, key: str, value: object) -> None:
+    """Wait until JupyterLab has nothing left to save, and see that the file has it."""
+    notebook.page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    saved = json.loads(notebook.path.read_text(encoding="utf-8"))
+    assert value in (saved["metadata"].get(key), saved["cells"][-1].get(key))

@@ -102,6 +102,7 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     result = page.locator(".onetool-Result")
     expect(result).to_contain_text("5,000 rows")
     expect(result.get_by_role("columnheader", name="price")).to_be_visible()
+    expect(result.locator(".otx-notice")).to_be_hidden()  # as long as it has nothing to say
     expect(page.get_by_role("tab", name="nb.many result")).to_be_visible()
     page.get_by_role("tab", name="notebook.ipynb").click()
     button.click()
@@ -114,6 +115,40 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     page.locator(".lm-CommandPalette-input").fill("onetool usage")
     page.keyboard.press("Enter")
     expect(page.get_by_role("region", name="Usage")).to_contain_text("nb.many")
+    assert notebook.page_errors == []
+
+
+def test_result_saved_from_its_tab_is_what_it_was(lab: Lab) -> None:
+    """A table with dates: filtered and sorted in the tab, then saved as a variable."""
+    setup = """%load_ext onetool_ipy
+import pandas as pd
+from onetool_ipy import tool
+@tool
+def sales() -> pd.DataFrame:
+    "Sales by hour."
+    day = pd.date_range("2024-01-01", periods=6000, freq="h")
+    towns = ["Wien", "Linz", "Graz"] * 2000
+    return pd.DataFrame({"when": day, "town": towns, "price": [n / 4 for n in range(6000)]})"""
+    shown = "print(type(wien).__name__, wien['when'].dtype.kind, list(wien['price'][:2]))"
+    notebook = lab.open_notebook([setup, "%tool nb.sales", shown])
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    page = notebook.page
+    notebook.output(1).get_by_role("button", name="Open in viewer").click()
+    result = page.locator(".onetool-Result")
+    result.get_by_label("Filter rows").fill("wien")
+    expect(result).to_contain_text("2,000 of 6,000 rows")
+    result.get_by_role("button", name="price").click()
+    result.get_by_role("button", name="price").click()
+    expect(result.locator(".otx-table-row").first).to_contain_text("1499.25")
+
+    result.get_by_role("button", name="Save as variable").click()
+    result.get_by_label("Name of the variable").fill("wien")
+    result.get_by_role("button", name="Save", exact=True).click()
+
+    expect(result).to_contain_text("wien: DataFrame, 2,000 rows")
+    page.get_by_role("tab", name="notebook.ipynb").click()
+    assert notebook.run_cell(2)[0]["text"] == "DataFrame M [1499.25, 1498.5]\n"
     assert notebook.page_errors == []
 
 
@@ -132,6 +167,19 @@ def test_tool_browser_is_opened_from_the_palette_also_where_nothing_is_loaded(la
     expect(browser.locator(".otx-tool").first).to_be_visible()
     expect(panel.locator(".otx-tool").first).to_be_visible()  # the kernel has it now, and the panel sees that
     assert notebook.page_errors == []
+
+
+def test_kernel_that_has_started_is_not_called_busy(lab: Lab) -> None:
+    """Plain notebooks, one after the other: each kernel answers the page's first questions, then it is idle."""
+    for _ in range(3):
+        notebook = lab.open_notebook(["1 + 1"])
+        panel = notebook.show_panel()
+        expect(panel).to_contain_text(NOT_LOADED)
+        # The panel waits 300 ms until it calls a kernel busy; nothing in the page tells the end of that.
+        notebook.page.evaluate("() => new Promise(done => setTimeout(done, 1000))")
+        expect(panel.locator(".onetool-Panel-status p")).to_have_text([NOT_LOADED])
+        assert notebook.page_errors == []
+        notebook.close()
 
 
 def test_load_says_that_the_kernel_is_busy_and_why_it_failed(lab: Lab) -> None:

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.e2e.screens import AXE
 from tests.e2e.test_panel import load, tab
-from tests.faces.widgets.test_requests_servers import SERVER
+from tests.faces.widgets.test_server_requests import SERVER
 from tests.harness.lab import Lab
 
 pytestmark = pytest.mark.browser

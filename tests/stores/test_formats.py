@@ -19,7 +19,7 @@ from onetool_ipy.base.errors import Conflict, UsageProblem
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.config.edit import add_server, allow_host, save_snippet
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.widgets.requests import Favourites
+from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
@@ -261,7 +261,7 @@ def test_newer_bundles_and_switches_are_left_alone_and_said(home: Home) -> None:
 # --- small files ----------------------------------------------------------------------------------
 
 
-def test_newer_favourites_are_left_alone_and_a_plain_list_is_taken_over(tmp_path: Path) -> None:
+def test_newer_favourites_are_left_alone_and_a_damaged_file_is_replaced(tmp_path: Path) -> None:
     file = tmp_path / "favourites.json"
     file.write_bytes(NEWER)
     favourites = Favourites(file)
@@ -271,8 +271,9 @@ def test_newer_favourites_are_left_alone_and_a_plain_list_is_taken_over(tmp_path
     assert caught.value.path == file
     assert file.read_bytes() == NEWER
 
-    file.write_text('["fs.read_file"]', encoding="utf-8")
-    assert favourites.names() == ["fs.read_file"]
+    file.write_text('{"format": 1, "tools": ["fs.', encoding="utf-8")
+    assert favourites.names() == []
+    assert favourites.set("fs.read_file", is_on=True) == ["fs.read_file"]
     assert favourites.set("time.now", is_on=True) == ["fs.read_file", "time.now"]
     assert json.loads(file.read_bytes()) == {"format": 1, "tools": ["fs.read_file", "time.now"]}
 

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 
 from onetool_ipy.base.values import to_json
-from onetool_ipy.stores.result_lines import pieces
+from onetool_ipy.stores.result_lines import form_of, pieces, value_of
 from tests.stores.results_aids import lines, open_results
 
 
@@ -236,3 +236,50 @@ def test_odd_column_names_are_text_and_none_is_lost() -> None:
 )
 def test_odd_frames(value: Any, expected: list[str]) -> None:
     assert stored(value) == expected
+
+
+def read_again(value: Any) -> Any:
+    text = b"".join(part if isinstance(part, bytes) else part.encode() for part in pieces(value)).decode()
+    return value_of(text, json.loads(json.dumps(form_of(value))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["two\nlines\n", "", [], [1, "a", None, {"b": [2]}], ["one"], {"a": {"b": 1}, "c": []}, {}, 5, 2.5, None, True],
+    ids=repr,
+)
+def test_value_is_read_again_from_its_lines(value: Any) -> None:
+    assert read_again(value) == value
+
+
+def test_frame_is_read_again_with_the_types_of_its_columns() -> None:
+    frame = pd.DataFrame(
+        {
+            "when": pd.to_datetime(["2024-02-17T19:33:00", None]),
+            "there": pd.to_datetime(["2024-02-17T19:33:00+01:00", None], utc=True).tz_convert("Europe/Vienna"),
+            "pieces": [3, 4],
+            "gaps": pd.array([1, None], dtype="Int64"),
+            "price": [2.0, None],
+            "paid": [True, False],
+            "town": pd.Categorical(["Wien", "Linz"]),
+            "name": ["Ada", None],
+            "nested": [{"a": 1}, [2]],
+        }
+    )
+    pd.testing.assert_frame_equal(read_again(frame), frame)
+    pd.testing.assert_series_equal(read_again(frame["when"]), frame["when"], check_names=False)
+
+
+def test_what_text_does_not_become_again_stays_text() -> None:
+    frame = pd.DataFrame({"span": pd.interval_range(0, 2), "n": [1, 2]})
+    again = read_again(frame)
+    assert list(again.columns) == ["span", "n"]
+    assert again["n"].dtype == "int64"
+    assert isinstance(again["span"][0], str)
+
+
+def test_hidden_number_does_not_break_what_is_read() -> None:
+    """A mask may hide digits, so that a line is no longer JSON."""
+    assert value_of('{"a": ***}\n', {"form": "json"}) == ['{"a": ***}']
+    assert value_of("1\n***\n", {"form": "list"}) == [1, "***"]
+    assert value_of("a\nb\n", {}) == ["a", "b"]

@@ -158,3 +158,31 @@ def test_reload_and_close(results: Results, tmp_path: Path) -> None:
     results.close()
 
     assert lines(newer, handle) == ["1"]
+
+
+def test_value_is_the_object_itself_while_somebody_keeps_it(results: Results, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02"])}, index=["a", "b"])
+    handle = results.keep(frame)
+    assert results.value(handle) is frame
+    results.store(handle)
+    assert results.value(handle) is frame
+
+    again = open_results(tmp_path).value(handle)
+    pd.testing.assert_frame_equal(again, frame.reset_index(drop=True))
+    del frame
+    gc.collect()
+    pd.testing.assert_frame_equal(results.value(handle), again)
+
+
+def test_value_of_long_lines_is_whole_and_an_expired_one_is_gone(tmp_path: Path) -> None:
+    clock = Clock()
+    results = open_results(tmp_path, clock)
+    rows = [{"text": "x" * 50_000}, {"text": "y"}]
+    kept = pd.DataFrame(rows)
+    handle, frame = results.put(rows), results.keep(kept)
+    results.store(frame)
+    assert results.value(handle) == rows
+    clock.forward(days=2)
+    for expired in (handle, frame):
+        with pytest.raises(HandleExpired):
+            results.value(expired)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.faces.widgets.requests import Favourites
+from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.llm.scripted import ScriptedModel
 from tests.core.support import Project, project
 

@@ -1,4 +1,4 @@
-/** What the panel uses of onetool_ipy/ui/src, which is plain JavaScript; `npm run compile` copies it into lib/ui. */
+/** What the panel uses of the screens in labextension/ui, which are plain JavaScript; `npm run compile` builds them. */
 
 type Child = Node | string | number | null | undefined | false | Child[];
 
@@ -65,7 +65,7 @@ export interface IHttpPlace {
   version?: string;
 }
 
-export function createHttpEditor(transport: Transport, place: IHttpPlace, onSaved: (name: string) => void): { element: HTMLElement; close(): void };
+export function createHttpEditor(transport: Transport, place: IHttpPlace, options: { onSaved: (name: string) => void; isTab: boolean }): { element: HTMLElement; close(): void };
 
 export interface IServers {
   element: HTMLElement;

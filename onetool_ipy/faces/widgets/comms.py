@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.host import NotebookHost
     from onetool_ipy.faces.widgets.requests import ScreenRequests
 
-__all__ = ["TARGET", "PanelComms"]
-
 
 TARGET = "onetool_ipy.panel"
 
@@ -76,11 +74,11 @@ class PanelComms:
 
             shell = self._shell
             host = self._host()
-            made = ScreenRequests(
+            requests = ScreenRequests(
                 host.box, send=self._reply, namespace=lambda: shell.user_ns, questions=host.open_questions()
             )
-            if self._requests.setdefault(self.comm_id, made) is not made:
-                made.close()
+            if self._requests.setdefault(self.comm_id, requests) is not requests:
+                requests.close()
         return self._requests[self.comm_id]
 
     def _reply(self, message: Json) -> None:

@@ -20,8 +20,6 @@ from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.proxies import PackProxy
 
-__all__ = ["Variable", "as_code", "as_curl", "resolved", "with_variables"]
-
 _HIDDEN = "***"
 
 
@@ -41,11 +39,11 @@ def with_variables(args: Any, parameters: Mapping[str, Any] | None = None) -> An
         return _read_text(args, parameters or {})
     if isinstance(args, list):
         items = (parameters or {}).get("items")
-        return [with_variables(each, items if isinstance(items, dict) else None) for each in args]
+        return [with_variables(value, items if isinstance(items, dict) else None) for value in args]
     if isinstance(args, dict):
-        known = (parameters or {}).get("properties")
-        inner = known if isinstance(known, dict) else {}
-        return {key: with_variables(each, inner.get(key)) for key, each in args.items()}
+        properties = (parameters or {}).get("properties")
+        inner = properties if isinstance(properties, dict) else {}
+        return {key: with_variables(value, inner.get(key)) for key, value in args.items()}
     return args
 
 
@@ -54,9 +52,9 @@ def resolved(args: Any, namespace: Mapping[str, Any]) -> Any:
     if isinstance(args, Variable):
         return _look_up(args.text, namespace)
     if isinstance(args, list):
-        return [resolved(each, namespace) for each in args]
+        return [resolved(value, namespace) for value in args]
     if isinstance(args, dict):
-        return {key: resolved(each, namespace) for key, each in args.items()}
+        return {key: resolved(value, namespace) for key, value in args.items()}
     return args
 
 
@@ -79,8 +77,8 @@ def _curl(request: Mapping[str, Any], secrets: list[str]) -> str:
         words += ["-H", _quoted(f"{header}: {value}", name)]
     if request.get("body"):
         words += ["--data-raw", _quoted(str(request["body"]), name)]
-    wanted = [f"# SECRET stands for: {', '.join(secrets)}"] if len(secrets) > 1 else []
-    return "\n".join([*wanted, " ".join(words)])
+    notes = [f"# SECRET stands for: {', '.join(secrets)}"] if len(secrets) > 1 else []
+    return "\n".join([*notes, " ".join(words)])
 
 
 def _quoted(text: str, secret: str) -> str:
@@ -157,9 +155,9 @@ def _python(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) 
     pack, tool = spec.pack.replace("-", "_"), spec.short_name.replace("-", "_")
     is_here = isinstance(namespace.get(pack), PackProxy) or pack == "ot"
     spelled = {name: label for label, name in spec.spelled.items()}
-    given = {spelled.get(key, key): value for key, value in args.items()}
-    if is_here and _is_name(tool) and all(map(_is_name, given)):
-        return f"{pack}.{tool}({_arguments(given)})"
+    arguments = {spelled.get(key, key): value for key, value in args.items()}
+    if is_here and _is_name(tool) and all(map(_is_name, arguments)):
+        return f"{pack}.{tool}({_arguments(arguments)})"
     if all(map(_is_name, args)):
         return f"ot.run({spec.name!r}{', ' if args else ''}{_arguments(args)})"
     return f"ot.run({spec.name!r}, **{args!r})"

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.widgets.viewer import ResultViewer
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["HttpToolRequests"]
-
 _READING = ("GET", "HEAD")
 _EVERY_STATUS = [f"{hundred}xx" for hundred in range(1, 6)]
 _NUMBERED = re.compile(r"(v?)(\d{1,6})")
@@ -58,14 +56,14 @@ class HttpToolRequests:
             for one in self._box.bundles.all_bundles()
             if not one.is_built_in
         ]
-        found: Json = {"bundles": bundles, "secrets": self._secrets(), "tool": None}
+        state: Json = {"bundles": bundles, "secrets": self._secrets(), "tool": None}
         if payload.get("tool"):
             bundle = self._bundle(payload)
             if bundle is None:
                 raise UsageProblem(f"There is no bundle '{payload.get('bundle')}'.")
             tool = self._box.bundles.get_tool(bundle.bundle_id, str(payload["tool"]), str(payload.get("version")))
-            found |= {"tool": values.map_text(tool.to_dict(), self._box.mask), "version": _next(tool.version)}
-        return found
+            state |= {"tool": values.map_text(tool.to_dict(), self._box.mask), "version": _next(tool.version)}
+        return state
 
     def read_curl(self, payload: Json) -> Json:
         """A pasted curl command as a draft. With `isKept` the credentials in it become secrets of the project."""
@@ -106,12 +104,12 @@ class HttpToolRequests:
             runner = self._box.bundles.draft(record, bundle=bundle)  # the yes may have changed the rules
             trace = runner.trace(payload.get("args") or {})
         except MissingSecret as exc:
-            return _wrong("/http/request/auth", _said(exc))
+            return _wrong("/http/request/auth", _message(exc))
         except InvalidArgs as exc:
             return {"errors": [{**one, "pointer": f"/args{one['pointer']}"} for one in _details(exc)]}
         except OneToolError as exc:
             return {"errors": _details(exc)}
-        return self._told(trace, payload)
+        return self._reply(trace, payload)
 
     def select(self, payload: Json) -> Json:
         """The part of the last response that a JMESPath expression takes. Nothing is sent."""
@@ -155,7 +153,7 @@ class HttpToolRequests:
                 require_free_name(self._box, slug, creation.NEW_BUNDLE)
                 bundle = bundles.put_bundle(bundles.new_id(), slug=slug, display_name=slug, **shared)
             except OneToolError as exc:
-                return {"errors": [{"pointer": "/bundle", "message": _said(exc)}]}
+                return {"errors": [{"pointer": "/bundle", "message": _message(exc)}]}
         elif shared:
             bundle = creation.set_shared(self._box, bundle, **shared)
         creation.lean_on(bundle, record)
@@ -168,16 +166,16 @@ class HttpToolRequests:
             tool = bundles.put_tool(*place, record)
         except Conflict as exc:
             if names["version"]:
-                return _wrong("/version", _said(exc))
-            said = f"The bundle '{bundle.slug}' has a tool '{names['slug']}'. Take another name, or edit that one."
-            return _wrong("/slug", said)
+                return _wrong("/version", _message(exc))
+            message = f"The bundle '{bundle.slug}' has a tool '{names['slug']}'. Take another name, or edit that one."
+            return _wrong("/slug", message)
         except OneToolError:
             if not was_there:
                 bundles.delete_bundle(bundle.bundle_id)
             raise
         self._box.registry.refresh()
-        wanted = [f"{name}=" for name in (tool.arg_schema.get("required") or [])]
-        line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *wanted])
+        arguments = [f"{name}=" for name in (tool.arg_schema.get("required") or [])]
+        line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *arguments])
         return {"said": f"Saved. Call it: {line}", "name": f"{bundle.slug}.{tool.slug}", "version": tool.version}
 
     def _shared(self, bundle: Bundle | None, record: Json, payload: Json) -> Json:
@@ -189,7 +187,7 @@ class HttpToolRequests:
             shared["base_url"] = bundle.base_url or shared["base_url"]
         return shared
 
-    def _told(self, trace: Json, payload: Json) -> Json:
+    def _reply(self, trace: Json, payload: Json) -> Json:
         """The response for the screen, and its body as the viewer shows it."""
         from onetool_ipy.bundles.http.definition import ResponseOptions
         from onetool_ipy.bundles.http.runner import ResponseReader, phrase_of
@@ -204,8 +202,8 @@ class HttpToolRequests:
         is_ok = ResponseReader(codes).is_success(response["status"])
         chosen = self.select({"selector": payload.get("selector")}) if is_ok else {}
         view = chosen.get("view") or self._viewed(value, response["durationMs"])
-        told = {"request": trace["request"], "response": response, "isOk": is_ok, "view": view}
-        return {**told, **({"selectorErrors": chosen["errors"]} if "errors" in chosen else {})}
+        reply = {"request": trace["request"], "response": response, "isOk": is_ok, "view": view}
+        return {**reply, **({"selectorErrors": chosen["errors"]} if "errors" in chosen else {})}
 
     def _viewed(self, value: Any, duration_ms: float) -> Json:
         meta = {"call_id": f"draft-{uuid.uuid4().hex[:12]}", "tool": "", "duration_ms": duration_ms}
@@ -219,16 +217,16 @@ class HttpToolRequests:
 
     def _sendings(self, record: Json, bundle: Bundle | None, payload: Json) -> list[Json]:
         base_url = None if bundle is None else bundle.base_url
-        found = unconfirmed(new_sendings(self._box, [record], base_url=base_url), _agreed(payload))
-        return [{"key": one.word, "text": one.said} for one in found]
+        sendings = unconfirmed(new_sendings(self._box, [record], base_url=base_url), _agreed(payload))
+        return [{"key": one.word, "text": one.said} for one in sendings]
 
     def _hosts(self, url: str, payload: Json) -> list[Json]:
         """Ask for hosts that HTTP tools may not reach; allow those that were agreed to."""
         parts = urlsplit(url)
         hosts = creation.unreached(self._box, creation.own_host(f"{parts.scheme}://{parts.netloc}/"))
-        asked = [host for host in hosts if f"host:{host}" not in _agreed(payload)]
-        if asked or not hosts:
-            return [{"key": f"host:{host}", "text": f"HTTP tools may not reach '{host}' yet."} for host in asked]
+        blocked = [host for host in hosts if f"host:{host}" not in _agreed(payload)]
+        if blocked or not hosts:
+            return [{"key": f"host:{host}", "text": f"HTTP tools may not reach '{host}' yet."} for host in blocked]
         for host in hosts:
             with self._box.gate.saving(f"host {host}"):
                 allow_host(self._box.config.paths, host)
@@ -265,27 +263,27 @@ def _whole_response(record: Json) -> Json:
     """The draft as it is sent by the editor: every status is read, and the whole body is shown."""
     encoding = (record["http"].get("response") or {}).get("encoding", "auto")
     response = {"successCodes": _EVERY_STATUS, "encoding": encoding}
-    kept = {key: value for key, value in record.items() if key not in ("outputSchema", "outputSchemaFrom")}
-    return {**kept, "http": {**record["http"], "response": response}}
+    rest = {key: value for key, value in record.items() if key not in ("outputSchema", "outputSchemaFrom")}
+    return {**rest, "http": {**record["http"], "response": response}}
 
 
 def _agreed(payload: Json) -> list[str]:
-    found = payload.get("agreed")
-    return [str(key) for key in found] if isinstance(found, list) else []
+    keys = payload.get("agreed")
+    return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
 def _details(exc: OneToolError) -> list[Json]:
-    found = getattr(exc, "details", None)
-    if isinstance(found, list) and found:
-        return [{"pointer": str(one["pointer"]), "message": str(one["message"])} for one in found if _is_fault(one)]
-    return [{"pointer": "", "message": _said(exc)}]
+    details = getattr(exc, "details", None)
+    if isinstance(details, list) and details:
+        return [{"pointer": str(one["pointer"]), "message": str(one["message"])} for one in details if _is_fault(one)]
+    return [{"pointer": "", "message": _message(exc)}]
 
 
 def _is_fault(one: Any) -> bool:
     return isinstance(one, Mapping) and "pointer" in one and "message" in one
 
 
-def _said(exc: OneToolError) -> str:
+def _message(exc: OneToolError) -> str:
     return f"{exc.message} {exc.hint}".strip()
 
 
@@ -295,5 +293,5 @@ def _wrong(pointer: str, message: str) -> Json:
 
 def _next(version: str) -> str:
     """The version after this one."""
-    found = _NUMBERED.fullmatch(version)
-    return f"{found[1]}{int(found[2]) + 1}" if found else f"{version}-2"
+    parts = _NUMBERED.fullmatch(version)
+    return f"{parts[1]}{int(parts[2]) + 1}" if parts else f"{version}-2"

@@ -18,8 +18,6 @@ from onetool_ipy.base.values import cut
 from onetool_ipy.core.question import Question, Reply, form_errors
 from onetool_ipy.core.result import Json
 
-__all__ = ["MIME", "OpenQuestions", "outcome_text"]
-
 MIME = "application/vnd.onetool.question+json"
 _SEEN_S, _HEARD_S, _FIRST_S = 20.0, 5.0, 1.0
 """How long a page may take to report a question: one that showed questions before, that is connected, that may be."""
@@ -119,7 +117,7 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
         did = {"accept": "You trusted", "decline": "You did not trust"}.get("" if reply is None else reply.action, "")
         what = f"the {question.trust['part']}" if question.trust.get("part") else "this project"
         return f"{did} {what}, {at}." if did else f"Stopped, {at}: {what} is not trusted."
-    asked = cut(question.text, 300) if question.yes else f"{question.subject} asked you."
+    subject = cut(question.text, 300) if question.yes else f"{question.subject} asked you."
     if question.calls:
         names = [call.tool for call in question.calls]
         run = () if reply is None else reply.content.get("run", ())
@@ -128,14 +126,14 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
         if reply is None or reply.action == "cancel":
             return f"Stopped, {at}: {skipped} did not run."
         how = "in this session" if reply.content.get("always") else "once"
-        said = [*([f"allowed {ran} {how}"] if ran else ()), *([f"skipped {skipped}"] if skipped else ())]
-        return f"You {' and '.join(said)}, {at}."
+        parts = [*([f"allowed {ran} {how}"] if ran else ()), *([f"skipped {skipped}"] if skipped else ())]
+        return f"You {' and '.join(parts)}, {at}."
     if reply is None:
-        return f"{asked} Stopped, {at}."
+        return f"{subject} Stopped, {at}."
     done = {"accept": "You opened the address" if question.url else "You answered", "decline": "You declined"}
     if question.yes and question.form is None:
         done = {"accept": "You said yes", "decline": "You said no"}
-    return f"{asked} {done.get(reply.action, 'You cancelled')}, {at}."
+    return f"{subject} {done.get(reply.action, 'You cancelled')}, {at}."
 
 
 def _wait(event: threading.Event, limit_s: float | None) -> bool:

@@ -19,7 +19,6 @@ from onetool_ipy.core.result import Json
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-__all__ = ["FORMATS", "ResultTable", "TableQuery", "column_kind", "formats", "query_of", "shown_cell"]
 
 FORMATS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
 """The formats of a download and their media types."""
@@ -79,11 +78,11 @@ class ResultTable:
         positions = self._positions(query)
         part = positions[window]
         rows = self._cells.iloc[part].itertuples(index=False, name=None)
-        shown = [
+        rows_as_text = [
             [int(at) + 1, *(self._shown(cell, column) for column, cell in enumerate(row))]
             for at, row in zip(part, rows, strict=True)
         ]
-        return {"columns": self.columns(), "rows": shown, "total": len(positions)}
+        return {"columns": self.columns(), "rows": rows_as_text, "total": len(positions)}
 
     def columns(self) -> list[Json]:
         """The name and the kind of each column."""
@@ -134,7 +133,7 @@ class ResultTable:
         part.columns = [self._mask(str(name)) for name in part.columns]
         if kind == "csv":
             return bytes(part.to_csv(index=False).encode("utf-8"))
-        part.columns = _unique(part.columns)
+        part.columns = unique(part.columns)
         if kind == "json":
             rows = part.astype(object).where(part.notna(), None).to_dict("records")
             return values.to_text(values.to_json(rows)).encode("utf-8")
@@ -151,10 +150,10 @@ class ResultTable:
 
         keep = np.ones(len(self._cells), dtype=bool)
         if query.text:
-            wanted = query.text.casefold()
+            text = query.text.casefold()
             any_cell = np.zeros(len(self._cells), dtype=bool)
             for column in range(self._cells.shape[1]):
-                any_cell |= self._text(column).str.contains(wanted, regex=False).to_numpy()
+                any_cell |= self._text(column).str.contains(text, regex=False).to_numpy()
             keep &= any_cell
         for column, condition in query.conditions:
             self._require_column(column)
@@ -171,29 +170,29 @@ class ResultTable:
         between = _RANGE.fullmatch(condition)
         if between is not None and kind in _ORDERED:
             return self._compared(column, ">=", between[1]) & self._compared(column, "<=", between[2])
-        found = _CONDITION.fullmatch(condition)
-        sign, wanted = (found[1] or "", found[2]) if found else ("", condition)
-        if sign in ("=", "!=") and not wanted:
+        parts = _CONDITION.fullmatch(condition)
+        sign, operand = (parts[1] or "", parts[2]) if parts else ("", condition)
+        if sign in ("=", "!=") and not operand:
             return (cells.isna() if sign == "=" else cells.notna()).to_numpy()
         if sign in (">", ">=", "<", "<=") or (sign in ("=", "!=") and kind in _ORDERED):
             if kind not in _ORDERED:
                 raise UsageProblem(f"'{sign}' works on numbers and dates.", hint="For text: a part of it, =all of it.")
-            return self._compared(column, sign, wanted)
-        text, wanted = self._text(column), wanted.casefold()
+            return self._compared(column, sign, operand)
+        text, operand = self._text(column), operand.casefold()
         if sign in ("=", "!="):
-            return (text == wanted).to_numpy() != (sign == "!=")
-        return text.str.contains(wanted, regex=False).to_numpy() != (sign == "!")
+            return (text == operand).to_numpy() != (sign == "!=")
+        return text.str.contains(operand, regex=False).to_numpy() != (sign == "!")
 
-    def _compared(self, column: int, sign: str, wanted: str) -> Any:
+    def _compared(self, column: int, sign: str, text: str) -> Any:
         if self._kinds[column] == "date":  # a part of a date compares with the same part of the cell
-            operand: Any = wanted.replace("T", " ")
+            operand: Any = text.replace("T", " ")
             cells = self._text(column).str.slice(0, len(operand))
             is_there = self._cells.iloc[:, column].notna()
         else:
             try:
-                operand = float(wanted.replace(",", "").replace("_", ""))
+                operand = float(text.replace(",", "").replace("_", ""))
             except ValueError:
-                raise UsageProblem(f"'{wanted[:40]}' is not a number.", hint="For example: > 5, 2..8") from None
+                raise UsageProblem(f"'{text[:40]}' is not a number.", hint="For example: > 5, 2..8") from None
             cells = _numbers(self._cells.iloc[:, column])
             is_there = cells.notna()
         compare = {"=": "eq", "!=": "ne", ">": "gt", ">=": "ge", "<": "lt", "<=": "le"}[sign]
@@ -205,10 +204,10 @@ class ResultTable:
             cells = self._cells.iloc[:, column]
             kind = self._kinds[column]
             if kind in ("date", "nested", "number"):
-                found = cells.map(lambda cell: shown_cell(cell, self._decimals[column]))
+                texts = cells.map(lambda cell: shown_cell(cell, self._decimals[column]))
             else:
-                found = cells.astype(str).where(cells.notna(), "")
-            self._texts[column] = found.astype(object).map(str.casefold).reset_index(drop=True)
+                texts = cells.astype(str).where(cells.notna(), "")
+            self._texts[column] = texts.astype(object).map(str.casefold).reset_index(drop=True)
         return self._texts[column]
 
     def _shown(self, cell: Any, column: int) -> str:
@@ -376,12 +375,12 @@ def _parquet(part: pd.DataFrame) -> bytes:
     raise UsageProblem("This table cannot be saved as Parquet.", hint="Save it as CSV or JSON.")
 
 
-def _unique(names: Sequence[str]) -> list[str]:
+def unique(names: Sequence[str]) -> list[str]:
     """The names of columns, a second of the same name with a number: JSON and Parquet have each once."""
-    found: dict[str, None] = {}
+    names_so_far: dict[str, None] = {}
     for name in names:
         free, number = name, 2
-        while free in found:
+        while free in names_so_far:
             free, number = f"{name}_{number}", number + 1
-        found[free] = None
-    return list(found)
+        names_so_far[free] = None
+    return list(names_so_far)

@@ -29,14 +29,11 @@ from onetool_ipy.stores.result_lines import pieces
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["ResultViewer"]
-
 _KEPT = 24
 _SMALL_LINES = 400
 _SMALL_CHARS = 100_000
 _CELL = 300
 _LEAF = 160
-_MOST_ROWS = 500_000
 _MOST_HITS = 2_000
 _PAGE = 1_000
 _PART = 3 * 2**20
@@ -92,19 +89,19 @@ class ResultViewer:
         item = self._item(handle, None)
         page = self._box.results.query(handle, limit=_SMALL_LINES // 2)
         is_table = _is_record_line(page["lines"][0]) if page["lines"] else False
-        known = self._box.results.describe(handle)
+        description = self._box.results.describe(handle)
         about = {
             "ok": True,
-            "tool": known["tool"],
+            "tool": description["tool"],
             "handle": handle,
             "lines": page["total_lines"],
-            "bytes": known["bytes"],
+            "bytes": description["bytes"],
             "preview": page["lines"],
             "kinds": ["table", "summary", "text"] if is_table else ["text"],
         }
         if is_table:
             about |= {"rows": page["total_lines"], "formats": formats()}
-        item.tool = known["tool"]
+        item.tool = description["tool"]
         return about
 
     def page(self, *, handle: str | None, call: str | None, offset: int, limit: int) -> Json:
@@ -113,30 +110,28 @@ class ResultViewer:
         offset, limit = max(1, offset), max(1, min(limit, _PAGE))
         if item.lines is not None:
             return {"lines": item.lines[offset - 1 : offset - 1 + limit], "total": len(item.lines)}
-        found = self._box.results.query(self._stored(item), offset=offset, limit=limit)
-        return {"lines": found["lines"], "total": found["total_lines"]}
+        page = self._box.results.query(self._stored(item), offset=offset, limit=limit)
+        return {"lines": page["lines"], "total": page["total_lines"]}
 
     def find(self, *, handle: str | None, call: str | None, pattern: str, is_fuzzy: bool) -> Json:
         """The numbers of the first matching lines, and how many match."""
         item = self._item(handle, call)
         if item.handle is None and item.lines is not None:
             item.handle = self._box.results.put("\n".join(item.lines), tool=item.tool)
-        found = self._box.results.query(self._stored(item), search=pattern, fuzzy=is_fuzzy, limit=_MOST_HITS)
-        searched = found.get("searched", found["total_lines"])
-        hits = found["line_numbers"] if is_fuzzy else sorted(found["line_numbers"])
-        return {"hits": hits, "matched": found["matched"], "isComplete": searched >= found["total_lines"]}
+        matches = self._box.results.query(self._stored(item), search=pattern, fuzzy=is_fuzzy, limit=_MOST_HITS)
+        searched = matches.get("searched", matches["total_lines"])
+        hits = matches["line_numbers"] if is_fuzzy else sorted(matches["line_numbers"])
+        return {"hits": hits, "matched": matches["matched"], "isComplete": searched >= matches["total_lines"]}
 
     def table(self, query: TableQuery, *, handle: str | None, call: str | None, offset: int, limit: int) -> Json:
         """A page of rows of the sorted and filtered table."""
         item, window = self._item(handle, call), _window(offset, limit)
         if query == TableQuery() and item.table is None and (plain := _plain_rows(item.read())):
             columns, cells = plain
-            shown = [
-                [at, *(self._cell(cell) for cell in row)] for at, row in enumerate(cells[window], window.start + 1)
-            ]
+            rows = [[at, *(self._cell(cell) for cell in row)] for at, row in enumerate(cells[window], window.start + 1)]
             kinds = [column_kind([row[at] for row in cells]) for at in range(len(columns))]
             heads = [{"name": self._cell(name), "kind": kind} for name, kind in zip(columns, kinds, strict=True)]
-            return {"columns": heads, "rows": shown, "total": len(cells), "offset": offset}
+            return {"columns": heads, "rows": rows, "total": len(cells), "offset": offset}
         return {**self._table(item).page(query, window), "offset": offset}
 
     def summary(self, query: TableQuery, *, handle: str | None, call: str | None, column: int) -> Json:
@@ -173,7 +168,7 @@ class ResultViewer:
         return {"base64": base64.b64encode(piece).decode("ascii")}
 
     def found(self, query: TableQuery, *, handle: str | None, call: str | None) -> Any:
-        """The found rows as a DataFrame."""
+        """The found rows: of a frame a frame, of a list a list."""
         return self._table(self._item(handle, call)).found(query)
 
     def tree(self, *, handle: str | None, call: str | None, path: Sequence[Any], offset: int, limit: int) -> Json:
@@ -187,17 +182,17 @@ class ResultViewer:
         """The images of a result with the text between them, in order."""
         parts: list[Json] = []
         for part in _parts(self._item(handle, call).read()):
-            found = _picture(part)
-            if found is None:
+            picture = _picture(part)
+            if picture is None:
                 parts.append({"text": values.cut(self._box.mask(values.to_text(part)), _MOST_TEXT)})
             else:
-                parts.append({"mime": found[0], "base64": base64.b64encode(found[1]).decode("ascii")})
+                parts.append({"mime": picture[0], "base64": base64.b64encode(picture[1]).decode("ascii")})
         if not any("mime" in part for part in parts):
             raise UsageProblem("This result has no image.")
         return {"parts": parts}
 
     def value(self, *, handle: str | None, call: str | None) -> Any:
-        """The data itself; of a stored result, its lines."""
+        """The data itself."""
         return self._item(handle, call).read()
 
     def _remember(self, key: str, item: _Item) -> None:
@@ -212,7 +207,7 @@ class ResultViewer:
                 return self._items[key]
         if not handle:
             raise UsageProblem("That result is no longer available.", hint="Run the tool again.")
-        item = _Item(lambda: self._stored_rows(handle), tool="", handle=handle)
+        item = _Item(lambda: self._box.results.value(handle), tool="", handle=handle)
         self._remember(handle, item)
         return item
 
@@ -220,16 +215,6 @@ class ResultViewer:
         if item.handle is None:
             raise UsageProblem("That result was not stored.", hint="Run the tool again.")
         return item.handle
-
-    def _stored_rows(self, handle: str) -> list[Any]:
-        """The lines of a stored result, parsed as JSON if they are JSON."""
-        found: list[Any] = []
-        while len(found) < _MOST_ROWS:
-            page = self._box.results.query(handle, offset=len(found) + 1, limit=100_000)
-            found += [_read(line) for line in page["lines"]]
-            if not page["has_more"]:
-                break
-        return found
 
     def _small(self, data: Any) -> list[str] | None:
         """All lines if they are few, else None."""
@@ -264,9 +249,9 @@ class ResultViewer:
     def _child(self, key: Any, value: Any) -> Json:
         count = len(_keys(value))
         kind = "object" if isinstance(value, Mapping) else "list" if count else type(value).__name__
-        said = f"{{{count}}}" if kind == "object" else f"[{count}]" if kind == "list" else self._leaf(value)
-        shown = key if isinstance(key, int) else self._box.mask(str(key))
-        return {"key": shown, "kind": kind, "preview": said, "count": count}
+        preview = f"{{{count}}}" if kind == "object" else f"[{count}]" if kind == "list" else self._leaf(value)
+        label = key if isinstance(key, int) else self._box.mask(str(key))
+        return {"key": label, "kind": kind, "preview": preview, "count": count}
 
     def _leaf(self, value: Any) -> str:
         text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else values.to_text(value)
@@ -279,14 +264,14 @@ def _window(offset: int, limit: int) -> slice:
 
 
 def _kinds(data: Any) -> list[str]:
-    found = []
+    kinds = []
     if any(_picture(part) is not None for part in _parts(data)):
-        found.append("image")
+        kinds.append("image")
     if _is_table(data):
-        found += ["table", "summary"]
+        kinds += ["table", "summary"]
     if isinstance(data, (Mapping, list, tuple)) and len(data):
-        found.append("tree")
-    return [*found, "text"]
+        kinds.append("tree")
+    return [*kinds, "text"]
 
 
 def _is_table(data: Any) -> bool:
@@ -332,10 +317,10 @@ def _keys(value: Any) -> list[Any]:
 def _followed(value: Any, path: Sequence[Any]) -> Any:
     for part in path:
         if isinstance(value, Mapping):
-            known = {str(key): key for key in value}
-            if str(part) not in known:
+            keys = {str(key): key for key in value}
+            if str(part) not in keys:
                 raise UsageProblem(f"There is nothing at '{part}'.")
-            value = value[known[str(part)]]
+            value = value[keys[str(part)]]
         elif isinstance(value, (list, tuple)) and isinstance(part, int) and 0 <= part < len(value):
             value = value[part]
         else:

@@ -16,7 +16,7 @@ import pytest
 
 from onetool_ipy import open_toolbox, tool
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.faces.widgets.requests import MOST_SENT, ScreenRequests
+from onetool_ipy.faces.widgets.requests import MAX_SENT, ScreenRequests
 from onetool_ipy.sdk import progress
 from tests.harness.patience import HANG_S, until
 
@@ -153,7 +153,7 @@ def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
 
 
 def test_over_two_thousand_tools_only_answers_are_sent(side: Side) -> None:
-    for number in range(MOST_SENT):
+    for number in range(MAX_SENT):
         side.box.registry.session.specs[f"many.tool_{number}"] = side.box.registry.require("time.now").replace(
             name=f"many.tool_{number}", origin="cell"
         )
@@ -344,6 +344,43 @@ def test_assign_saves_the_value_and_says_what_it_is(side: Side) -> None:
     assert (
         "not a valid variable name" in side.raw("assign", call=shown["call"], variable="not a name")["error"]["message"]
     )
+
+
+@pytest.mark.parametrize("is_other", [False, True], ids=["this kernel", "another kernel"])
+def test_assign_gives_what_the_result_was_also_by_its_handle(side: Side, is_other: bool) -> None:
+    """A tab knows a result by its handle alone; another kernel has only its file."""
+
+    @tool
+    def sales() -> pd.DataFrame:
+        """Many rows."""
+        day = pd.date_range("2024-01-01", periods=6_000, freq="h")
+        towns = ["Wien", "Linz", "Graz"] * 2_000
+        return pd.DataFrame({"when": day, "town": towns, "price": [n / 4 for n in range(6_000)]})
+
+    adopt(side, sales)
+    handle = side.run("nb.sales")["handle"]
+    if is_other:
+        folder = side.box.config.paths.project
+        side.desk.close()
+        side.box.close()
+        side.box = open_toolbox(folder, env={"ONETOOL_STATE": str(folder / "state")})
+        side.desk = ScreenRequests(side.box, send=side._sent, namespace=lambda: side.names)
+    assert side.ask("open", handle=handle)["rows"] == 6_000
+    query = {"filter": "wien", "columns": {"2": "> 10"}, "sort": {"column": 2, "isDown": True}}
+
+    answer = side.ask("assign", handle=handle, variable="wien", **query)
+
+    assert answer["said"] == "wien: DataFrame, 1,986 rows"
+    wien = side.names["wien"]
+    assert list(wien.dtypes) == list(sales().dtypes)
+    assert list(wien["price"][:2]) == [1499.25, 1498.5]
+
+
+@pytest.mark.parametrize("value", [{"a": [1, {"b": 2}]}, "two\nlines", [1, 2], ["one"]], ids=repr)
+def test_assign_by_handle_gives_plain_values_as_they_were(side: Side, value: Any) -> None:
+    handle = side.box.results.put(value)
+    side.ask("assign", handle=handle, variable="x")
+    assert side.names["x"] == value
 
 
 def test_stored_results_history_and_favourites(side: Side) -> None:

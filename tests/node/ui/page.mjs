@@ -6,7 +6,7 @@ for (const name of ['window', 'document', 'Node', 'HTMLElement', 'KeyboardEvent'
   Object.defineProperty(globalThis, name, { value: name === 'window' ? dom.window : dom.window[name], configurable: true });
 }
 
-const source = new URL('../../../onetool_ipy/ui/src/', import.meta.url);
+const source = new URL('../../../labextension/ui/', import.meta.url);
 export const ui = async name => import(new URL(`${name}.js`, source));
 
 /** A transport that is answered by an object of functions: kind -> reply. */

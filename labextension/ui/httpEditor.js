@@ -8,9 +8,12 @@ import { createViewer } from './viewer.js';
 const METHODS = Object.fromEntries(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map(name => [name, name]));
 const BODIES = { none: 'None', json: 'JSON', form: 'Form', text: 'Raw text' };
 
-/** Returns `{element, close()}`. `place` is `{bundle, tool, version}` of a tool to edit, or empty for a new one. */
-export function createHttpEditor(transport, place = {}, onSaved = () => {}) {
-  const editor = new HttpEditor(transport.request, onSaved);
+/**
+ * Returns `{element, close()}`. `place` is `{bundle, tool, version}` of a tool to edit, or empty for a new one. In a tab of
+ * its own (`isTab`) the editor takes the focus when it opens, and Ctrl+S saves the tool; in a cell both are the notebook's.
+ */
+export function createHttpEditor(transport, place = {}, { onSaved = () => {}, isTab = false } = {}) {
+  const editor = new HttpEditor(transport.request, onSaved, isTab);
   const stop = transport.on('closed', event => editor.say(event.reason, 'failed'));
   const releaseFocus = keepFocus(editor.element);
   editor.start(place);
@@ -18,8 +21,8 @@ export function createHttpEditor(transport, place = {}, onSaved = () => {}) {
 }
 
 class HttpEditor {
-  constructor(request, onSaved) {
-    Object.assign(this, { request, onSaved, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '' });
+  constructor(request, onSaved, isTab) {
+    Object.assign(this, { request, onSaved, isTab, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '' });
     this.viewer = createViewer(request);
     const changed = () => this.changed();
     this.method = select('Method', METHODS, changed);
@@ -51,7 +54,7 @@ class HttpEditor {
     const field = (label, control, pointer) => h('div.otx-editor-field', null, h('label.otx-muted', { for: nameControl(control) }, label), control, this.errorAt(pointer, control));
     const section = (title, ...parts) => h('section.otx-editor-section', { 'aria-label': title }, h('h3', null, title), parts);
     this.sendButton = h('button.otx-run', { type: 'button', onclick: () => this.send(), title: 'Ctrl+Enter' }, 'Send');
-    this.saveButton = h('button.otx-run', { type: 'button', onclick: () => this.save(), title: 'Ctrl+S' }, 'Save');
+    this.saveButton = h('button.otx-run', { type: 'button', onclick: () => this.save(), title: this.isTab ? 'Ctrl+S' : null }, 'Save');
     this.curl = h('textarea.otx-input.otx-json', { rows: '4', 'aria-label': 'curl command', placeholder: "curl -H 'Authorization: Bearer …' https://api.example.com/users", spellcheck: 'false' });
     this.keepsSecrets = h('input', { type: 'checkbox', checked: true });
     this.curlBox = h('details.otx-editor-curl', null, h('summary', null, 'Paste curl'), this.curl, this.errorAt('/curl', this.curl),
@@ -105,7 +108,7 @@ class HttpEditor {
       fill(this.list, bundles.map(each => h('option', { value: each.slug })));
       if (tool) this.set(tool, place.bundle, version);
       this.changed();
-      this.url.focus();
+      if (this.isTab) this.url.focus();
     } catch (error) {
       this.say(error.message, 'failed');
     }
@@ -324,7 +327,7 @@ class HttpEditor {
 
   onKey(event) {
     event.stopPropagation();
-    const isOurs = (event.ctrlKey || event.metaKey) && (event.key === 'Enter' || event.key === 's');
+    const isOurs = (event.ctrlKey || event.metaKey) && (event.key === 'Enter' || (event.key === 's' && this.isTab));
     if (!isOurs) return;
     event.preventDefault();
     if (event.key === 'Enter') this.send();

@@ -103,6 +103,23 @@ export function keepFocus(root) {
   return () => document.removeEventListener('pointerdown', onPointerDown, true);
 }
 
+/**
+ * Let Ctrl+S pressed inside `root` save the notebook around it. Our screens keep their keys from the notebook's shortcuts,
+ * so the key is pressed again on the element around them.
+ */
+export function passSaveOn(root) {
+  root.addEventListener(
+    'keydown',
+    event => {
+      if (event.key !== 's' || !(event.ctrlKey || event.metaKey)) return;
+      event.stopPropagation();
+      const isTaken = !root.parentElement.dispatchEvent(new KeyboardEvent('keydown', event));
+      if (isTaken) event.preventDefault();
+    },
+    true
+  );
+}
+
 /** Select one of the tabs. Only the selected tab is in the tab order; arrow keys reach the others. */
 export function selectTab(tabs, isSelected) {
   for (const tab of tabs.children) {

@@ -10,7 +10,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.widgets.requests import ServerRequests
+from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.toolbox import Toolbox
 
 PLUS = (

@@ -430,7 +430,7 @@ const countOf = items => items.reduce((sum, item) => sum + (item.folded ?? 1), 0
  */
 class ToolList {
   constructor({ search, onOpen, onFavourite, onDrag }) {
-    Object.assign(this, { search, onOpen, onFavourite, onDrag, all: [], items: [], index: null, query: '', chosen: -1, searches: 0, favourites: new Set(), recent: [], id: uniqueId('tools') });
+    Object.assign(this, { search, onOpen, onFavourite, onDrag, all: [], items: [], index: null, terms: new Map(), query: '', chosen: -1, searches: 0, favourites: new Set(), recent: [], id: uniqueId('tools') });
     this.list = new VirtualList({
       rowHeight: ROW_HEIGHT,
       label: 'Tools',
@@ -474,7 +474,11 @@ class ToolList {
       (!filters.source || item.source === filters.source) &&
       (!filters.tag || [...item.tags, ...item.badges].includes(filters.tag)) &&
       (!filters.isFavourite || this.favourites.has(item.name));
-    if (query.trim()) return this.index.search(query, MAX_MATCHES).map(hit => hit.entry).filter(isMatch);
+    if (query.trim()) {
+      const hits = this.index.search(query, MAX_MATCHES).filter(({ entry }) => isMatch(entry));
+      this.terms = new Map(hits.map(({ entry, terms }) => [entry.name, terms]));
+      return hits.map(({ entry }) => entry);
+    }
     const places = new Map(this.recent.map((name, at) => [name, at]));
     const placeOf = ({ name }) => (this.favourites.has(name) ? -1 : (places.get(name) ?? places.size));
     return this.all.filter(isMatch).sort((a, b) => placeOf(a) - placeOf(b));
@@ -503,7 +507,7 @@ class ToolList {
       this.openChosen();
     };
     const drag = this.onDrag && !item.folded ? { draggable: 'true', ondragstart: event => this.onDrag(item.name, event) } : {};
-    const name = h('div.otx-tool-name', null, drawIcon(item.icon), highlighted(item.name, matchingSpans(this.query, item.name)), item.disabled ? h('span.otx-chip', null, 'off') : null);
+    const name = h('div.otx-tool-name', null, drawIcon(item.icon), highlighted(item.name, matchingSpans(this.query, item.name, this.terms.get(item.name))), item.disabled ? h('span.otx-chip', null, 'off') : null);
     return h(
       at === this.chosen ? 'div.otx-tool.otx-current' : 'div.otx-tool',
       { role: 'option', id: `${this.id}-${at}`, 'aria-selected': String(at === this.chosen), onclick, ...drag },

@@ -1,6 +1,6 @@
 // The entry of the module. anywidget calls `render`; the side panel imports the parts.
 import { createBrowser } from './browser.js';
-import { addTabKeys, debounce, fill, h, keepFocus, reconcile, selectTab, show } from './dom.js';
+import { addTabKeys, debounce, fill, h, keepFocus, passSaveOn, reconcile, selectTab, show } from './dom.js';
 import { createForm } from './form.js';
 import { createHealth } from './health.js';
 import { createHttpEditor } from './httpEditor.js';
@@ -21,6 +21,7 @@ function render({ model, el }) {
   const receive = message => transport.receive(message);
   model.on('msg:custom', receive);
   const stopWatching = watchKernel(model, () => transport.close(RESTARTED));
+  passSaveOn(el);
   let isClosed = false;
   let view = null;
   const draw = ({ view: kind, options, picture }) => {

@@ -11,7 +11,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, UsageProblem
-from onetool_ipy.faces.widgets.requests import check_health, lines_around, problems_shown
+from onetool_ipy.faces.widgets.health import check_health, lines_around, problem_rows
 
 SECRET = "s3cr3t-in-problems"
 Project = Callable[..., Toolbox]
@@ -33,7 +33,7 @@ def project(tmp_path: Path) -> Project:
 
 
 def only(box: Toolbox, word: str) -> dict[str, Any]:
-    [found] = [each for each in problems_shown(box) if word in each["message"]]
+    [found] = [each for each in problem_rows(box) if word in each["message"]]
     return found
 
 
@@ -85,7 +85,7 @@ def plot() -> str:
     return ""
 """
     with project(geo=needs) as box:
-        assert "no-such-program" not in str(problems_shown(box)), "a look checks nothing"
+        assert "no-such-program" not in str(problem_rows(box)), "a look checks nothing"
         [found] = check_health(box)["missing"]
         assert found["where"] == "geo.plot"
         assert found["message"] == "needs the cli 'no-such-program'."

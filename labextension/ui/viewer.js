@@ -79,7 +79,8 @@ function saveMenu(request, result, pane) {
   });
   form.addEventListener('submit', async event => {
     event.preventDefault();
-    const rows = pane()?.isFiltered && onlyFound.checked ? pane().query() : {};
+    const query = pane()?.query?.() ?? {};
+    const rows = onlyFound.checked ? query : { sort: query.sort };
     try {
       const { said } = await request('assign', { ...keyOf(result), ...rows, variable: name.value.trim() });
       fill(status, said);

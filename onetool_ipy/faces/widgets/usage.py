@@ -1,0 +1,71 @@
+"""The data of the usage screen: totals, calls over time, tools and failures of a period. Everything is masked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.core.result import Json
+from onetool_ipy.render.views import duration, local_time, span_labels
+from onetool_ipy.stores.calls.query import UsageSpan
+
+if TYPE_CHECKING:
+    from onetool_ipy.toolbox import Toolbox
+
+_PERIODS = ("day", "week", "month", "all")
+_MAX_FAILURES = 50
+_MAX_TOOLS = 200
+
+
+def usage_data(box: Toolbox, payload: Json) -> Json:
+    """Totals, the calls over time in steps that suit them, the tools and the failures of a period."""
+    period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
+    tool = str(payload.get("tool") or "")
+    overview = box.log.overview(period=period, tool=tool or None)
+    usage, savings = overview.usage, overview.savings(box.config.settings.stats)
+    rate = "–" if usage.success_rate is None else f"{usage.success_rate:.1f} %"
+    totals = [
+        {"label": "call" if usage.total_calls == 1 else "calls", "value": f"{usage.total_calls:,}"},
+        {"label": "failed", "value": f"{usage.failures:,}"},
+        {"label": "succeeded", "value": rate},
+    ]
+    if savings.formula:
+        totals.append({"label": "tokens saved (estimate)", "value": f"{savings.context_saved:,}"})
+        totals.append({"label": "time saved (estimate)", "value": duration(savings.time_saved_ms)})
+    failures = [
+        {
+            "tool": group.tool,
+            "message": box.mask(group.message),
+            "calls": group.calls,
+            "last_called": local_time(group.last_called),
+        }
+        for group in overview.failures[:_MAX_FAILURES]
+    ]
+    labels = span_labels([span.start for span in overview.timeline.spans], overview.timeline.step_s)
+    rows = [
+        {
+            "tool": row.tool,
+            "calls": row.calls,
+            "failures": row.failures,
+            "avg_ms": row.avg_ms,
+            "p95_ms": row.p95_ms,
+            "last_called": local_time(row.last_called),
+        }
+        for row in usage.tools[:_MAX_TOOLS]
+    ]
+    return {
+        "period": period,
+        "tool": tool,
+        "totals": totals,
+        "formula": savings.formula,
+        "series": [_step(label, span) for label, span in zip(labels, overview.timeline.spans, strict=True)],
+        "tools": rows,
+        "failures": failures,
+        "known": sorted(box.log.counts()),
+    }
+
+
+def _step(label: str, span: UsageSpan) -> Json:
+    if not span.calls:
+        return {"label": label, "ok": 0, "failed": 0, "p50": None, "p95": None}
+    ok = span.calls - span.failures
+    return {"label": label, "ok": ok, "failed": span.failures, "p50": span.p50_ms, "p95": span.p95_ms}
