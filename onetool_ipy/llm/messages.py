@@ -36,8 +36,8 @@ DEADLINE_S = 300.0
 OnText = Callable[[str], object]
 """Called with each piece of streamed text."""
 
-Stop = Literal["done", "calls", "length", "refused", "other"]
-"""Why a turn ended: it was complete, it asks for calls, it hit the token limit, the provider blocked it."""
+Stop = Literal["done", "calls", "cut", "refused", "other"]
+"""Why a turn ended: it was complete, it asks for calls, it hit the token limit, the provider refused it."""
 
 
 class System(Value):
@@ -69,27 +69,38 @@ class Call(Value):
 
 
 class TokenUsage(Value):
-    """Tokens read and written, as the provider counts them; 0 if it does not say."""
+    """Tokens read and written, as the provider counts them; 0 if it does not say.
+
+    `cached` is the part of `input` that came from the provider's cache, `reasoning` the part of `output` that is not
+    shown.
+    """
 
     input: int = 0
     output: int = 0
+    cached: int = 0
+    reasoning: int = 0
 
     @property
     def total(self) -> int:
         return self.input + self.output
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(self.input + other.input, self.output + other.output)
+        return TokenUsage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+        )
 
     def to_dict(self) -> dict[str, int]:
-        return {"input": self.input, "output": self.output}
+        return {"input": self.input, "output": self.output, "cached": self.cached, "reasoning": self.reasoning}
 
 
 class Turn(Value):
     """One reply of the model: text, calls, or both.
 
     `parts` is the reply in the format of `provider`, which wants it back unchanged (Gemini's thought signatures,
-    Anthropic's thinking blocks). Other providers get text and calls.
+    Anthropic's thinking blocks). Other providers get text and calls. `stop_word` is the provider's own word for `stop`.
     """
 
     text: str = ""
@@ -98,6 +109,7 @@ class Turn(Value):
     stop: Stop = "done"
     provider: str = ""
     parts: tuple[Mapping[str, Any], ...] = ()
+    stop_word: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn as JSON data."""
@@ -108,6 +120,7 @@ class Turn(Value):
             "stop": self.stop,
             "provider": self.provider,
             "parts": [dict(part) for part in self.parts],
+            "stop_word": self.stop_word,
         }
 
     @classmethod
@@ -120,6 +133,7 @@ class Turn(Value):
             stop=data["stop"],
             provider=data["provider"],
             parts=tuple(data["parts"]),
+            stop_word=data.get("stop_word", ""),
         )
 
 

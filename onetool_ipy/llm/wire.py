@@ -21,28 +21,39 @@ __all__ = ["Anthropic", "Gemini", "ModelRequest", "Ollama", "OpenAi", "ReplyRead
 
 Json = dict[str, Any]
 
-_LIMITS = frozenset(("max_tokens", "max_completion_tokens", "num_predict", "maxOutputTokens"))
-_ANTHROPIC_VERSION = "2023-06-01"
-_ANTHROPIC_MAX_TOKENS = 4096
-_ANTHROPIC_STOPS: dict[str, Stop] = {
-    "end_turn": "done",
-    "stop_sequence": "done",
-    "tool_use": "calls",
-    "max_tokens": "length",
-    "refusal": "refused",
-}
-_GEMINI_STOPS: dict[str, Stop] = {"STOP": "done", "MAX_TOKENS": "length"}
-_GEMINI_REFUSED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
-_OLLAMA_TOP_LEVEL = frozenset(("think", "keep_alive", "format"))
-"""Options of the body itself; the others go into its `options`."""
-_OLLAMA_STOPS: dict[str, Stop] = {"stop": "done", "length": "length"}
-_OPENAI_STOPS: dict[str, Stop] = {
+_STOPS: Mapping[str, Stop] = {
+    # OpenAI; Ollama has "stop" and "length" of these.
     "stop": "done",
     "tool_calls": "calls",
     "function_call": "calls",
-    "length": "length",
+    "length": "cut",
     "content_filter": "refused",
+    "refusal": "refused",
+    # Anthropic, which also says "refusal".
+    "end_turn": "done",
+    "stop_sequence": "done",
+    "tool_use": "calls",
+    "max_tokens": "cut",
+    "model_context_window_exceeded": "cut",
+    # Gemini
+    "STOP": "done",
+    "MAX_TOKENS": "cut",
+    "SAFETY": "refused",
+    "RECITATION": "refused",
+    "LANGUAGE": "refused",
+    "BLOCKLIST": "refused",
+    "PROHIBITED_CONTENT": "refused",
+    "SPII": "refused",
+    "IMAGE_SAFETY": "refused",
+    "IMAGE_PROHIBITED_CONTENT": "refused",
+    "IMAGE_RECITATION": "refused",
 }
+"""What the providers' words for the end of a reply mean. No two providers use one word for different ends."""
+_LIMITS = frozenset(("max_tokens", "max_completion_tokens", "num_predict", "maxOutputTokens"))
+_ANTHROPIC_VERSION = "2023-06-01"
+_ANTHROPIC_MAX_TOKENS = 4096
+_OLLAMA_TOP_LEVEL = frozenset(("think", "keep_alive", "format"))
+"""Options of the body itself; the others go into its `options`."""
 
 
 class ModelRequest(NamedTuple):
@@ -68,6 +79,7 @@ class ReplyReader:
         self.text = ""
         self.usage = TokenUsage()
         self.stop: Stop | None = None
+        self.stop_word = ""
         self.is_complete = False
         self.is_closed = False
         self.has_begun = False
@@ -95,18 +107,26 @@ class ReplyReader:
         """Add a call that the model asks for."""
         self._calls.append((call_id if isinstance(call_id, str) else "", str(name), arguments_of(arguments)))
 
+    def end(self, word: str, stop: Stop | None = None) -> None:
+        """Take the provider's word for the end of the reply. `stop` is what it means, if `_STOPS` does not say."""
+        self.stop_word = word
+        self.stop = stop or _STOPS.get(word, "other")
+
     def turn(self) -> Turn:
-        """Return the reply as a turn. Raises InvalidOutput if it is empty."""
+        """Return the reply as a turn. Raises InvalidOutput if it is empty for no reason that we know."""
         self.finish()
-        if self.stop is None and not self.text and not self._calls:
-            raise InvalidOutput("The model gave no answer: the reply has no choices.", hint="Ask again.")
         stop: Stop = self.stop or "other"
-        if self._calls and stop not in ("length", "refused"):
+        if stop == "other" and not self.text and not self._calls:
+            reason = (
+                f"it ended with '{values.cut(self.stop_word, 80)}'" if self.stop_word else "the reply has no choices"
+            )
+            raise InvalidOutput(f"The model gave no answer: {reason}.", hint="Ask again.")
+        if self._calls and stop not in ("cut", "refused"):
             stop = "calls"
         calls = self._with_ids()
         is_renamed = any(given and given != call.id for call, (given, *_) in zip(calls, self._calls, strict=True))
         parts = () if is_renamed else tuple(self.parts())  # the parts would name calls that no longer exist
-        return Turn(self.text, calls, self.usage, stop, self._provider, parts)
+        return Turn(self.text, calls, self.usage, stop, self._provider, parts, self.stop_word)
 
     def _with_ids(self) -> tuple[Call, ...]:
         """Return the calls, each with a distinct id. Ids made here are the same if the conversation is repeated."""
@@ -225,6 +245,12 @@ def count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
+def detail(usage: Json, group: str, key: str) -> int:
+    """Return a number of tokens out of a group of a provider's counts, or 0 if there is none."""
+    counts = usage.get(group)
+    return count(counts.get(key)) if isinstance(counts, dict) else 0
+
+
 class _AnthropicReader(ReplyReader):
     def __init__(self, request: ModelRequest, provider: str) -> None:
         super().__init__(request, provider)
@@ -281,18 +307,23 @@ class _AnthropicReader(ReplyReader):
         return ""
 
     def _read_end(self, said: Json, usage: object) -> None:
-        if reason := said.get("stop_reason"):
-            self.stop = _ANTHROPIC_STOPS.get(reason, "other")
+        if word := said.get("stop_reason"):
+            self.end(word)
         self._read_usage(usage)
 
     def _read_usage(self, usage: object) -> None:
         """Read the token counts; tokens from the provider's cache count as input."""
         if isinstance(usage, dict):
-            read = sum(
-                count(usage.get(key))
-                for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+            cached = count(usage.get("cache_read_input_tokens"))
+            read = count(usage.get("input_tokens")) + count(usage.get("cache_creation_input_tokens")) + cached
+            # A stream counts its input at the beginning and its output at the end; neither takes the other back.
+            before = self.usage
+            self.usage = TokenUsage(
+                read or before.input,
+                count(usage.get("output_tokens")) or before.output,
+                cached or before.cached,
+                detail(usage, "output_tokens_details", "thinking_tokens") or before.reasoning,
             )
-            self.usage = TokenUsage(read or self.usage.input, count(usage.get("output_tokens")) or self.usage.output)
 
 
 class Anthropic(WireFormat):
@@ -368,17 +399,25 @@ class _GeminiReader(ReplyReader):
         self._parts: list[Json] = []
 
     def piece(self, data: Json) -> str:
-        self._require_unblocked(data)
+        # A blocked prompt has no candidates: the reason stands elsewhere.
+        if (reason := (data.get("promptFeedback") or {}).get("blockReason")) and not data.get("candidates"):
+            self.end(reason, "refused")
+            self.is_complete = True
         new = ""
         for candidate in (data.get("candidates") or [])[:1]:
             for part in (candidate.get("content") or {}).get("parts") or ():
                 new += self._read_part(part)
-            if reason := candidate.get("finishReason"):
-                self.stop = "refused" if reason in _GEMINI_REFUSED else _GEMINI_STOPS.get(reason, "other")
+            if word := candidate.get("finishReason"):
+                self.end(word)
                 self.is_complete = True
         if isinstance(usage := data.get("usageMetadata"), dict):
-            written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-            self.usage = TokenUsage(count(usage.get("promptTokenCount")), written)
+            thoughts = count(usage.get("thoughtsTokenCount"))
+            self.usage = TokenUsage(
+                count(usage.get("promptTokenCount")),
+                count(usage.get("candidatesTokenCount")) + thoughts,
+                count(usage.get("cachedContentTokenCount")),
+                thoughts,
+            )
         self.text += new
         return new
 
@@ -396,11 +435,6 @@ class _GeminiReader(ReplyReader):
         elif part != {"text": ""}:
             self._parts.append(part)
         return "" if part.get("thought") else part.get("text") or ""
-
-    def _require_unblocked(self, data: Json) -> None:
-        reason = (data.get("promptFeedback") or {}).get("blockReason")
-        if reason and not data.get("candidates"):
-            raise InvalidOutput(f"The provider blocked the prompt: {reason}.", hint="Rephrase it.")
 
 
 class Gemini(WireFormat):
@@ -489,7 +523,7 @@ class _OllamaReader(ReplyReader):
             self.add(call.get("id"), function.get("name"), function.get("arguments"))
         if data.get("done"):
             self.is_complete = self.is_closed = True
-            self.stop = _OLLAMA_STOPS.get(data.get("done_reason") or "stop", "other")
+            self.end(data.get("done_reason") or "stop")
             self.usage = TokenUsage(count(data.get("prompt_eval_count")), count(data.get("eval_count")))
         self.text += new
         return new
@@ -544,12 +578,13 @@ class _OpenAiReader(ReplyReader):
     def __init__(self, request: ModelRequest, provider: str) -> None:
         super().__init__(request, provider)
         self._open: dict[object, dict[str, str]] = {}
+        self._is_refusal = False
 
     def whole(self, data: Json) -> None:
         self._read_usage(data)
         for choice in (data.get("choices") or [])[:1]:
             message = choice.get("message") or {}
-            self.text = text_of(message.get("content")) or text_of(message.get("refusal"))
+            self.text = self._read_text(message)
             self._read_stop(choice)
             for call in message.get("tool_calls") or ():
                 function = call.get("function") or {}
@@ -561,7 +596,7 @@ class _OpenAiReader(ReplyReader):
         new = ""
         for choice in (data.get("choices") or [])[:1]:
             delta = choice.get("delta") or {}
-            new += text_of(delta.get("content")) or text_of(delta.get("refusal"))
+            new += self._read_text(delta)
             for call in delta.get("tool_calls") or ():
                 self._read_call_piece(call)
             self._read_stop(choice)
@@ -584,14 +619,25 @@ class _OpenAiReader(ReplyReader):
         arguments = function.get("arguments")
         known["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
 
+    def _read_text(self, message: Json) -> str:
+        """Return the text of a message. A model that refuses says why in a field of its own, and ends as usual."""
+        refusal = text_of(message.get("refusal"))
+        self._is_refusal = self._is_refusal or bool(refusal)
+        return text_of(message.get("content")) or refusal
+
     def _read_stop(self, choice: Json) -> None:
-        if reason := choice.get("finish_reason"):
-            self.stop = _OPENAI_STOPS.get(reason, "other")
+        if word := choice.get("finish_reason"):
+            self.end("refusal" if self._is_refusal and _STOPS.get(word) == "done" else word)
             self.is_complete = True
 
     def _read_usage(self, data: Json) -> None:
         if isinstance(usage := data.get("usage"), dict):
-            self.usage = TokenUsage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))
+            self.usage = TokenUsage(
+                count(usage.get("prompt_tokens")),
+                count(usage.get("completion_tokens")),
+                detail(usage, "prompt_tokens_details", "cached_tokens"),
+                detail(usage, "completion_tokens_details", "reasoning_tokens"),
+            )
 
 
 class OpenAi(WireFormat):

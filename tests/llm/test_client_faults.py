@@ -178,7 +178,6 @@ EMPTY: list[tuple[str, Any]] = [
     ("ollama", {"message": "text"}),
     ("gemini", {}),
     ("gemini", {"candidates": []}),
-    ("gemini", {"promptFeedback": {"blockReason": "SAFETY"}}),
     ("gemini", {"candidates": [{"content": {"parts": ["x"]}}]}),
     ("anthropic", {}),
     ("anthropic", {"content": 3}),

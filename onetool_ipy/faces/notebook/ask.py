@@ -87,6 +87,9 @@ class NotebookView(AskListener):
     def ended(self, answer: Answer) -> None:
         self._end_text()
         self._status.show(_line(self._mask(_ending(answer, is_soft=self._is_soft))))
+        # The line on top may have scrolled away, and the text alone does not show that its end is missing.
+        if answer.stop_reason in ("cut", "refused"):
+            self._output().show(_line(self._mask(answer.note)))
 
     def _end_text(self) -> None:
         if self._text is not None:
@@ -248,7 +251,7 @@ class AskMagic:
             if is_typed:
                 prompt, options["attach"] = self._expanded(prompt)
             options["model"] = self._model(options.get("model"))
-            answer = self._box.ask(prompt, **options, listener=view)
+            answer = self._box.ask(prompt, **options, listener=view, source="magic")
         self._shown = (answer, self._shell.execution_count)
         return answer
 

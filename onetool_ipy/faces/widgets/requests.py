@@ -29,6 +29,7 @@ from onetool_ipy.base.errors import TRUST_IT, CallFailure, OneToolError, Unavail
 from onetool_ipy.base.files import StoreError, locked, make_folder, write_whole
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.search import Index
+from onetool_ipy.core.names import ASK
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import BADGES, Problem, ToolSpec
@@ -518,6 +519,7 @@ class ScreenRequests:
         return {
             "id": row.call_id,
             "tool": row.tool,
+            "isAsk": row.tool == ASK,
             "readOnly": spec is not None and spec.read_only,
             "ok": row.ok,
             "ms": row.ms,

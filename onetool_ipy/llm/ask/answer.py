@@ -30,6 +30,8 @@ _ENDINGS = {
     "repeated": "ended: the same calls again and again",
     "limit": "ended at a limit",
     "interrupted": "stopped",
+    "cut": "cut",
+    "refused": "refused",
     "error": "failed",
 }
 
@@ -40,8 +42,10 @@ def summary(answer: Answer, *, reason: bool = True) -> str:
     facts = [answer.model or "no model"]
     if count:
         facts.append(f"{count} call{'' if count == 1 else 's'}")
-    if answer.usage.total:
-        facts.append(f"{answer.usage.input:,} tokens in, {answer.usage.output:,} out")
+    if (usage := answer.usage).total:
+        cached = f" ({usage.cached:,} cached)" if usage.cached else ""
+        reasoning = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
+        facts.append(f"{usage.input:,} tokens in{cached}, {usage.output:,} out{reasoning}")
     if answer.seconds:
         facts.append(f"{answer.seconds:.1f} s" if answer.seconds >= 0.05 else "<0.1 s")
     if answer.stop_reason != "done":
@@ -69,8 +73,9 @@ def bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
     return {"text/plain": mask(text), "text/markdown": mask(shown)}
 
 
-StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "error"]
-"""Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a failing model."""
+StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "cut", "refused", "error"]
+"""Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a reply that hit the
+model's token limit; one that the provider refused; a failing model."""
 
 
 class AskFailed(OneToolError):
@@ -166,6 +171,11 @@ class Answer:
         self.note = note
         self.model = model
         self.seconds = seconds
+
+    @property
+    def ok(self) -> bool:
+        """False if the model failed, its reply was cut or refused, or Stop ended the ask."""
+        return self.stop_reason not in ("error", "cut", "refused", "interrupted")
 
     def unwrap(self) -> Answer:
         """Return the answer itself, or raise AskFailed if the model failed."""

@@ -48,6 +48,7 @@ from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size, tri
 from onetool_ipy.llm.ask.tools import Offering
 from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
 from onetool_ipy.snippets.definition import read_shortcuts
+from onetool_ipy.stores.calls.record import short_text
 from onetool_ipy.stores.cassettes import Cassette
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ __all__ = ["Asker", "BadJson", "as_call"]
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
 _MAX_SHOWN = 200
+_MAX_NOTE = 300
 _HOW = """\
 You help a person who works in a Jupyter notebook. Answer in Markdown, briefly and truly; say so when you do not know.
 Call tools where they help; call no tool twice with the same arguments. When a call fails, read its message and mend \
@@ -187,6 +189,8 @@ class AskRun:
     def _steps(self) -> StopReason:
         for _ in range(self._meter.limits.max_steps):
             turn = self._request()
+            if (end := self._unfinished(turn)) is not None:
+                return end
             if not turn.calls:
                 return "done"
             limit = self._meter.reached()
@@ -199,16 +203,28 @@ class AskRun:
                 self._note = limit
                 return "limit"
             if result.stopped:
-                self._last()
-                return "repeated" if result.stopped == "repeated" else "limit"
-        self._last()
-        return "max_steps"
+                return self._last("repeated" if result.stopped == "repeated" else "limit")
+        return self._last("max_steps")
 
-    def _last(self) -> None:
+    def _last(self, stop: StopReason) -> StopReason:
         """Send one last request without tools. Calls in its reply are not run."""
-        turn = self._request(is_last=True)
+        return self._unfinished(self._request(is_last=True)) or stop
+
+    def _unfinished(self, turn: Turn) -> StopReason | None:
+        """Return how a reply ended that the provider cut or refused, and note it; None for any other reply."""
+        if turn.stop not in ("cut", "refused"):
+            return None
+        if turn.stop == "cut":
+            message = f"The reply was cut at the token limit of the model '{self._model.name}'."
+            hint = "Ask for less, or raise the limit in the model's 'options' in onetool.yaml."
+        else:
+            word = f" ({values.cut(turn.stop_word, 80)})" if turn.stop_word else ""
+            message = f"The provider of the model '{self._model.name}' refused to answer{word}."
+            hint = "Rephrase the prompt."
         if turn.calls:
-            self._messages.append(Turn(turn.text, (), turn.usage, turn.stop))
+            message += " The call in it was not run." if len(turn.calls) == 1 else " The calls in it were not run."
+        self._note = f"{message} {hint}"
+        return turn.stop
 
     def _request(self, *, is_last: bool = False) -> Turn:
         specs = [] if is_last else self._offering.specs()
@@ -226,7 +242,9 @@ class AskRun:
         self._flush_text()
         self._meter.spend(turn, sum(size(message) for message in messages))
         self._listener.replied(self._meter.usage)
-        if not turn.calls:
+        # The text of a reply that was cut or refused, or whose calls do not run, is kept as a partial one: a session
+        # never holds a call without its outcome.
+        if not turn.calls and turn.stop not in ("cut", "refused"):
             self._messages.append(turn)
             self._partial = ""
         return turn
@@ -313,10 +331,11 @@ class Asker:
         session: str | Session | None = None,
         listener: AskListener | None = None,
         attach: Sequence[Any] = (),
+        source: CallSource = "python",
     ) -> Answer:
         """Ask a model. None means the value in the settings under `ask`.
 
-        `attach` goes with the prompt, as data: results of calls, images, or any other values.
+        `attach` goes with the prompt, as data: results of calls, images, or any other values. `source` is who asks.
         """
         _require_prompt(prompt)
         box, settings = self._box, self._box.config.settings.ask
@@ -341,6 +360,7 @@ class Asker:
         run = AskRun(box, client, talking, offering, runner, meter, listener=listener, streamed=settings.stream)
         message = self._with_attachments(prompt, attach, talking)
         self.last = run.run(prompt, is_kept=session is not None, message=message)
+        self._record(self.last, source)
         return self.last
 
     def typed(
@@ -375,6 +395,18 @@ class Asker:
         if not isinstance(which, str) or not which.strip():
             raise UsageProblem(f"A session is a name or a Session, not {values.safe_repr(which, 40)}.")
         return self.sessions.setdefault(which, Session(which))
+
+    def _record(self, answer: Answer, source: CallSource) -> None:
+        """Write the ask into the call log, as a row beside those of its calls."""
+        args = {"prompt": answer.prompt, "model": answer.model}
+        code, reason = "", ""
+        if not answer.ok:
+            code = answer.stop_reason if answer.error is None else answer.error.code
+            reason = f"{answer.stop_reason}\n{short_text(answer.note, self._box.mask, _MAX_NOTE)}"
+        self._box.log.record(
+            *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000, code, reason),
+            size=len(answer.text),
+        )
 
     def _with_attachments(self, prompt: str, attach: Sequence[Any], session: Session) -> User:
         """Return the prompt with what is attached: images as images, all else as data; what is large as a handle."""
