@@ -40,7 +40,7 @@ from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 from onetool_ipy.proxies import PackProxy
-from onetool_ipy.render.views import duration, local_time, span_labels
+from onetool_ipy.render.views import local_time, span_labels
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow, UsageSpan
 from onetool_ipy.trust_gate import trust_state
 
@@ -116,16 +116,13 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
     seen = box.log.overview(period=period, tool=tool or None)
-    used, saved = seen.usage, seen.savings(box.config.settings.stats)
+    used = seen.usage
     rate = "–" if used.success_rate is None else f"{used.success_rate:.1f} %"
     totals = [
         {"label": "call" if used.total_calls == 1 else "calls", "value": f"{used.total_calls:,}"},
         {"label": "failed", "value": f"{used.failures:,}"},
         {"label": "succeeded", "value": rate},
     ]
-    if saved.formula:
-        totals.append({"label": "tokens saved (estimate)", "value": f"{saved.context_saved:,}"})
-        totals.append({"label": "time saved (estimate)", "value": duration(saved.time_saved_ms)})
     failures = [
         {
             "tool": group.tool,
@@ -149,7 +146,7 @@ def usage_shown(box: Toolbox, payload: Json) -> Json:
         for row in used.tools[:200]
     ]
     known = sorted(box.log.counts())
-    shown = {"period": period, "tool": tool, "totals": totals, "formula": saved.formula, "series": series}
+    shown = {"period": period, "tool": tool, "totals": totals, "series": series}
     return {**shown, "tools": rows, "failures": failures, "known": known}
 
 
