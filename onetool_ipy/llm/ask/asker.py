@@ -45,7 +45,7 @@ from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, Pending, needs_approval
 from onetool_ipy.llm.ask.context import AskListener, Meter, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size, trimmed
-from onetool_ipy.llm.ask.tools import Offering
+from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import short_text
@@ -76,9 +76,9 @@ _NO_TOOLS = "You have no tools now."
 _LAST_REQUEST = "No more calls are possible now. Answer with what is known, and say what is missing."
 
 
-def _instructions(specs: Iterable[ToolSpec], prompts: Mapping[str, str], *, is_last: bool = False) -> str:
+def _instructions(offered: Iterable[OfferedTool], prompts: Mapping[str, str], *, is_last: bool = False) -> str:
     """Return the system message for these tools."""
-    packs = list(dict.fromkeys(spec.pack for spec in specs))
+    packs = list(dict.fromkeys(tool.tool.partition(".")[0] for tool in offered))
     parts = [_HOW, _DATA] if packs or is_last else [_HOW, _NO_TOOLS]
     if is_last:
         parts.append(_LAST_REQUEST)
@@ -134,7 +134,7 @@ class AskRun:
         box: Toolbox,
         model: ModelClient,
         session: Session,
-        offering: Offering,
+        selection: ToolSelection,
         runner: CallRunner,
         meter: Meter,
         *,
@@ -144,7 +144,7 @@ class AskRun:
         self._box = box
         self._model = model
         self._session = session
-        self._offering = offering
+        self._selection = selection
         self._runner = runner
         self._meter = meter
         self._listener = listener
@@ -227,13 +227,12 @@ class AskRun:
         return turn.stop
 
     def _request(self, *, is_last: bool = False) -> Turn:
-        specs = [] if is_last else self._offering.specs()
-        tools = self._offering.offers(specs)
-        system = System(_instructions(specs, self._box.config.prompts, is_last=is_last))
+        offered = [] if is_last else self._selection.offer()
+        system = System(_instructions(offered, self._box.config.prompts, is_last=is_last))
         budget = self._meter.limits.context_tokens * self._box.config.settings.stats.chars_per_token
         messages = [system, *trimmed([*self._session.messages, *self._messages], budget)]
         self._partial = ""
-        turn: Any = self._complete(messages, tools)
+        turn: Any = self._complete(messages, offered)
         if not isinstance(turn, Turn) or not isinstance(turn.text, str):
             shown = self._box.mask(values.safe_repr(turn, 80))
             raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {shown}.")
@@ -347,17 +346,17 @@ class Asker:
         talking = self.session(session)
         client = box.model(model)
         allow = self._narrowed(prompt, allow) if is_on else allow
-        offering = tools.Offering(box.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
+        selection = ToolSelection(box.registry, talking, allow=allow, prompt=prompt, is_on=is_on)
         meter = Meter(limits, box.config.settings.stats.chars_per_token)
         runner = CallRunner(
             box,
             talking,
-            offering,
+            selection,
             meter,
             approvals=self._approvals(approve),
             listener=listener,
         )
-        run = AskRun(box, client, talking, offering, runner, meter, listener=listener, streamed=settings.stream)
+        run = AskRun(box, client, talking, selection, runner, meter, listener=listener, streamed=settings.stream)
         message = self._with_attachments(prompt, attach, talking)
         self.last = run.run(prompt, is_kept=session is not None, message=message)
         self._record(self.last, source)
@@ -565,7 +564,7 @@ class CallRunner:
         self,
         box: Toolbox,
         session: Session,
-        offering: Offering,
+        selection: ToolSelection,
         meter: Meter,
         *,
         approvals: Approvals,
@@ -576,7 +575,7 @@ class CallRunner:
         self._ids: set[str] = set()
         self._box = box
         self._session = session
-        self._offering = offering
+        self._selection = selection
         self._meter = meter
         self._approvals = approvals
         self._listener = listener
@@ -584,13 +583,13 @@ class CallRunner:
     def run(self, calls: Sequence[Call], *, limit: str | None = None) -> TurnResult:
         """Run a turn's calls. If a `limit` is reached, run none of them and give it as the reason."""
         first = len(self.made)
-        plans: list[_Plan] = []
         stopped = ""
         try:
             plans, stopped = self._plans(calls, limit)
-            plans = self._approved(plans)
-            for plan in plans:
-                self._run_one(plan)
+            was_asked = self._approve(plans)
+            # A question takes time, and a call may change the tool of the next one: then the tool is looked at again.
+            for number, plan in enumerate(plans):
+                self._run_one(plan, is_stale=was_asked or number > 0)
         except KeyboardInterrupt:
             self._cancel(calls[len(self.made) - first :])
             return TurnResult(Outcomes(tuple(self._outcomes[first:])), interrupted=True)
@@ -632,20 +631,20 @@ class CallRunner:
             shown = visible(values.cut(str(call.arguments), _MAX_SHOWN), _MAX_SHOWN)
             said = f"'{name}': the arguments must be a JSON object, got '{shown}'. Nothing was run."
             return self._refused(call, name, BadJson(said))
-        if self._offering.is_search(name):
+        if self._selection.is_search(name):
             return _Plan(call, name)
         try:
             spec = self._as_written(name)
         except CallFailure as exc:  # the tool is gone, so it cannot run
             return self._refused(call, name, exc)
-        if spec is None or not (self._is_allowed(name) or self._offering.may_page(name, call.arguments)):
+        if spec is None or not (self._is_allowed(name) or self._selection.may_page(name, call.arguments)):
             return _Plan(call, name, refusal=self._by_executor(name, call.arguments))
         if spec.disabled:
             return self._refused(call, name, Disabled(f"The tool '{name}' is switched off: {spec.disabled}"))
         return _Plan(call, name, spec, fingerprint=spec.fingerprint)
 
     def _is_allowed(self, name: str) -> bool:
-        return names.allowed(name, self._offering.allow)
+        return names.allowed(name, self._selection.allow)
 
     def _as_written(self, name: str) -> ToolSpec | None:
         """Return the tool as its file or record has it now. Imports nothing: nobody has approved it yet."""
@@ -663,8 +662,11 @@ class CallRunner:
         """Let the executor refuse a call, which logs it as failed. Its allow-list is empty, so nothing can run."""
         return self._box.executor.call(ToolCall(self._box.new_id(), name, args, "model"), allow=())
 
-    def _approved(self, plans: list[_Plan]) -> list[_Plan]:
-        """Ask one question for all calls of the turn that need approval, and refuse those that do not get it."""
+    def _approve(self, plans: list[_Plan]) -> bool:
+        """Ask one question for all calls of the turn that need approval, and refuse those that do not get it.
+
+        Returns whether there was a question.
+        """
         waiting: dict[int, Pending] = {}
         for number, plan in enumerate(plans):
             if plan.spec is not None and approval.needs_approval(plan.spec, plan.call.arguments, self._box.config):
@@ -678,7 +680,7 @@ class CallRunner:
                         plan.spec, _dict(plan.call.arguments), state == "changed", plan.fingerprint
                     )
         if not waiting:
-            return plans
+            return False
         pending = list(waiting.values())
         reply = self._asked(pending)
         for number, (index, one) in enumerate(waiting.items(), start=1):
@@ -687,7 +689,7 @@ class CallRunner:
                 plans[index] = self._refused(plans[index].call, plans[index].name, why)
             elif reply.content.get("always"):
                 self._approvals.always(one.spec.name, one.fingerprint)
-        return plans
+        return True
 
     def _asked(self, pending: Sequence[Pending]) -> Reply | None:
         """Ask the person about these calls. Returns None if nobody can be asked."""
@@ -708,36 +710,39 @@ class CallRunner:
             return InvalidArgs(exc.message, hint=exc.hint)
         return None
 
-    def _run_one(self, plan: _Plan) -> None:
+    def _run_one(self, plan: _Plan, *, is_stale: bool) -> None:
         number = len(self.made) + 1
         args = plan.call.arguments
         self._listener.calling(number, plan.name, args)
-        result = plan.refusal if plan.refusal is not None else self._result(plan, _dict(args))
+        result = plan.refusal if plan.refusal is not None else self._result(plan, _dict(args), is_stale=is_stale)
         self._record(number, plan.call, plan.name, result)
 
-    def _result(self, plan: _Plan, args: dict[str, Any]) -> ToolResult:
-        if plan.spec is None:
+    def _result(self, plan: _Plan, args: dict[str, Any], *, is_stale: bool) -> ToolResult:
+        spec = plan.spec
+        if spec is None:
             return self._searched(plan.name, args)
         try:
-            found = self._as_written(plan.name)
-            spec = plan.spec if found is None else found
-            if spec.fingerprint != plan.fingerprint:
-                said = f"'{plan.name}' changed while approval was asked for. Nothing was run; it can be called again."
-                return self._failed(plan.name, NotApproved(said))
+            if is_stale:
+                spec = self._as_written(plan.name)
+                if spec is None:
+                    return self._by_executor(plan.name, args)
+                if spec.fingerprint != plan.fingerprint:
+                    message = f"'{plan.name}' changed since it was checked. Nothing was run; it can be called again."
+                    return self._failed(plan.name, NotApproved(message))
             spec = self._live(spec)
         except CallFailure as exc:
             return self._failed(plan.name, exc)
-        if found is not None and (reused := self._session.reuse(spec, args)) is not None:
+        if (reused := self._session.reuse(spec, args)) is not None:
             return reused
         key = cache_key(spec, args)
-        call = ToolCall(self._box.new_id(), plan.name, args, "model")
+        call = ToolCall(self._box.new_id(), plan.name, args, "model", spec)
         result = self._box.executor.call(call, timeout_s=self._timeout(spec), allow=self._allow(plan.name, args))
         self._session.keep(spec, args, key, result)
         return result
 
     def _allow(self, name: str, args: dict[str, Any]) -> Sequence[str] | None:
-        allow = self._offering.allow
-        return (name,) if not self._is_allowed(name) and self._offering.may_page(name, args) else allow
+        allow = self._selection.allow
+        return (name,) if not self._is_allowed(name) and self._selection.may_page(name, args) else allow
 
     def _timeout(self, spec: ToolSpec) -> float | None:
         """Return the time left for the ask, if that is less than the tool's own limit."""
@@ -748,7 +753,7 @@ class CallRunner:
         query = args.get("query")
         if not isinstance(query, str) or set(args) != {"query"}:
             return self._failed(name, InvalidArgs(f"'{name}' takes one argument, query, which is text."))
-        return ToolResult(True, self._offering.search(query), None, self._meta(name))
+        return ToolResult(True, self._selection.search(query), None, self._meta(name))
 
     def _record(self, number: int, call: Call, name: str, result: ToolResult) -> None:
         sent = values.map_text(self._box.outgoing(result), self._box.mask) if result.ok else None
@@ -759,7 +764,7 @@ class CallRunner:
         content = values.map_text(_content_of(name, result, sent), self._box.mask)
         outcome = Outcome(call, content, is_error=not result.ok)
         tokens = self._meter.tokens(size(Outcomes((outcome,))))
-        is_tool = not self._offering.is_search(name)
+        is_tool = not self._selection.is_search(name)
         made = AnswerCall(self._unique_id(call.id), name, call.arguments, result, sent, tokens, is_tool)
         self._outcomes.append(outcome)
         self.made.append(made)
