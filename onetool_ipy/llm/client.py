@@ -44,8 +44,6 @@ from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of, is_pass
 from onetool_ipy.net.errors import ConnectionFailed, masked
 from onetool_ipy.net.hosts import Hosts, origin_of
 
-__all__ = ["HttpModelClient", "default_url", "open_model"]
-
 _FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
 _TRIES = 3
 _ALSO_PASSING = (500, 529)

@@ -17,8 +17,6 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.messages import OfferedTool
 from onetool_ipy.schema.read import resolve
 
-__all__ = ["PROVIDERS", "declare", "object_schema", "offers", "subset"]
-
 _MAX_DESCRIPTION = 1024
 _MAX_DEPTH = 100
 _MAX_BRANCHES = 200

@@ -2,33 +2,17 @@
 
 A conversation is a list of messages: `System`, `User`, `Turn` (a reply of the model) and `Outcomes` (the results of all
 calls of the turn before, in one message, so that they stay together). Each client writes them in its provider's format.
-Values are frozen and live in memory; `Turn` can be written as JSON, for record and replay.
+Values are frozen and live in memory; `Turn` can be written as JSON, for record and replay. Their fields may be given by
+position, since people write them in tests and in clients of their own: `User("hello")`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol, cast
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.records import Value
-
-__all__ = [
-    "DEADLINE_S",
-    "Call",
-    "Message",
-    "ModelClient",
-    "OfferedTool",
-    "OnText",
-    "Outcome",
-    "Outcomes",
-    "Stop",
-    "System",
-    "TokenUsage",
-    "Turn",
-    "User",
-    "require_client",
-]
 
 DEADLINE_S = 300.0
 """How long one reply may take, with all retries, by default."""
@@ -40,20 +24,23 @@ Stop = Literal["done", "calls", "cut", "refused", "other"]
 """Why a turn ended: it was complete, it asks for calls, it hit the token limit, the provider refused it."""
 
 
-class System(Value):
+@dataclass(frozen=True, slots=True)
+class System:
     """Instructions for the model."""
 
     text: str
 
 
-class User(Value):
-    """What the person said, and the images that go with it: their MIME types and base64."""
+@dataclass(frozen=True, slots=True)
+class User:
+    """What the person writes, and the images that go with it: their MIME types and base64."""
 
     text: str
     images: tuple[tuple[str, str], ...] = ()
 
 
-class Call(Value):
+@dataclass(frozen=True, slots=True)
+class Call:
     """A tool call that the model asks for, by its wire name.
 
     `arguments` is a dict, or the text as it came if that is not a JSON object. `id` is unique in the conversation, also
@@ -68,7 +55,8 @@ class Call(Value):
         return {"id": self.id, "wire_name": self.wire_name, "arguments": self.arguments}
 
 
-class TokenUsage(Value):
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
     """Tokens read and written, as the provider counts them; 0 if it does not say.
 
     `cached` is the part of `input` that came from the provider's cache, `reasoning` the part of `output` that is not
@@ -93,10 +81,11 @@ class TokenUsage(Value):
         )
 
     def to_dict(self) -> dict[str, int]:
-        return {"input": self.input, "output": self.output, "cached": self.cached, "reasoning": self.reasoning}
+        return asdict(self)
 
 
-class Turn(Value):
+@dataclass(frozen=True, slots=True)
+class Turn:
     """One reply of the model: text, calls, or both.
 
     `parts` is the reply in the format of `provider`, which wants it back unchanged (Gemini's thought signatures,
@@ -137,7 +126,8 @@ class Turn(Value):
         )
 
 
-class Outcome(Value):
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """The result of one call: any JSON value, or the words of its failure."""
 
     call: Call
@@ -145,7 +135,8 @@ class Outcome(Value):
     is_error: bool = False
 
 
-class Outcomes(Value):
+@dataclass(frozen=True, slots=True)
+class Outcomes:
     """The results of the calls of the turn before, in the order of the calls."""
 
     items: tuple[Outcome, ...]
@@ -154,7 +145,8 @@ class Outcomes(Value):
 Message = System | User | Turn | Outcomes
 
 
-class OfferedTool(Value):
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
     """One tool as it is offered to a model. `name` is its wire name, `tool` its canonical name."""
 
     name: str
@@ -201,9 +193,8 @@ class ModelClient(Protocol):
         ...
 
 
-def require_client(value: Any) -> ModelClient:
+def require_client(value: object) -> ModelClient:
     """Return a model client that a user passed in. Raises UsageProblem if it is not one."""
     if not callable(getattr(value, "complete", None)):
         raise UsageProblem(f"A model is a name or has a method 'complete'; this is {type(value).__name__!r}.")
-    client: ModelClient = value
-    return client
+    return cast(ModelClient, value)

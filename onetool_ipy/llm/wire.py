@@ -17,8 +17,6 @@ from onetool_ipy.base.errors import InvalidOutput
 from onetool_ipy.llm.formats import declare, object_schema
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, Stop, System, TokenUsage, Turn, User
 
-__all__ = ["Anthropic", "Gemini", "ModelRequest", "Ollama", "OpenAi", "ReplyReader", "WireFormat"]
-
 Json = dict[str, Any]
 
 _STOPS: Mapping[str, Stop] = {

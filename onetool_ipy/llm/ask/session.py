@@ -16,8 +16,6 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.messages import Message, OfferedTool, Outcomes, System, Turn, User
 
-__all__ = ["Session", "cache_key", "json_text", "size", "trimmed"]
-
 _IMAGE_CHARS = 4_000
 """What an image counts for; providers charge about a thousand tokens."""
 

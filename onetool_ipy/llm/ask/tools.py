@@ -20,8 +20,6 @@ from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.messages import OfferedTool
 from onetool_ipy.snippets.definition import Shortcuts
 
-__all__ = ["MAX_OFFERED", "PAGER", "ToolSelection", "allow_list", "mentioned"]
-
 MAX_OFFERED = 128
 PAGER = "ot.result"
 _MAX_HITS = 12
