@@ -76,16 +76,16 @@ def open_model(
     """
     if not models.named:
         raise UsageProblem("No model is configured.", hint=_HOW_TO)
-    listed = ", ".join(f"'{name}'" for name in models.named)
+    configured = ", ".join(f"'{name}'" for name in models.named)
     name = models.default if which is None else which
     if name is None:
-        raise UsageProblem("No model was named, and there is no default.", hint=f"{_DEFAULT} Configured: {listed}.")
-    chosen = models.named.get(name)
-    if chosen is None:
+        raise UsageProblem("No model was named, and there is no default.", hint=f"{_DEFAULT} Configured: {configured}.")
+    model = models.named.get(name)
+    if model is None:
         near = did_you_mean(name, models.named)
         text = f"No model '{values.cut(name, 80)}'." + (f" {near}" if near else "")
-        raise UsageProblem(text, hint=f"Configured: {listed}.")
-    return HttpModelClient(chosen, secrets=secrets, http_client=http_client, background=background)
+        raise UsageProblem(text, hint=f"Configured: {configured}.")
+    return HttpModelClient(model, secrets=secrets, http_client=http_client, background=background)
 
 
 class HttpModelClient:
@@ -238,14 +238,14 @@ class HttpModelClient:
                     hint=f"Write 'key: NAME' into it ({self.model.where}), and NAME into secrets.yaml.",
                 )
             return None
-        found = self._secrets.get(self.model.key)
-        if found is None or not found.strip():
-            named = self._secrets.mask(values.cut(self.model.key, 80))
+        secret = self._secrets.get(self.model.key)
+        if secret is None or not secret.strip():
+            key_name = self._secrets.mask(values.cut(self.model.key, 80))
             raise MissingSecret(
-                f"There is no secret '{named}', which is the key of the model '{self.name}'.",
-                hint=f"'key' is the NAME of a secret: write '{named}: <the key>' into secrets.yaml.",
+                f"There is no secret '{key_name}', which is the key of the model '{self.name}'.",
+                hint=f"'key' is the NAME of a secret: write '{key_name}: <the key>' into secrets.yaml.",
             )
-        return found.strip()
+        return secret.strip()
 
     def _wait_s(self, response: httpx.Response, attempt: int, until: float) -> float | None:
         """Return how long to wait before another try, or None if this response counts."""
@@ -260,14 +260,16 @@ class HttpModelClient:
     ) -> None:
         """Read a reply, whole or piece by piece."""
         if response.status_code >= 300:
+            # The status counts, also where the words of the error do not arrive.
             body = b""
-            with suppress(CallFailure):  # the status counts, also where the words do not arrive
+            with suppress(CallFailure):
                 body = await response.aread()
             raise _refused(self.model, _whole(response, body), attempt)
         is_json = self._wire.is_sse and "application/json" in response.headers.get("content-type", "")
         if not request.is_streamed or is_json:
             _parsed(reader.whole, self._checked(_whole(response, await response.aread()).json()))
-            if request.is_streamed and reader.text:  # a server that does not stream
+            # A server that cannot stream answers at once, though it was asked for a stream.
+            if request.is_streamed and reader.text:
                 on_text(reader.text)
             return
         decoder = _StreamDecoder(is_sse=self._wire.is_sse)
@@ -400,12 +402,12 @@ def _refused(model: Model, reply: HttpResponse, attempts: int) -> CallFailure:
 
 def _error_text(data: Any) -> str:
     """Return the text of an error on one line, or an empty text."""
-    found = data.get("error") if isinstance(data, dict) else data
-    if isinstance(found, dict):
-        found = found.get("message") or found.get("type") or found
-    if found is None or found == "":
+    error = data.get("error") if isinstance(data, dict) else data
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("type") or error
+    if error is None or error == "":
         return ""
-    text = found if isinstance(found, str) else json.dumps(found, default=str)
+    text = error if isinstance(error, str) else json.dumps(error, default=str)
     return values.cut(" ".join(text.split()), _MAX_TEXT)
 
 
@@ -413,10 +415,11 @@ def _error_body(reply: HttpResponse) -> Any:
     if not reply.is_json:
         return reply.text if reply.mime == "text/plain" else None
     try:
-        found = reply.json()
+        data = reply.json()
     except CallFailure:
         return reply.text
-    return found[0] if isinstance(found, list) and found else found  # Gemini's streams answer with a list
+    # Gemini answers a request for a stream with a list of one error.
+    return data[0] if isinstance(data, list) and data else data
 
 
 def _hint(model: Model, reply: HttpResponse) -> str:

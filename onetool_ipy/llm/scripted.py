@@ -62,7 +62,7 @@ class ScriptedRequest:
     @property
     def prompt(self) -> str:
         """The last message of the person."""
-        return next((one.text for one in reversed(self.messages) if isinstance(one, User)), "")
+        return next((message.text for message in reversed(self.messages) if isinstance(message, User)), "")
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -173,7 +173,7 @@ def _texts(request: ScriptedRequest) -> Iterator[str]:
         if isinstance(message, System | User | Turn):
             yield message.text
         else:
-            yield from (json.dumps(values.to_json(one.content)) for one in message.items)
+            yield from (json.dumps(values.to_json(item.content)) for item in message.items)
 
 
 def _tokens(text: str) -> int:

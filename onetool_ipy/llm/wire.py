@@ -122,21 +122,24 @@ class ReplyReader:
         if self._calls and stop not in ("cut", "refused"):
             stop = "calls"
         calls = self._with_ids()
-        is_renamed = any(given and given != call.id for call, (given, *_) in zip(calls, self._calls, strict=True))
-        parts = () if is_renamed else tuple(self.parts())  # the parts would name calls that no longer exist
+        # The provider's own parts name its calls; they are of no use where a call got another id.
+        provider_ids = [provider_id for provider_id, *_ in self._calls]
+        is_renamed = any(old and old != call.id for call, old in zip(calls, provider_ids, strict=True))
+        parts = () if is_renamed else tuple(self.parts())
         return Turn(self.text, calls, self.usage, stop, self._provider, parts, self.stop_word)
 
     def _with_ids(self) -> tuple[Call, ...]:
         """Return the calls, each with a distinct id. Ids made here are the same if the conversation is repeated."""
-        known = {call.id for turn in self._messages if isinstance(turn, Turn) for call in turn.calls}
-        found: list[Call] = []
-        for number, (given, name, arguments) in enumerate(self._calls, start=1):
-            call_id = given if given and given not in known else f"call_{len(self._messages)}_{number}"
-            while call_id in known:
+        taken_ids = {call.id for turn in self._messages if isinstance(turn, Turn) for call in turn.calls}
+        calls: list[Call] = []
+        for number, (provider_id, name, arguments) in enumerate(self._calls, start=1):
+            is_free = provider_id and provider_id not in taken_ids
+            call_id = provider_id if is_free else f"call_{len(self._messages)}_{number}"
+            while call_id in taken_ids:
                 call_id += "x"
-            known.add(call_id)
-            found.append(Call(call_id, name, arguments))
-        return tuple(found)
+            taken_ids.add(call_id)
+            calls.append(Call(call_id, name, arguments))
+        return tuple(calls)
 
 
 class WireFormat:
@@ -192,10 +195,10 @@ def arguments_of(value: object) -> Json | str:
     if not isinstance(value, str):
         return json.dumps(value, default=str)
     try:
-        found = values.from_json(value)
+        arguments = values.from_json(value)
     except (ValueError, RecursionError):
         return value
-    return found if isinstance(found, dict) else value
+    return arguments if isinstance(arguments, dict) else value
 
 
 def text_of(content: object) -> str:
@@ -216,21 +219,21 @@ def as_json_object(arguments: Json | str) -> Json:
     return arguments if isinstance(arguments, dict) else {"not_a_json_object": arguments}
 
 
-def said_text(outcome: Outcome) -> str:
+def result_text(outcome: Outcome) -> str:
     """Return the result of a call as text."""
     content = outcome.content
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 
-def alternating(said: Iterable[tuple[str, list[Json]]], key: str) -> list[Json]:
+def alternating(turns: Iterable[tuple[str, list[Json]]], key: str) -> list[Json]:
     """Return messages of alternating roles, each with its blocks under `key`; neighbours of one role are joined."""
-    found: list[Json] = []
-    for role, blocks in said:
-        if blocks and found and found[-1]["role"] == role:
-            found[-1][key] += blocks
+    messages: list[Json] = []
+    for role, blocks in turns:
+        if blocks and messages and messages[-1]["role"] == role:
+            messages[-1][key] += blocks
         elif blocks:
-            found.append({"role": role, key: blocks})
-    return found
+            messages.append({"role": role, key: blocks})
+    return messages
 
 
 def system_text(messages: Iterable[Message]) -> str:
@@ -280,9 +283,9 @@ class _AnthropicReader(ReplyReader):
     def finish(self) -> None:
         for index, block in self._anthropic_blocks.items():
             if block.get("type") == "tool_use":
-                said = arguments_of(self._json[index]) if index in self._json else arguments_of(block.get("input"))
-                block["input"] = as_json_object(said)
-                self.add(block.get("id"), block.get("name"), said)
+                arguments = arguments_of(self._json.get(index, block.get("input")))
+                block["input"] = as_json_object(arguments)
+                self.add(block.get("id"), block.get("name"), arguments)
 
     def parts(self) -> list[Json]:
         """Return the blocks as they came, without empty texts, which it would refuse."""
@@ -304,8 +307,8 @@ class _AnthropicReader(ReplyReader):
                 block["signature"] = delta.get("signature")
         return ""
 
-    def _read_end(self, said: Json, usage: object) -> None:
-        if word := said.get("stop_reason"):
+    def _read_end(self, data: Json, usage: object) -> None:
+        if word := data.get("stop_reason"):
             self.end(word)
         self._read_usage(usage)
 
@@ -351,8 +354,9 @@ class Anthropic(WireFormat):
             out["system"] = system
         if request.tools:
             out["tools"] = declare(self.provider, request.tools)
-        elif called := _called(request.messages):  # it requires every tool that the conversation mentions
-            out["tools"] = declare(self.provider, called)
+        elif tools := _tools_called(request.messages):
+            # Anthropic requires every tool that the conversation mentions, also where none may be called.
+            out["tools"] = declare(self.provider, tools)
             out["tool_choice"] = {"type": "none"}
         if request.is_streamed:
             out["stream"] = True
@@ -377,17 +381,18 @@ def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
             return "user", [
                 {
                     "type": "tool_result",
-                    "tool_use_id": one.call.id,
-                    "content": said_text(one),
-                    **({"is_error": True} if one.is_error else {}),
+                    "tool_use_id": item.call.id,
+                    "content": result_text(item),
+                    **({"is_error": True} if item.is_error else {}),
                 }
-                for one in items
+                for item in items
             ]
     return "", []
 
 
-def _called(messages: Sequence[Message]) -> list[OfferedTool]:
-    names = dict.fromkeys(call.wire_name for said in messages if isinstance(said, Turn) for call in said.calls)
+def _tools_called(messages: Sequence[Message]) -> list[OfferedTool]:
+    turns = [message for message in messages if isinstance(message, Turn)]
+    names = dict.fromkeys(call.wire_name for turn in turns for call in turn.calls)
     return [OfferedTool(name, "Not to be called now.", {"type": "object"}, name) for name in names]
 
 
@@ -424,9 +429,9 @@ class _GeminiReader(ReplyReader):
 
     def _read_part(self, part: Json) -> str:
         """Keep a part, joining adjacent pieces of plain text. Returns its text."""
-        if isinstance(called := part.get("functionCall"), dict):
+        if isinstance(call := part.get("functionCall"), dict):
             self._parts.append(part)
-            self.add(called.get("id"), called.get("name"), called.get("args"))
+            self.add(call.get("id"), call.get("name"), call.get("args"))
             return ""
         if part.keys() == {"text"} and self._parts and self._parts[-1].keys() == {"text"}:
             self._parts[-1] = {"text": self._parts[-1]["text"] + part["text"]}
@@ -475,41 +480,41 @@ def _gemini_declared(tool: OfferedTool) -> Json:
 
 
 def _gemini_contents(messages: Sequence[Message]) -> list[Json]:
-    """Return the conversation; `given` are the ids that Gemini gave to its calls."""
-    given = {
+    """Return the conversation; `own_ids` are the ids that Gemini gave to its calls."""
+    own_ids = {
         part["functionCall"].get("id")
         for message in messages
         if isinstance(message, Turn) and message.provider == "gemini"
         for part in message.parts
         if "functionCall" in part
     }
-    return alternating((_gemini_content(message, given) for message in messages), "parts")
+    return alternating((_gemini_content(message, own_ids) for message in messages), "parts")
 
 
-def _gemini_content(message: Message, given: Collection[object]) -> tuple[str, list[Json]]:
+def _gemini_content(message: Message, own_ids: Collection[object]) -> tuple[str, list[Json]]:
     match message:
         case User(text=text, images=images):
             return "user", [{"text": text}, *({"inlineData": {"mimeType": m, "data": d}} for m, d in images)]
         case Turn(provider="gemini", parts=parts) if parts:
             return "model", [dict(part) for part in parts]
         case Turn(text=text, calls=calls):
-            said: list[Json] = [{"text": text}] if text else []
-            asked = [{"functionCall": {"name": c.wire_name, "args": as_json_object(c.arguments)}} for c in calls]
-            return "model", said + asked
+            texts: list[Json] = [{"text": text}] if text else []
+            call_parts = [{"functionCall": {"name": c.wire_name, "args": as_json_object(c.arguments)}} for c in calls]
+            return "model", texts + call_parts
         case Outcomes(items=items):
-            return "user", [{"functionResponse": _gemini_response(one, given)} for one in items]
+            return "user", [{"functionResponse": _gemini_response(item, own_ids)} for item in items]
     return "", []
 
 
-def _gemini_response(outcome: Outcome, given: Collection[object]) -> Json:
+def _gemini_response(outcome: Outcome, own_ids: Collection[object]) -> Json:
     """Return the result of a call as an object, with the call's id if Gemini gave it."""
     content = outcome.content
     if outcome.is_error:
         content = {"error": content}
     elif not isinstance(content, dict):
         content = {"result": content}
-    named = {"id": outcome.call.id} if outcome.call.id in given else {}
-    return {**named, "name": outcome.call.wire_name, "response": content}
+    call_id = {"id": outcome.call.id} if outcome.call.id in own_ids else {}
+    return {**call_id, "name": outcome.call.wire_name, "response": content}
 
 
 class _OllamaReader(ReplyReader):
@@ -559,8 +564,8 @@ def _ollama_lines(message: Message) -> list[Json]:
         case System(text=text):
             return [{"role": "system", "content": text}]
         case User(text=text, images=images):
-            said: Json = {"role": "user", "content": text}
-            return [{**said, "images": [data for _, data in images]} if images else said]
+            prompt: Json = {"role": "user", "content": text}
+            return [{**prompt, "images": [data for _, data in images]} if images else prompt]
         case Turn(text=text):
             calls = [
                 {"function": {"name": call.wire_name, "arguments": as_json_object(call.arguments)}}
@@ -569,7 +574,7 @@ def _ollama_lines(message: Message) -> list[Json]:
             line: Json = {"role": "assistant", "content": text}
             return [{**line, "tool_calls": calls} if calls else line]
         case Outcomes(items=items):
-            return [{"role": "tool", "tool_name": one.call.wire_name, "content": said_text(one)} for one in items]
+            return [{"role": "tool", "tool_name": item.call.wire_name, "content": result_text(item)} for item in items]
 
 
 class _OpenAiReader(ReplyReader):
@@ -610,12 +615,12 @@ class _OpenAiReader(ReplyReader):
         """Read a piece of a call. Pieces belong together by index; some servers send only an id, or nothing."""
         last = next(reversed(self._open), None)
         key = call.get("index", call.get("id") or last)
-        known = self._open.setdefault(key, {"id": "", "name": "", "arguments": ""})
+        pieces = self._open.setdefault(key, {"id": "", "name": "", "arguments": ""})
         function = call.get("function") or {}
-        known["id"] = known["id"] or call.get("id") or ""
-        known["name"] = known["name"] or function.get("name") or ""
+        pieces["id"] = pieces["id"] or call.get("id") or ""
+        pieces["name"] = pieces["name"] or function.get("name") or ""
         arguments = function.get("arguments")
-        known["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+        pieces["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
 
     def _read_text(self, message: Json) -> str:
         """Return the text of a message. A model that refuses says why in a field of its own, and ends as usual."""
@@ -659,7 +664,8 @@ class OpenAi(WireFormat):
         if request.tools:
             body["tools"] = declare(self.provider, request.tools)
         if request.max_tokens is not None:
-            is_own = request.base_url.startswith("https://api.openai.com")  # its newer models refuse the older name
+            # The newer models of OpenAI refuse the older name, which is all that most other servers know.
+            is_own = request.base_url.startswith("https://api.openai.com")
             body["max_completion_tokens" if is_own else "max_tokens"] = request.max_tokens
         if request.is_streamed:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -681,7 +687,7 @@ def _openai_lines(message: Message) -> list[Json]:
                 {**line, "tool_calls": [_openai_call(c.id, c.wire_name, c.arguments) for c in calls]} if calls else line
             ]
         case Outcomes(items=items):
-            return [{"role": "tool", "tool_call_id": one.call.id, "content": said_text(one)} for one in items]
+            return [{"role": "tool", "tool_call_id": item.call.id, "content": result_text(item)} for item in items]
 
 
 def _openai_call(call_id: str, name: str, arguments: dict[str, Any] | str) -> Json:

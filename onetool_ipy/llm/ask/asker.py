@@ -530,7 +530,8 @@ def _content_of(tool: str, result: ToolResult, sent: Any) -> dict[str, Any]:
     if result.error is None:
         return {"data_from": tool, "data": sent}
     error = result.error.to_dict()
-    if result.error.hint and result.error.code != "tool_not_found":  # that hint is for a person who types
+    # The hint about an unknown tool is a line for a person to type.
+    if result.error.hint and result.error.code != "tool_not_found":
         error["hint"] = result.error.hint
     return {"data_from": tool, "error": error}
 

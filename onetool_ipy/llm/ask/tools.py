@@ -157,6 +157,7 @@ def _best_matches(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[st
     words = list(dict.fromkeys(word for word in re.findall(r"[^\W_]{3,}", prompt.lower())))[:_MAX_WORDS]
     scores: dict[str, float] = {}
     for weight, query in [(2.0, prompt), *((1.0, word) for word in words)]:
-        for hit in index.search(query, limit=None):  # with a limit, a word of all tools would count for some
+        # With a limit, a word that all tools have would count for some of them only.
+        for hit in index.search(query, limit=None):
             scores[hit.item.name] = scores.get(hit.item.name, 0.0) + weight * hit.score
     return sorted(scores, key=lambda name: (-scores[name], name))[:limit]
