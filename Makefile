@@ -10,7 +10,8 @@
 #   make build-lab  rebuild the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
 #   make lock       write constraints.txt anew: the newest versions that fit pyproject.toml
-#   make map        figures of the source tree: modules, lines, modules per call, class names defined twice, ...
+#   make mutants    change the package at 100 random places, and see whether the tests notice
+#   make map        figures of the source tree: lines, code proper, modules per call, helpers with one use, circles, ...
 #
 # Options: ARGS="..." goes to pytest, jupyter lab or map (ARGS=-v names what it counts), PYTHON=... chooses the
 # interpreter. `make soak PART=full` does one part of it: full, once or load; PYTHONS="3.12 3.13" takes just these (see
@@ -52,7 +53,7 @@ SERVERS := .venv-servers/.servers
 CLIENTS := .venv-clients/.clients
 TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(EXAM) $(SERVERS) $(CLIENTS)
 
-.PHONY: help lab test check soak soak-load bench shots build-lab docs map lock latest browser node strace
+.PHONY: help lab test check soak soak-load bench shots build-lab docs map mutants lock latest browser node strace
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -91,6 +92,9 @@ docs: $(VENV)/.test
 
 map: $(VENV)/.test
 	$(BIN)/python -m tests.code_map $(ARGS)
+
+mutants: $(TESTED)
+	$(BIN)/python -m tests.mutants $(ARGS)
 
 lock: .venv-lock/bin/uv
 	.ci/lock .venv-lock/bin/uv

@@ -10,14 +10,15 @@ import datetime
 import logging
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base.errors import TRUST_IT, Untrusted
+from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
-from onetool_ipy.config.trust import TRUST_ENV, TrustList, pin_of
+from onetool_ipy.config.trust import TRUST_ENV, TrustList
 from onetool_ipy.core.registry import SessionTools
 from onetool_ipy.sources.outline import FILE, OutlineCache
 from onetool_ipy.sources.pack_files import PackFiles
@@ -47,7 +48,8 @@ def open_toolbox(
     """Open the toolbox of a project. Raises InvalidConfig where its configuration cannot be used.
 
     Args:
-        path: The configuration file, or a project's folder; by default it is looked for (contract 3).
+        path: The configuration file, or a project's folder; by default it is looked for (contract 3). A folder without
+            a configuration opens as it would from inside.
         env: Environment variables; by default the process's own.
         clock: Gives the time as an aware UTC datetime.
         transport: An httpx transport for everything that goes out.
@@ -89,7 +91,7 @@ def open_leniently(
 
 def _reopen(config: Config, env: Mapping[str, str]) -> Callable[[], Toolbox]:
     """Return a function that can be pickled and opens the same project in another process of this machine."""
-    named = config.paths.config_file if config.trust.how == "named" else None
+    named = (config.paths.config_file or config.paths.project) if config.trust.how == "named" else None
     places = {key: env[key] for key in _PLACES if key in env}
     return partial(_open_again, named, config.paths.project, places)
 
@@ -143,27 +145,27 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     from onetool_ipy.mcp.definition import read_server
 
     folder, timeout_s = config.paths.project, config.settings.timeouts.mcp_s
+    # A server that is switched off is not in `reach`: no question showed it, so no yes covers it.
+    approved = config.reach.get("server", {}).keys() - config.withheld.get("server", {}).keys()
+    is_free = config.trust.is_given and not config.trust.is_pinned
     found = []
     for name, entry in config.settings.servers.items():
         roots = config.settings.fs.roots
         definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s, roots=roots)
-        is_allowed = config.trust.covers(name, pin_of(entry.written))
-        found.append(definition if is_allowed else definition._replace(is_allowed=False, trusted=False))
+        is_allowed = is_free or name in approved
+        found.append(definition if is_allowed else replace(definition, is_allowed=False, trusted=False))
     return found
 
 
-def _record_trust(config: Config, env: Mapping[str, str], server: str) -> None:
-    """Put the project on the user's list, with its servers as they are now; or one server of it.
-
-    A server that is switched off was not shown, so the yes does not cover it.
-    """
-    folder = config.paths.project
-    shown = {name: entry for name, entry in config.settings.servers.items() if entry.data.get("enabled") is not False}
-    now = {name: pin_of(entry.written) for name, entry in shown.items()}
-    known = _trust_list(env)
-    before = known.get(folder) if server else None
-    wanted = {name: pin for name, pin in now.items() if server in ("", name)}
-    known.add(folder, now if before is None else {**before, **wanted})
+def _record_trust(config: Config, env: Mapping[str, str], part: str) -> None:
+    """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
+    folder, trusted = config.paths.project, _trust_list(env)
+    before = trusted.get(folder) if part else None
+    pins = {kind: dict(named) for kind, named in (before or {}).items()}
+    for kind, named in config.reach.items():
+        approved = {name: pin for name, pin in named.items() if part in ("", f"{kind} {name}")}
+        pins[kind] = {**pins.get(kind, {}), **approved}
+    trusted.add(folder, pins)
 
 
 def _forget_trust(config: Config, env: Mapping[str, str]) -> bool:
@@ -185,7 +187,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: 
     config = load_config(path, env=env, cwd=cwd or _working_directory())
     for problem in config.problems:
         logging.getLogger("onetool_ipy.config").error("%s", problem)
-    files = _pack_files(config)
+    files = _pack_files(config, box)
     record_trust = partial(_record_trust, config, env)
 
     def builder() -> PartBuilder:
@@ -198,7 +200,7 @@ def _build(path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: 
     return Parts(
         config=config,
         builder=builder,
-        pack_names=_pack_names(config, files),
+        pack_names=partial(_pack_names, config, files),
         adopt_servers=partial(_adopt_servers, config),
         record_trust=record_trust,
         forget_trust=partial(_forget_trust, config, env),
@@ -213,31 +215,35 @@ def _working_directory() -> Path:
         return Path("/")
 
 
-def _pack_files(config: Config) -> PackFiles | None:
+def _pack_files(config: Config, box: Toolbox) -> PackFiles | None:
     if config.paths.onetool_dir is None:
         return None
     cache = OutlineCache(config.paths.state / "cache" / FILE)
-    require = partial(_require_trust, config)
-    return PackFiles(config.paths.onetool_dir, config.settings.tools_dir, cache=cache, require_trust=require)
+    return PackFiles(
+        config.paths.onetool_dir,
+        config.settings.tools_dir,
+        cache=cache,
+        require_trust=partial(_require_trust, config),
+        on_import=lambda: box.registry.refresh(),  # noqa: PLW0108 - the registry is not built yet
+    )
 
 
 def _require_trust(config: Config, file: Path) -> None:
     """Raise Untrusted unless the user trusts the project; the trust may have ended in another process."""
     if not config.trust.is_given or config.trust.has_changed():
-        raise Untrusted(f"'{file}' was not run: this project is not trusted.", hint=TRUST_IT)
+        raise Untrusted(f"'{file}' was not run: this project is not trusted.")
 
 
 def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
     """Return the packs of the project itself, which a notebook gets as names."""
-    found = list(files.pack_names()) if files is not None else []
+    packs = list(files.pack_names()) if files is not None else []
     for definition in config.settings.tools:
         name = definition.name
         if name:
-            found.append(name.partition(".")[0] if "." in name else "config")
-    found += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
-    folder = config.paths.onetool_dir
-    if folder is not None and os.path.exists(folder / "bundles"):
+            packs.append(name.partition(".")[0] if "." in name else "config")
+    packs += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
+    if os.path.exists(config.paths.bundles):
         from onetool_ipy.bundles.store import stored_slugs
 
-        found += stored_slugs(folder / "bundles")
-    return tuple(dict.fromkeys(found))
+        packs += stored_slugs(config.paths.bundles)
+    return tuple(dict.fromkeys(packs))

@@ -53,6 +53,10 @@ class Host:
     def reloaded(self) -> None:
         """Hear that the toolbox has new parts, or a server of this session more."""
 
+    def has_name(self, name: str) -> bool:  # noqa: ARG002 - the signature is the host's
+        """Whether the person's code uses a name for something else, so that a new pack should not take it."""
+        return False
+
     def ask_for_trust(self, needed: Untrusted) -> None:
         """Let the person trust the project, before the call that needs it is refused."""
 

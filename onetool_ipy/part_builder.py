@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from onetool_ipy.base.records import once
 from onetool_ipy.bundles.runners import BundleContext, RunnerDependencies
 from onetool_ipy.config.load import Config
 from onetool_ipy.config.paths import FOLDER, state_bases
+from onetool_ipy.config.trust import real_path
 from onetool_ipy.core.executor import Executor, span
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import Source, ToolSpec
@@ -31,7 +33,7 @@ from onetool_ipy.sources.declared import FILE, Declared, DefinitionChecks, read_
 from onetool_ipy.sources.functions import Functions
 from onetool_ipy.sources.pack_files import EntryPoints, PackFiles
 from onetool_ipy.toolbox import Stores, Toolbox
-from onetool_ipy.trust_gate import Inventory, server_entries
+from onetool_ipy.trust_gate import Inventory, parts_of
 
 if TYPE_CHECKING:
     from onetool_ipy.assemble import Clock
@@ -80,7 +82,7 @@ class PartBuilder:
         sources: list[Source] = [
             switched,
             *([] if self._files is None else [self._files]),
-            EntryPoints(),
+            EntryPoints(on_import=self._refresh),
             Declared(config.settings.tools, handlers, checks),
             bundles,
             ServerTools(box.servers),
@@ -90,7 +92,6 @@ class PartBuilder:
             session=box.session,
             read_definition=lambda data: read_definition(data, handlers, origin="cell"),
             changed=box.tools_changed,
-            has_changed=lambda: bundles.refresh() or switched.refresh(),
             before_list=self._before_list,
             explain=box.servers.explain,
         )
@@ -142,6 +143,7 @@ class PartBuilder:
         box = self._box
         needs = ServiceDependencies(
             find=self._known,
+            load=self._load,
             refresh=self._refresh,
             taken=self._taken,
             secret_names=self._config.secrets.names,
@@ -153,15 +155,20 @@ class PartBuilder:
         return Bundles(self._context, needs)
 
     def inventory(self) -> Inventory:
-        """What a yes to this project would let run, as far as it needs one."""
+        """What a yes to this project would cover, as far as it needs one."""
         config = self._config
-        servers = server_entries(config.settings.servers, config.trust, config.secrets.names())
-        folder = str(config.paths.project)
+        parts = parts_of(config.withheld, config.trust.pins, config.secrets.names())
+        inventory = Inventory(folder=str(config.paths.project), parts=parts)
         if config.trust.is_given:
-            return Inventory(folder, servers=servers)
+            return inventory
         count, hosts = http_hosts(self._context.store)
-        files = () if self._files is None else tuple(self._files.shown())
-        return Inventory(folder, files, servers, count, tuple(hosts), tuple(config.settings.snippets))
+        return replace(
+            inventory,
+            pack_files=() if self._files is None else tuple(self._files.shown()),
+            http_tools=count,
+            hosts=tuple(hosts),
+            snippets=tuple(config.settings.snippets),
+        )
 
     @once
     def _context(self) -> BundleContext:
@@ -182,7 +189,7 @@ class PartBuilder:
 
     def _builtins(self) -> Functions:
         config = self._config
-        roots = [config.paths.project / Path(root).expanduser() for root in config.settings.fs.roots]
+        roots = [Path(real_path(config.paths.project, root)) for root in config.settings.fs.roots]
         working = os.getcwd if self._cwd is None else partial(str, self._cwd)
         return Functions(
             [
@@ -197,7 +204,7 @@ class PartBuilder:
         paths = self._config.paths
         users = self._home / FOLDER / "secrets.yaml"
         secrets = (users,) if paths.secrets_file is None else (paths.secrets_file, users)
-        return fs.Private(secrets, state_bases(self._env, self._home), paths.state)
+        return fs.Private(secrets, (*state_bases(self._env, self._home), paths.state))
 
     def _before_list(self) -> None:
         """Start the servers whose tools are not known yet, as far as the user trusts them now."""
@@ -206,6 +213,9 @@ class PartBuilder:
 
     def _known(self, name: str) -> ToolSpec | None:
         return self._box.registry.get(name)  # of the parts in force then, not those of now
+
+    def _load(self, name: str) -> ToolSpec:
+        return self._box.registry.load(name)
 
     def _refresh(self) -> bool:
         return self._box.registry.refresh()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import os
 
     from onetool_ipy.faces.widgets.widget import NotebookScreens
+    from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.stores.cassettes import Replaying
     from onetool_ipy.toolbox import Toolbox
@@ -43,10 +44,10 @@ class PackProxy:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_") and not attribute[1:2].isdigit():
             raise AttributeError(attribute)
-        if attribute in _OFFERS and self._box.is_server(self._name) and not self._is_tool(attribute):
+        if attribute in _OFFERS and self._name in self._box.servers and not self._is_tool(attribute):
             load = partial(_OFFERS[attribute], self._box, self._name)
             is_list = attribute != "watch"
-            return UnlistedOffers(self._name, load) if is_list and self._box.is_unlisted(self._name) else load()
+            return UnlistedOffers(self._name, load) if is_list and self._box.servers.is_unknown(self._name) else load()
         found = self[attribute]
         if type(found) is not UnlistedTool:
             self.__dict__[attribute] = found  # it looks its tool up by itself, whatever becomes of it
@@ -60,16 +61,27 @@ class PackProxy:
 
     def __dir__(self) -> list[str]:
         names = {identifier(spec.short_name) for spec in self._specs()}
-        return sorted({*names, *_OFFERS, "read"} if self._box.is_server(self._name) else names)
+        return sorted({*names, *_OFFERS, "read"} if self._name in self._box.servers else names)
 
     def __repr__(self) -> str:
-        return f"<pack {self._name}: {', '.join(self.__dir__())}>"
+        return self._box.mask(f"<pack {self._name}: {', '.join(self.__dir__())}>")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PackProxy) and other._name == self._name and other._box is self._box
 
     def __hash__(self) -> int:
         return hash((id(self._box), self._name))
+
+    def getdoc(self) -> str:
+        """The tools of the pack with their summaries.
+
+        IPython calls `getdoc` of any object for `?` and Shift-Tab. A tool of that name would be called by looking, so
+        it is reached by `pack["getdoc"]` only.
+        """
+        if self._box.servers.is_unknown(self._name):
+            return f"The server '{self._name}' has not been started yet, so its tools are not known."
+        lines = [f"{spec.signature}\n    {spec.summary}" for spec in self._specs()]
+        return printable(self._box.mask("\n".join(lines)))
 
     def _ipython_key_completions_(self) -> list[str]:
         return [spec.short_name for spec in self._specs()]
@@ -85,7 +97,7 @@ class PackProxy:
             spec = next(spelled, None)
         if spec is not None:
             return self._proxy(spec)
-        return UnlistedTool(self._box, self._name, tool) if self._box.is_unlisted(self._name) else None
+        return UnlistedTool(self._box, self._name, tool) if self._box.servers.is_unknown(self._name) else None
 
     def _is_tool(self, name: str) -> bool:
         return self._box.registry.get(f"{self._name}.{name}") is not None
@@ -122,16 +134,28 @@ class UnlistedOffers:
         return {"text/plain": repr(rows), "text/html": rows._repr_html_()}
 
 
+def _listing_of(box: Toolbox, server: str) -> ServerListing:
+    """Return what a server offers; starts it if that is not known yet. Raises ToolNotFound with the reason."""
+    listing = box.servers.listing(server)
+    if listing is None:
+        box.gate.require_server(server)
+        box.servers.seek(f"{server}.")
+        listing = box.servers.listing(server)
+    if listing is None:
+        raise box.registry.missing(f"{server}.resources")
+    return listing
+
+
 def resources_of(box: Toolbox, server: str) -> Listing:
     """The resources and templates of a server as a table. Starts the server if they are not known yet."""
     from onetool_ipy.mcp.resources import resource_rows
 
-    return Listing(values.map_text(resource_rows(box.offered_by(server)), box.mask))
+    return Listing(values.map_text(resource_rows(_listing_of(box, server)), box.mask))
 
 
 def prompts_of(box: Toolbox, server: str) -> Listing:
     """The prompts of a server as a table, each with the line that uses it."""
-    box.offered_by(server)
+    _listing_of(box, server)
     found = [spec for spec in box.prompts() if spec.server == server]
     rows = [{"prompt": usage_of(spec), "description": spec.summary} for spec in found]
     return Listing(values.map_text(rows, box.mask))
@@ -176,11 +200,11 @@ class ToolProxy:
 
     @property
     def __doc__(self) -> str:  # type: ignore[override]  # each tool has its own
-        return printable(self._spec.doc)
+        return printable(self._box.mask(self._spec.doc))
 
     @property
     def __signature__(self) -> inspect.Signature:
-        return signature_of(self._spec.parameters)
+        return signature_of(values.map_text(self._spec.parameters, self._box.mask))
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -194,7 +218,7 @@ class ToolProxy:
         return result.data if result.error is None else self._failed(result)
 
     def __repr__(self) -> str:
-        return printable(f"<tool {self._spec.signature}>")
+        return printable(self._box.mask(f"<tool {self._spec.signature}>"))
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
         """Name the positional arguments, and give names that Python cannot spell back their own."""

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import once
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current
+from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor, acall_heard, call_heard
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.result import ToolResult
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
-    from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.part_builder import PartBuilder
@@ -51,7 +52,6 @@ __all__ = ["OtProxy", "PackProxy", "Parts", "Stores", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
 _MEND = "Mend it there, then run: ot.reload()"
-_KNOWS_BETTER: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
 
 class Stores(NamedTuple):
@@ -71,18 +71,18 @@ class Parts:
         *,
         config: Config,
         builder: Callable[[], PartBuilder],
-        pack_names: Sequence[str] = (),
+        pack_names: Callable[[], Sequence[str]] = tuple,
         adopt_servers: Callable[[Servers], None] = lambda _servers: None,
         record_trust: Callable[[str], None],
         forget_trust: Callable[[], bool],
         reopen: Callable[[], Any],
     ) -> None:
         self.config = config
-        self.pack_names = tuple(pack_names)
         self.adopt_servers = adopt_servers
         self.record_trust = record_trust
         self.forget_trust = forget_trust
         self.reopen = reopen
+        self._pack_names = pack_names
         self._make_builder = builder
         self._made_builder: PartBuilder | None = None
         self._building = ForkLock()
@@ -98,8 +98,13 @@ class Parts:
                 self._made_builder = self._make_builder()
             return self._made_builder
 
+    @property
+    def pack_names(self) -> Sequence[str]:
+        """The packs of the project itself as its files are now, which a notebook gets as names."""
+        return self._pack_names()
+
     def inventory(self) -> Inventory:
-        """Return what of the project a yes would let run, as far as it needs one."""
+        """Return what of the project a yes would cover, as far as it needs one."""
         return self._builder.inventory()
 
     @once
@@ -375,11 +380,13 @@ class Toolbox:
 
     def pack(self, name: str) -> PackProxy | None:
         """The pack of that name, or of one that Python spells so, as an object with its tools as methods; or None."""
+        if name == "ot":
+            return self.ot
         specs = self.registry.pack(name)
         if specs:
             return PackProxy(self, specs[0].pack)
         server = next((each for each in self.servers if name in (each, identifier(each))), "")
-        return PackProxy(self, server) if self.is_unlisted(server) else None
+        return PackProxy(self, server) if self.servers.is_unknown(server) else None
 
     def adopt(self, fn: Callable[..., Any]) -> ToolSpec:
         """Register a cell's function as a tool of this session; pack `nb` where it names none."""
@@ -418,18 +425,21 @@ class Toolbox:
         from onetool_ipy.llm import formats
 
         known = self.registry.list()
-        chosen = [spec for spec in self.registry.list(allowed) if not spec.disabled]
+        chosen = self.registry.loaded(spec for spec in self.registry.list(allowed) if not spec.disabled)
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
-        """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none."""
+        """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none.
+
+        Raises Untrusted for a model that the user has not approved.
+        """
         if which is not None and not isinstance(which, str):
             from onetool_ipy.llm.messages import require_client
 
             return require_client(which)
         from onetool_ipy.llm.client import open_model
 
-        self.gate.refresh()
+        self.gate.require_model(which)
         config = self.config
         return open_model(
             which,
@@ -464,6 +474,13 @@ class Toolbox:
         found = [*self.config.problems_now(), *known.problems()]
         if self.config.trust.how == "untrusted":
             found.append(Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT))
+        else:
+            # The state of a server says that it is not trusted; the other parts have no state to see it by.
+            withheld = (f"{kind} {name}" for kind, pins in self.config.withheld.items() for name in pins)
+            parts = ", ".join(printable_line(part) for part in withheld if not part.startswith("server "))
+            if parts:
+                message = f"New or changed, and not trusted yet: {parts}."
+                found.append(Problem(str(self.config.paths.project), message, TRUST_IT))
         if self.config.settings.aliases or self.config.settings.snippets:
             names = [spec.name for spec in known.known()]
             wrong = self.shortcuts.problems(lambda name: known.get(name) is not None, names)
@@ -511,7 +528,7 @@ class Toolbox:
         count_question()
         if here is not None and here.ask is not None:
             reply = here.ask(asked)
-        elif here is not None and here.asked_by in ("rest", "mcp"):
+        elif here is not None and here.asked_by in REMOTE:
             raise NobodyToAsk(f"{asked.subject} asks a person, and the client of this call cannot ask anybody.")
         else:
             with clock_stopped():
@@ -554,41 +571,22 @@ class Toolbox:
         found = (recommended.index(name) for name in (spec.name, spec.pack) if name in recommended)
         return (min(found, default=len(recommended)), *spec.place)
 
-    def is_unlisted(self, pack: str) -> bool:
-        """Whether a pack is a server whose tools nobody knows yet."""
-        return self.servers.is_unknown(pack)
-
-    def is_server(self, pack: str) -> bool:
-        """Whether a pack is an MCP server."""
-        return (self._servers is not None or bool(self.parts.config.settings.servers)) and pack in self.servers
-
     def prompts(self) -> list[ToolSpec]:
         """The known prompts of servers, by name: `$server.prompt k=v`. Starts nothing."""
         found = (spec for spec in self.registry.unlisted() if spec.server and "prompt" in spec.tags)
         return sorted(found, key=lambda spec: spec.name)
 
-    def offered_by(self, server: str) -> ServerListing:
-        """What a server offers; starts it if that is not known yet. Raises ToolNotFound with the reason if it fails."""
-        found = self.servers.listing(server)
-        if found is None:
-            self.gate.require_server(server)
-            self.servers.seek(f"{server}.")
-            found = self.servers.listing(server)
-        if found is None:
-            raise self.registry.missing(f"{server}.resources")
-        return found
-
     def would_run(self) -> Inventory:
-        """Return what of the project a yes would let run, as far as it needs one."""
+        """Return what of the project a yes would cover, as far as it needs one."""
         return self.parts.inventory()
 
-    def trust(self, server: str = "", *, shown: Inventory | None = None) -> None:
-        """Trust the project from now on, with its servers as they are defined now; or one server alone.
+    def trust(self, part: str = "", *, shown: Inventory | None = None) -> None:
+        """Trust the project from now on, with all that reaches out as it is defined now; or one `part` of it alone.
 
         `shown` is what the person saw. Raises UsageProblem where the files hold something else by now, and where there
         is nothing to trust.
         """
-        self.gate.grant(server, shown=shown)
+        self.gate.grant(part, shown=shown)
 
     def distrust(self) -> bool:
         """Trust the project no longer; False where it was not on the user's list."""
@@ -674,7 +672,7 @@ class Toolbox:
 
 
 def _unchecked(call_id: str, tool: str, args: Any, source: CallSource, loaded: ToolSpec | None = None) -> UncheckedCall:
-    if source not in _KNOWS_BETTER:
+    if source not in TYPED:
         raise UsageProblem(
             f"A call from '{source}' is always checked.", hint="check=False is for a person's own calls."
         )

@@ -1,91 +1,96 @@
 """TrustGate: what of a project may run, by what the user trusts. A toolbox asks it before anything of a project starts.
 
-`config.trust` knows the user's list. `Inventory` lists what a yes would let run, for the trust question (contract 16);
-it is read from the text of the files, nothing is run, and control characters are shown as escapes. The gate decides
-about one tool, server or snippet, lets the host ask the person if one is at the keyboard, and follows what the user
-said meanwhile in another process. What may not run is refused with Untrusted. `trust_state` and the lines below it
-report all this to a person.
+`config.trust` knows the user's list. `Inventory` lists what a yes covers, for the trust question (contract 16); it is
+read from the text of the files, nothing is run, and control characters are shown as escapes. The gate decides about one
+tool, server, model or snippet, lets the host ask the person if one is at the keyboard, and follows what the user said
+meanwhile in another process. What may not run is refused with Untrusted. `trust_state` and the lines below it report
+all this to a person.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.paths import FOLDER
-from onetool_ipy.config.settings import Definition
-from onetool_ipy.config.trust import Trust, difference, pin_of, referenced_names
+from onetool_ipy.config.trust import Pin, Pins, as_text, difference, referenced_names
+from onetool_ipy.core.callers import TYPED
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolSpec
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Inventory", "ServerEntry", "TrustGate", "removal_lines", "server_entries", "trust_lines", "trust_state"]
+_ALLOWS = {
+    "folder": "the fs tools may read it",
+    "host": "HTTP tools may reach it",
+    "setting": "HTTP tools may reach this machine and its network",
+    "file": "ot.notify writes to it",
+    "state folder": "the log and the results of calls are kept there",
+}
 
-_MOST_SHOWN = 20
-_BY_A_PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One thing that runs a program or reaches out of the project, and that a yes pins: a server, a model, a host ...
 
-class ServerEntry(NamedTuple):
-    """One MCP server: its command, and the variables and secrets that it would get.
-
-    Variables of the user's are listed by name, variables that the project sets with their value: `PATH=./bin`.
+    `kind` and `name` are those of `config.trust.Pins`. `text` says what it runs or reaches; `details` are lines with
+    all else that it would get. Every `${NAME}` is shown as written.
     """
 
+    kind: str
     name: str
-    runs: str
-    variables: tuple[str, ...] = ()
-    secrets: tuple[str, ...] = ()
+    text: str
+    details: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     """How the definition differs from the one that the user approved."""
 
+    @property
+    def key(self) -> str:
+        """What a yes to this part alone names: `server github`."""
+        return f"{self.kind} {self.name}"
+
     def lines(self) -> list[str]:
-        """Return the server as the question shows it."""
-        found = [f"server {printable_line(self.name)}: {printable_line(self.runs)}"]
-        if self.secrets:
-            found.append(f"  gets the secrets {', '.join(self.secrets)}")
-        if self.variables:
-            found.append(f"  gets the variables {', '.join(map(printable_line, self.variables))}")
-        return found + [f"  {printable_line(line)}" for line in self.changes]
+        """Return the part as the question shows it."""
+        below = (f"  {line}" for line in (*self.details, *self.changes))
+        return [printable_line(line) for line in (f"{self.key}: {self.text}", *below)]
 
 
-class Inventory(NamedTuple):
-    """Everything that trusting a project covers."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Everything that a yes to a project covers. `hosts` are those that its HTTP tools name."""
 
     folder: str
     pack_files: tuple[str, ...] = ()
-    servers: tuple[ServerEntry, ...] = ()
+    parts: tuple[Part, ...] = ()
     http_tools: int = 0
     hosts: tuple[str, ...] = ()
     snippets: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
-        """Return one line for each thing that would run. Long lists are cut."""
-        found = [f"pack file {printable_line(file)}" for file in self.pack_files[:_MOST_SHOWN]]
-        if len(self.pack_files) > _MOST_SHOWN:
-            found.append(f"... and {len(self.pack_files) - _MOST_SHOWN} more pack files")
-        for server in self.servers:
-            found += server.lines()
+        """Return lines that name each thing that would run or be reached. None is left out."""
+        lines = [f"pack file {printable_line(file)}" for file in self.pack_files]
+        lines += [line for part in self.parts for line in part.lines()]
         if self.http_tools:
-            hosts = _joined(self.hosts) or "no host"
-            found.append(f"{self.http_tools} HTTP tool{'s' * (self.http_tools > 1)} to {hosts}")
+            hosts = ", ".join(map(printable_line, self.hosts)) or "no host"
+            lines.append(f"{self.http_tools} HTTP tool{'s' * (self.http_tools > 1)} to {hosts}")
         if self.snippets:
-            found.append(f"snippets {_joined([f'${name}' for name in self.snippets])}")
-        return found or ["nothing of it runs by itself"]
+            lines.append(f"snippets {', '.join(printable_line(f'${name}') for name in self.snippets)}")
+        return lines or ["nothing that runs by itself or reaches out of the folder"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain JSON, for a form."""
         found = {
             "folder": self.folder,
             "packFiles": self.pack_files,
-            "servers": self.servers,
+            "parts": [{**asdict(part), "key": part.key} for part in self.parts],
             "httpTools": self.http_tools,
             "hosts": self.hosts,
             "snippets": self.snippets,
@@ -94,43 +99,58 @@ class Inventory(NamedTuple):
         return plain
 
 
-def server_entries(
-    servers: Mapping[str, Definition], trust: Trust, secret_names: Iterable[str]
-) -> tuple[ServerEntry, ...]:
-    """Return the servers that need approval, as written; a server approved before also says what changed."""
-    known = set(secret_names)
-    found = []
-    for name, definition in servers.items():
-        pin = pin_of(definition.written)
-        if trust.covers(name, pin) or definition.data.get("enabled") is False:
-            continue
-        drawn = referenced_names(pin)
-        inherited = [str(variable) for variable in pin.get("inherit") or ()]
-        given = [f"{key}={value}" for key, value in (pin.get("env") or {}).items() if not referenced_names(value)]
-        entry = ServerEntry(
-            name,
-            _runs(pin),
-            tuple(dict.fromkeys([*(n for n in drawn if n not in known), *inherited, *given])),
-            tuple(n for n in drawn if n in known),
-            tuple(difference(trust.pins[name], pin)) if name in trust.pins else (),
-        )
-        found.append(entry)
-    return tuple(found)
+def parts_of(withheld: Pins, approved: Pins, secret_names: Iterable[str]) -> tuple[Part, ...]:
+    """Return what needs a yes, as written; what was approved before also says how it changed."""
+    secrets = set(secret_names)
+    parts = []
+    for kind, pins in withheld.items():
+        for name, pin in pins.items():
+            describe = {"server": _server_part, "model": _model_part}.get(kind, partial(_other_part, kind, name))
+            text, details = describe(pin)
+            inherited = [as_text(variable) for variable in _listed(pin.get("inherit"))]
+            drawn = dict.fromkeys([*referenced_names([name, pin]), *inherited])
+            details += [f"gets the secret {each}" for each in drawn if each in secrets]
+            details += [f"gets the variable {each}" for each in drawn if each not in secrets]
+            before = approved.get(kind, {}).get(name)
+            changes = () if before is None else tuple(difference(before, pin))
+            parts.append(Part(kind=kind, name=name, text=text, details=tuple(details), changes=changes))
+    return tuple(parts)
 
 
-def _runs(pin: Mapping[str, Any]) -> str:
-    """Return the whole command line, or the address."""
-    if pin.get("url"):
-        return str(pin["url"])
-    words = [str(pin.get("command") or ""), *(str(word) for word in pin.get("args") or ())]
-    line = shlex.join(words)
-    return f"{line} (in {pin['cwd']})" if pin.get("cwd") else line
+def _server_part(pin: Pin) -> tuple[str, list[str]]:
+    """Return the whole command line or the address of a server, and lines with the rest of its definition."""
+    words = [as_text(word) for word in (pin.get("command") or "", *_listed(pin.get("args")))]
+    details = [f"runs in {as_text(pin['cwd'])}"] if "cwd" in pin else []
+    details += [f"sets {key}={value}" for key, value in _pairs(pin.get("env"))]
+    details += [f"sends the header {key}: {value}" for key, value in _pairs(pin.get("headers"))]
+    details += [f"signs in with {key} {value}" for key, value in _pairs(pin.get("auth"))]
+    details += ["may ask your models (sampling)"] if pin.get("sampling") else []
+    details += ["is believed when it says that a tool only reads (trusted)"] if pin.get("trusted") else []
+    return as_text(pin["url"]) if pin.get("url") else shlex.join(words), details
 
 
-def _joined(names: Sequence[str]) -> str:
-    shown = ", ".join(printable_line(name) for name in names[:_MOST_SHOWN])
-    more = len(names) - _MOST_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+def _model_part(pin: Pin) -> tuple[str, list[str]]:
+    """Return the address of a model, and lines with its key and options."""
+    address = as_text(pin.get("base_url") or "its provider's own address")
+    details = [f"sends the key {as_text(pin['key'])}"] if pin.get("key") else []
+    details += [f"with {key} {value}" for key, value in _pairs(pin.get("options"))]
+    return f"{as_text(pin.get('provider'))} {as_text(pin.get('model'))} at {address}", details
+
+
+def _other_part(kind: str, name: str, pin: Pin) -> tuple[str, list[str]]:
+    """Return what a folder, a host or a setting allows, and where a path leads to."""
+    return _ALLOWS[kind], [f"is {value}" for _, value in _pairs(pin) if value not in (name, "true")]
+
+
+def _listed(value: Any) -> list[Any]:
+    """Return a list as it is, and a value that should have been one as its only item. The file is not checked yet."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def _pairs(value: Any) -> list[tuple[str, str]]:
+    """Return names and values as text, of a mapping or of whatever stands in its place."""
+    pairs = value if isinstance(value, Mapping) else {} if value is None else {"": value}
+    return [(name, as_text(each)) for name, each in pairs.items()]
 
 
 class TrustGate:
@@ -188,8 +208,13 @@ class TrustGate:
         self._ask_for(partial(self._admit_server, name), "magic")
         self._admit_server(name)
 
-    def grant(self, server: str = "", *, shown: Inventory | None = None) -> None:
-        """Trust the project from now on, with its servers as they are defined now; or one server alone."""
+    def require_model(self, name: str | None) -> None:
+        """Raise Untrusted for a model that the user has not approved, and does not say yes to; None is the default."""
+        self._ask_for(partial(self._admit_model, name), "magic")
+        self._admit_model(name)
+
+    def grant(self, part: str = "", *, shown: Inventory | None = None) -> None:
+        """Trust the project from now on, with all that reaches out as it is defined now; or one part of it alone."""
         self._box.follow_trust()
         parts = self._box.parts
         if shown is not None and parts.inventory() != shown:
@@ -202,7 +227,9 @@ class TrustGate:
             raise UsageProblem(f"There is no project in '{config.paths.project}'.", hint="Make one: onetool-ipy init")
         if config.trust.record is None:
             return
-        parts.record_trust(server)
+        if part and not config.trust.is_pinned:
+            raise UsageProblem("This project is not trusted, so no part of it can be.", hint=TRUST_IT)
+        parts.record_trust(part)
         self._box.follow_trust()
 
     def revoke(self) -> bool:
@@ -212,13 +239,19 @@ class TrustGate:
         return was_listed
 
     @contextmanager
-    def saving(self) -> Iterator[None]:
-        """Around what a person saves into the project: a `.onetool` folder that this creates is trusted."""
-        parts = self._box.parts
-        is_new = not os.path.lexists(parts.config.paths.project / FOLDER)
+    def saving(self, part: str = "") -> Iterator[None]:
+        """Around what a person saves into the project: a `.onetool` folder that this creates is trusted.
+
+        So is the part that they add, such as `host api.example.com`, if the project is.
+        """
+        is_new = not os.path.lexists(self._box.parts.config.paths.project / FOLDER)
         yield
         if is_new and self._box.parts.config.trust.how == "no project":
             self._box.parts.record_trust("")
+        if part:
+            self._box.follow_trust()
+            if self._box.parts.config.trust.is_pinned:
+                self.grant(part)
 
     def refresh(self) -> None:
         """Before something of the project may start: follow what the user said since, in whatever process."""
@@ -237,15 +270,25 @@ class TrustGate:
         if not self._box.servers.is_allowed(name):
             raise self._untrusted(f"The server '{name}' was not started", name)
 
+    def _admit_model(self, name: str | None) -> None:
+        config = self._box.parts.config
+        withheld = config.withheld.get("model", {})
+        name = name or config.settings.models.default or next(iter(withheld), None)
+        if name is None or name not in withheld:
+            return
+        if not config.trust.is_given:
+            raise self._untrusted(f"The model '{name}' was not asked")
+        raise Untrusted(f"The model '{name}' was not asked: it is new or has changed.", model=name)
+
     def _untrusted(self, what: str, server: str = "") -> Untrusted:
         if server and self._box.parts.config.trust.is_given:
-            return Untrusted(f"{what}: the server '{server}' is new or has changed.", hint=TRUST_IT, server=server)
-        return Untrusted(f"{what}: this project is not trusted.", hint=TRUST_IT)
+            return Untrusted(f"{what}: the server '{server}' is new or has changed.", server=server)
+        return Untrusted(f"{what}: this project is not trusted.")
 
     def _ask_for(self, admit: Callable[[], None], source: CallSource) -> None:
         """Let the host ask for the trust that is missing, where a person made the call."""
         self.refresh()
-        if source not in _BY_A_PERSON:
+        if source not in TYPED:
             return
         try:
             admit()
@@ -274,15 +317,39 @@ def trust_state(box: Toolbox) -> dict[str, Any]:
     }
 
 
+def settled_line(box: Toolbox) -> str:
+    """Say why there is nothing to say yes to; empty where there is."""
+    trust, inventory = box.config.trust, box.would_run()
+    if trust.how not in _WHY and not (trust.how == "listed" and not inventory.parts):
+        return ""
+    return f"{printable_line(inventory.folder)} is trusted already. {_WHY.get(trust.how, '')}".rstrip()
+
+
+def question_lines(box: Toolbox, part: str = "") -> list[str]:
+    """The question as lines: what a yes to the project covers, or what one new or changed part of it does."""
+    inventory = box.would_run()
+    folder = printable_line(inventory.folder)
+    if part:
+        parts = [each for each in inventory.parts if each.key == part]
+        how = "has changed since you trusted it" if any(each.changes for each in parts) else "is new"
+        head, body = (
+            [f"The {printable_line(part)} of this project {how}:"],
+            [line for each in parts for line in each.lines()],
+        )
+    elif box.config.trust.is_given:
+        head, body = [f"This project has changed since you trusted it: {folder}", "A yes covers:"], inventory.lines()
+    else:
+        head, body = [f"This project is not trusted yet: {folder}", "A yes covers:"], inventory.lines()
+    return [box.mask(line) for line in (*head, *(f"  {line}" for line in body))]
+
+
 def trust_lines(box: Toolbox) -> list[str]:
-    """Lines that say what a yes lets run, or why there is nothing to say yes to."""
-    trust, found = box.config.trust, box.would_run()
-    folder = printable_line(found.folder)
-    if trust.how in _WHY:
-        return [f"{folder} is trusted already. {_WHY[trust.how]}"]
-    if trust.how == "listed" and not found.servers:
-        return [f"{folder} is trusted already."]
-    return [f"{folder} is trusted from now on. It may run:", *(f"  {line}" for line in found.lines())]
+    """Lines that say what the yes that the person typed covers, or why there is nothing to say yes to."""
+    if settled := settled_line(box):
+        return [settled]
+    inventory = box.would_run()
+    head = f"{printable_line(inventory.folder)} is trusted from now on. This covers:"
+    return [head, *(f"  {line}" for line in inventory.lines()), "To take it back, run: %tool trust --remove"]
 
 
 def removal_lines(box: Toolbox, *, was_listed: bool) -> list[str]:

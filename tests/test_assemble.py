@@ -129,6 +129,44 @@ def test_the_path_may_be_the_file_its_folder_or_the_project(project: Project, ki
         assert box.config.settings.timeouts.local_s == 4
 
 
+def test_a_folder_without_configuration_opens_as_it_does_from_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "home" / "work"
+    folder.mkdir(parents=True)
+    env = {"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state")}
+    with open_toolbox(folder, env=env) as box:
+        named = (box.config.paths, box.config.trust.how)
+        assert box.call("time.now").ok
+    monkeypatch.chdir(folder)
+    with open_toolbox(env=env) as box:
+        inside = (box.config.paths, box.config.trust.how)
+
+    assert [named[0].project, named[0].state, named[1]] == [inside[0].project, inside[0].state, inside[1]]
+    assert named[0].project == folder
+
+
+def test_a_folder_inside_a_project_opens_the_project_as_it_does_from_inside(project: Project) -> None:
+    project.write("onetool.yaml", "timeouts: {local_s: 4}")
+    inner = project.root / "notebooks"
+    inner.mkdir()
+
+    with open_toolbox(inner, env={**project.env, "HOME": str(project.root.parent / "me")}) as box:
+        assert box.config.settings.timeouts.local_s == 4
+        assert box.config.paths.project == project.root
+        assert box.config.trust.how != "named", "the folder was named, not the project above it"
+
+
+def test_a_named_folder_whose_onetool_folder_has_no_settings_is_trusted(project: Project) -> None:
+    project.write("tools/geo.py", 'def one() -> int:\n    """One."""\n    return 1\n')
+
+    with open_toolbox(project.root, env=project.env) as box:
+        assert box.config.trust.how == "named"
+        assert box.call("geo.one").data == 1
+        with box.reopen() as again:
+            assert again.call("geo.one").data == 1
+
+
 def test_bad_configuration_raises_with_every_fault_and_leaves_no_toolbox_behind(project: Project) -> None:
     from onetool_ipy.core import current
 

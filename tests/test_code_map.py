@@ -10,13 +10,27 @@ from pathlib import Path
 
 import pytest
 
+from tests.code_map.call_paths import LINES
 from tests.harness.surroundings import ROOT
 
-LONG = "def long():\n" + "    x = 1\n" * 50
-FIFTY = "def fifty():\n" + "    x = 1\n" * 49
+LONG = "def long():\n" + "    x = 1\n" * 60
+SIXTY = "def sixty():\n" + "    x = 1\n" * 59
 
 SMALL: Mapping[str, str] = {
     "shop/__init__.py": '"""A shop."""\n',
+    "shop/counter.py": (
+        "from typing import Any\n"
+        "import shop.bell\n"
+        "# The counter is in the shop.\n"
+        "def _once(a: dict[str, Any]) -> int:\n"
+        '    """Use it once."""\n'
+        "    found = 1  # found\n"
+        "    return found\n"
+        "def _twice(a: int) -> str: ...\n"
+        "def ring() -> None:\n"
+        "    _twice(_once({})); _twice(1)\n"
+    ),
+    "shop/bell.py": "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from shop import counter\n",
     "shop/prices.py": f"class Row:\n    pass\n\n\nclass _Own:\n    pass\n\n\n{LONG}",
     "shop/stock.py": (
         "from typing import TYPE_CHECKING\n"
@@ -35,20 +49,27 @@ SMALL: Mapping[str, str] = {
         "    import decimal\n"
         "    from shop import stock, prices\n"
         "    from ..prices import Row\n"
-        f"{FIFTY}"
+        f"{SIXTY}"
     ),
     "tests/test_prices.py": "",
     "tests/till/test_cash_coins.py": "",
 }
 
 FIGURES = {
-    "modules": 5,
-    "lines": 1 + 59 + 8 + 1 + 56,
+    "modules": 7,
+    "lines": 1 + 10 + 3 + 69 + 8 + 1 + 66,
+    "lines of code proper": 6 + 1 + 65 + 4 + 62,
+    "own-line comments per 1,000 lines": 6,
+    "signatures with Any, percent": 17,
+    "lines of tests": 0,
     "class names defined twice": 1,
     "late imports of own modules": 2,
-    "modules with one importer": 2,
-    "functions over 50 lines": 1,
-    "modules without tests of their name": 1,
+    "modules with one importer": 3,
+    "private functions with one use": 1,
+    "variables named by a participle": 1,
+    "modules in the largest circle of imports": 2,
+    "functions over 60 lines": 1,
+    "modules without tests of their name": 3,
 }
 
 
@@ -71,9 +92,16 @@ def test_verbose_names_what_is_counted(small: Path) -> None:
     assert _named(shown) == {
         "class names defined twice": ["Row: shop/prices.py:1, shop/stock.py:6"],
         "late imports of own modules": ["shop/till/cash.py:5", "shop/till/cash.py:6"],
-        "modules with one importer": ["shop.stock <- shop.till.cash", "shop.till.cash <- shop.till"],
-        "functions over 50 lines": ["shop/prices.py:9 long (51 lines)"],
-        "modules without tests of their name": ["shop.stock"],
+        "modules with one importer": [
+            "shop.bell <- shop.counter",
+            "shop.stock <- shop.till.cash",
+            "shop.till.cash <- shop.till",
+        ],
+        "private functions with one use": ["shop/counter.py:4 _once"],
+        "variables named by a participle": ["shop/counter.py:6 found"],
+        "modules in the largest circle of imports": ["shop.stock", "shop.till.cash"],
+        "functions over 60 lines": ["shop/prices.py:9 long (61 lines)"],
+        "modules without tests of their name": ["shop.bell", "shop.counter", "shop.stock"],
     }
 
 
@@ -81,11 +109,12 @@ def test_calls_of_this_package_are_run_and_their_modules_named() -> None:
     named = _named(_map("-v"))
 
     calls = {title.removeprefix("modules run by "): set(names) for title, names in named.items() if " run " in title}
-    assert list(calls) == ["%tool fs.read_file", "ot.stats()", "HTTP tool", "MCP tool", "%ask with one call"]
+    assert list(calls) == [*LINES, "REST invoke"]
+    assert [title for title, modules in calls.items() if _has("faces/rest/", modules)] == ["REST invoke"]
     assert all({"toolbox.py", "core/executor.py"} <= modules for modules in calls.values())
     assert "packs/fs.py" in calls["%tool fs.read_file"]
     assert "packs/fs.py" not in calls["ot.stats()"]
-    assert [title for title, modules in calls.items() if _has("net/", modules)] == ["HTTP tool"]
+    assert [title for title, modules in calls.items() if _has("net/", modules)] == ["HTTP tool", "REST invoke"]
     assert [title for title, modules in calls.items() if _has("llm/", modules)] == ["%ask with one call"]
 
 

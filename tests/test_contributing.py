@@ -94,12 +94,20 @@ def test_workflow_tries_every_system_and_python() -> None:
     assert set(itertools.product(systems, PYTHONS)) == tried
 
 
-def test_release_has_no_token_and_waits_for_the_build() -> None:
+def test_release_has_no_token_and_uploads_what_another_machine_has_tried() -> None:
+    """What is installed to try the wheel runs neither beside `dist/` nor where the upload is signed."""
     text = (GITHUB / "workflows" / "release.yml").read_text(encoding="utf-8")
-    publish = _yaml(GITHUB / "workflows" / "release.yml")["jobs"]["publish"]
+    workflow = _yaml(GITHUB / "workflows" / "release.yml")
+    build, attempt, publish = (workflow["jobs"][name] for name in ("build", "try", "publish"))
+    scripts = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in workflow["jobs"].items()}
 
-    assert publish["needs"] == "build"
+    assert (attempt["needs"], publish["needs"]) == ("build", ["build", "try"])
+    assert workflow["permissions"] == {"contents": "read"}
+    assert ("permissions" in build, "permissions" in attempt) == (False, False)
     assert publish["permissions"] == {"id-token": "write"}
+    assert {name for name, script in scripts.items() if ".whl" in script} == {"try"}
+    assert "pip install --constraint constraints.txt dist/*.whl" in scripts["try"]
+    assert all("upload-artifact" not in step.get("uses", "") for step in attempt["steps"])
     assert "secrets." not in text
 
 

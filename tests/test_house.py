@@ -108,6 +108,22 @@ def test_a_public_class_name_means_one_thing() -> None:
     assert [name for name in known if name not in found] == [], "take it off the list: it is defined once now"
 
 
+def test_no_class_is_recognised_by_its_name_in_a_string() -> None:
+    """A rename would break it, and no type checker would notice: compare with the class, or give it an attribute."""
+    names = {
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in _sources()
+        if path.suffix == ".py"
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Compare | ast.ListComp | ast.SetComp | ast.GeneratorExp)
+        for part in ([node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.elt])
+        if isinstance(part, ast.Attribute) and part.attr in ("__name__", "__qualname__")
+        if "__main__" not in ast.unparse(node)
+    }
+
+    assert names == set()
+
+
 def test_no_tracked_file_names_this_machine_or_a_registry() -> None:
     own = [str(ROOT), OUTSIDE.get("HOME", "") + "/"]
     words = [*HOSTS, *MACHINE, *(place for place in own if len(place) > 5)]

@@ -38,6 +38,9 @@ def landed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Landed:
     monkeypatch.delenv("ONETOOL_TRUST")
     monkeypatch.delenv("CI", raising=False)
     monkeypatch.chdir(unpacked.project)
+    with unpacked.open() as opened:
+        assert opened.config.trust.how == "untrusted", "a record of that version did not show all that a yes covers"
+        opened.trust()
     return unpacked
 
 

@@ -21,6 +21,19 @@ def test_a_pack_is_imported_by_its_name(project: Project) -> None:
     assert ot.version()
 
 
+def test_ot_is_the_one_of_a_notebook(project: Project) -> None:
+    box = project.open()
+
+    from onetool_ipy.live import ot
+
+    assert dir(ot) == dir(box.ot)
+    assert {"run", "browser", "replay", "view", "usage"} <= set(dir(ot))
+    assert ot.run("time.now").data["iso"]
+    with ot.replay(project.root / "calls.yaml") as replaying:
+        assert replaying is not None
+    assert box.pack("ot") == box.ot
+
+
 def test_a_cells_tool_is_in_nb(project: Project) -> None:
     project.open()
 

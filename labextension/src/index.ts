@@ -328,13 +328,13 @@ class StatusItem extends Widget {
     const report = this.panel.connection?.report ?? null;
     const down = downServers(report).length;
     const isUntrusted = needsTrust(report?.trust);
-    const warning = !isUntrusted ? '' : report?.trust.isTrusted ? 'Untrusted server' : 'Untrusted';
+    const warning = !isUntrusted ? '' : report?.trust.isTrusted ? `Untrusted ${report.trust.wouldRun.parts[0].kind}` : 'Untrusted';
     const counts = report ? `${report.tools} ${report.tools === 1 ? 'tool' : 'tools'}${down ? ` · ${down} ${down === 1 ? 'server' : 'servers'} down` : ''}` : '';
     const questions = this.panel.connection?.questions.size ?? 0;
     const asked = questions ? `${questions} ${questions === 1 ? 'question' : 'questions'}` : '';
     const text = [asked, warning, counts].filter(Boolean).join(' · ');
     this.node.classList.toggle('onetool-mod-untrusted', isUntrusted || questions > 0);
-    this.node.title = asked ? 'A cell waits for your answer. Click to see the question.' : isUntrusted ? 'Nothing in this project runs until you trust it. Click to see what it contains.' : 'Tools of this notebook. Click to see them.';
+    this.node.title = asked ? 'A cell waits for your answer. Click to see the question.' : report?.trust.isTrusted && isUntrusted ? 'A part of this project is new or has changed, and waits for your yes. Click to see it.' : isUntrusted ? 'Nothing in this project runs until you trust it. Click to see what it contains.' : 'Tools of this notebook. Click to see them.';
     this.node.textContent = text;
     this.node.setAttribute('aria-label', `Tools: ${text || 'none known'}`);
     this.changed.emit();

@@ -33,8 +33,9 @@
     │   └── DuplicateTool
     └── UnknownProvider (ValueError)
 
-A tool's failure is data (`ToolResult.error`); misuse of our API raises. In a notebook each of these shows as its few
-lines of text, by `_render_traceback_`, and never as a page of frames.
+A tool's failure is data (`ToolResult.error`); misuse of our API raises. `transient` of a class says whether the same
+call may succeed a little later; `is_transient` answers that for any exception. In a notebook each of
+these shows as its few lines of text, by `_render_traceback_`, and never as a page of frames.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from __future__ import annotations
 import linecache
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from onetool_ipy.base.printable import printable
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from onetool_ipy.core.result import Failure, ToolResult
 
 __all__ = [
+    "TRANSIENT_STATUSES",
     "TRUST_IT",
     "BodyTooLarge",
     "CallCancelled",
@@ -85,6 +87,8 @@ __all__ = [
     "UnknownProvider",
     "Untrusted",
     "UsageProblem",
+    "chain",
+    "is_transient",
 ]
 
 Code = Literal["tool_not_found", "invalid_args", "execution_error"]
@@ -92,9 +96,14 @@ Code = Literal["tool_not_found", "invalid_args", "execution_error"]
 TRUST_IT = "To trust it, run: %tool trust"
 """What to type where a project, or a server of it, is not trusted."""
 
+TRANSIENT_STATUSES = frozenset((408, 425, 429, 500, 502, 503, 504, 529))
+"""HTTP statuses of failures that may pass. 529 is what model providers answer when they are overloaded."""
+
 
 class OneToolError(Exception):
-    """Every exception of ours. `hint` says what to do next."""
+    """Every exception of ours. `hint` says what to do next; `transient`, whether trying again may help."""
+
+    transient: bool = False
 
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
@@ -142,16 +151,29 @@ class Disabled(ToolNotFound):
     reason = "disabled"
     status = 403
 
+    @classmethod
+    def of(cls, tool: str, reason: str) -> Disabled:
+        """Return the failure of a call of a tool that is switched off, for a reason that says how to turn it on."""
+        return cls(f"The tool '{tool}' is switched off: {reason}")
+
 
 class Untrusted(ToolNotFound):
-    """Something of a project that the user does not trust. `server` names the one server that it is about."""
+    """Something of a project that the user does not trust. `server` or `model` names the one that it is about.
+
+    The line to type is part of the message: to a client, a model or a program only the message travels.
+    """
 
     reason = "untrusted"
     status = 403
 
-    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "") -> None:
-        super().__init__(message, hint=hint, details=details)
-        self.server = server
+    def __init__(self, message: str, *, server: str = "", model: str = "") -> None:
+        super().__init__(f"{message} {TRUST_IT}")
+        self.server, self.model = server, model
+
+    @property
+    def part(self) -> str:
+        """The one part of the project that a yes would have to cover, as `config.trust` names it; else empty."""
+        return f"server {self.server}" if self.server else f"model {self.model}" if self.model else ""
 
 
 class InvalidArgs(CallFailure):
@@ -175,11 +197,13 @@ class Returned(ExecutionFailed):
 class CallTimeout(ExecutionFailed):
     reason = "timeout"
     status = 504
+    transient = True
 
 
 class CallCancelled(ExecutionFailed):
     reason = "cancelled"
     status = 499
+    transient = True
 
 
 class HostNotAllowed(ExecutionFailed):
@@ -194,6 +218,7 @@ class InvalidOutput(ExecutionFailed):
 class Unavailable(ExecutionFailed):
     reason = "unavailable"
     status = 409
+    transient = True
 
 
 class TooLarge(ExecutionFailed):
@@ -214,6 +239,7 @@ class NotApproved(ExecutionFailed):
 class RateLimited(ExecutionFailed):
     reason = "rate_limited"
     status = 429
+    transient = True
 
 
 class MissingSecret(ExecutionFailed):
@@ -274,6 +300,7 @@ class ToolCallError(OneToolError):
         self.result = result
         self.error: Failure = result.error
         self._shown = tuple(shown)
+        self.transient = is_transient(result.error.exception)
 
     @property
     def code(self) -> Code:
@@ -312,6 +339,32 @@ class DuplicateTool(InvalidTool):
 
 class UnknownProvider(OneToolError, ValueError):
     """A model provider whose format is not known."""
+
+
+def is_transient(exc: BaseException | None) -> bool:
+    """Return whether a call that failed by this exception may succeed if it is tried again."""
+    if exc is None or isinstance(exc, OneToolError):
+        return exc is not None and exc.transient
+    import socket
+
+    kinds: tuple[type[BaseException], ...] = (ConnectionError, TimeoutError, socket.gaierror)
+    # An exception of httpx exists only where httpx is loaded. The import waits for a thread that is loading it.
+    if "httpx" in sys.modules:
+        import httpx
+
+        kinds += (httpx.TransportError,)
+    # HTTP libraries raise classes of their own and keep the system's exception as the cause.
+    return any(isinstance(link, kinds) for link in chain(exc))
+
+
+def chain(exc: BaseException) -> Iterator[BaseException]:
+    """Yield an exception, then what caused it, each once."""
+    seen: set[int] = set()
+    link: BaseException | None = exc
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__
 
 
 def _places_in_cells(frames: types.TracebackType | None) -> list[str]:

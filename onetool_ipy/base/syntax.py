@@ -10,7 +10,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 
-__all__ = ["constant", "dotted", "is_within", "last_name", "printable", "source"]
+__all__ = ["constant", "last_name", "printable", "source"]
 
 _MAX_NODES = 5_000
 _MAX_DEPTH = 50
@@ -20,7 +20,7 @@ _CONSTANTS = (ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.UnaryOp,
 _CONSTANT_NODES = (*_CONSTANTS, ast.Add, ast.Sub, ast.Load)
 
 
-def is_within(node: ast.AST, *, nodes: int = _MAX_NODES, depth: int = _MAX_DEPTH) -> bool:
+def _is_within(node: ast.AST, *, nodes: int = _MAX_NODES, depth: int = _MAX_DEPTH) -> bool:
     """Whether a tree has at most so many nodes and levels."""
     level: list[ast.AST] = [node]
     count = 0
@@ -39,7 +39,7 @@ def is_within(node: ast.AST, *, nodes: int = _MAX_NODES, depth: int = _MAX_DEPTH
 
 def constant(node: ast.expr | None, *, otherwise: Any = None, nodes: int = _MAX_NODES) -> Any:
     """Return the value of a constant, or of a list, tuple, set or dict of constants; `otherwise` for anything else."""
-    if node is None or not is_within(node, nodes=nodes):
+    if node is None or not _is_within(node, nodes=nodes):
         return otherwise
     for part in ast.walk(node):
         if not isinstance(part, _CONSTANT_NODES):
@@ -50,15 +50,6 @@ def constant(node: ast.expr | None, *, otherwise: Any = None, nodes: int = _MAX_
         return ast.literal_eval(node)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, OverflowError):
         return otherwise
-
-
-def dotted(node: ast.expr) -> tuple[str, ...]:
-    """Return the names in `a.b.c`, or nothing if it is not a plain dotted name."""
-    names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    return (node.id, *reversed(names)) if isinstance(node, ast.Name) else ()
 
 
 def last_name(node: ast.expr) -> str:
@@ -72,7 +63,7 @@ def last_name(node: ast.expr) -> str:
 
 def source(node: ast.expr | None) -> str:
     """Return a short expression as Python text; empty if it is long or deep."""
-    if node is None or not is_within(node, nodes=_MAX_SOURCE_NODES):
+    if node is None or not _is_within(node, nodes=_MAX_SOURCE_NODES):
         return ""
     try:
         return printable(ast.unparse(node), 500)

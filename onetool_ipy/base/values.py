@@ -146,6 +146,20 @@ def to_text(value: Any) -> str:
     return json.dumps(to_json(value), ensure_ascii=False, indent=2)
 
 
+def is_frame(value: Any) -> bool:
+    """Return whether a value is a pandas DataFrame or Series. Does not import pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series))
+
+
+def is_missing(cell: Any) -> bool:
+    """Return whether a cell of a table is empty: None, NaN, or pandas' NA or NaT."""
+    if cell is None or isinstance(cell, float):
+        return cell is None or cell != cell
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and (cell is pandas.NA or cell is pandas.NaT)
+
+
 def is_json(value: Any, depth: int = 0) -> bool:
     """Whether a value is plain JSON as it stands: no other types, no NaN, at most 200 levels."""
     kind = type(value)

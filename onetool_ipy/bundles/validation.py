@@ -160,7 +160,13 @@ def is_id(text: str) -> bool:
 
 def require_id(value: Any, field: str = "bundleID") -> str:
     """Return the id in canonical form, or raise InvalidRequest."""
-    text = str(value).lower() if isinstance(value, str) or type(value).__name__ == "UUID" else ""
+    text = value.lower() if isinstance(value, str) else ""
+    if not text:
+        import uuid
+
+        import uuid_utils
+
+        text = str(value) if isinstance(value, (uuid.UUID, uuid_utils.UUID)) else ""
     if is_id(text):
         return text
     shown = values.safe_repr(value, _MAX_SHOWN)

@@ -2,7 +2,7 @@
 
 A faulty value is reported with file, line and key, and its default is used; a faulty server, model, snippet or topic
 is left out. Values of packs, servers, models and http are filled (`${NAME}`) before they are checked. In a project
-that is not trusted nothing is filled, and `_untrusted_settings` drops what reaches out of the project.
+that is not trusted nothing is filled. What reaches out of a project and is not approved (`withheld`) is left out.
 
 Checked by hand, not by pydantic: the values are checked at every load, because secrets and environment are not
 cached, and importing pydantic alone takes longer than the whole start may.
@@ -10,17 +10,14 @@ cached, and importing pydantic alone takes longer than the whole start may.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, get_args
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.search import did_you_mean
-from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.settings import (
     AskSettings,
     Definition,
@@ -35,6 +32,7 @@ from onetool_ipy.config.settings import (
     TimeoutSettings,
     Topic,
 )
+from onetool_ipy.config.trust import NO_PINS, Pins
 from onetool_ipy.config.yaml_text import Document, Packed, quoted
 from onetool_ipy.core.tool import Problem
 
@@ -716,16 +714,21 @@ _KINDS: Mapping[type, Mapping[str, Kind]] = {
 
 
 def check_settings(
-    main: ConfigFile | None, snippets: ConfigFile | None, get: Get, *, untrusted: Path | None = None
+    main: ConfigFile | None,
+    snippets: ConfigFile | None,
+    get: Get,
+    *,
+    is_trusted: bool = True,
+    withheld: Pins = NO_PINS,
 ) -> Settings:
     """Build the Settings from onetool.yaml and snippets.yaml; `get` returns the value of a `${NAME}`.
 
-    `untrusted` is the project's folder if the user does not trust the project.
+    `withheld` is what the user has not approved: it is left out, but for servers, which are shown and not started.
     """
     settings = Settings()
     if main is not None:
         reader = ValueReader(main, get)
-        settings = _settings(reader) if untrusted is None else _untrusted_settings(reader, untrusted)
+        settings = _settings(reader, withheld) if is_trusted else _untrusted_settings(reader, withheld)
     if snippets is None:
         return settings
     found = dict(settings.snippets)
@@ -751,20 +754,22 @@ def check_prompts(file: ConfigFile) -> Mapping[str, str]:
     return MappingProxyType({name: found for name, found in checked.items() if found is not None})
 
 
-def _settings(reader: ValueReader) -> Settings:
-    return _plain_settings(reader).replace(
+def _settings(reader: ValueReader, withheld: Pins) -> Settings:
+    state_dir = reader.value("state_dir", reader.file.data.get("state_dir"), _text)
+    return _plain_settings(reader, withheld).replace(
         packs=_packs(reader),
         servers=_entries(reader, "servers", _server, filled=True),
-        http=_http(reader),
-        models=_models(reader),
-        state_dir=reader.value("state_dir", reader.file.data.get("state_dir"), _text),
+        http=_http(reader, withheld),
+        models=_models(reader, withheld),
+        state_dir=None if state_dir in withheld.get("state folder", ()) else state_dir,
     )
 
 
-def _plain_settings(reader: ValueReader) -> Settings:
+def _plain_settings(reader: ValueReader, withheld: Pins) -> Settings:
     """The sections in which no `${NAME}` is filled."""
     reader.allow_keys((*Settings.fields(), "alias"))
     tools_dir = reader.value("tools_dir", reader.file.data.get("tools_dir"), _texts)
+    fs, topics = _section(reader, "fs", FsSettings), _topics(reader)
     return Settings(
         version=_version(reader),
         tools_dir=Settings().tools_dir if tools_dir is None else tools_dir,
@@ -772,8 +777,8 @@ def _plain_settings(reader: ValueReader) -> Settings:
         recommended=reader.value("recommended", reader.file.data.get("recommended"), _texts) or (),
         aliases=_aliases(reader),
         snippets=_entries(reader, "snippets", _snippet),
-        topics=_topics(reader),
-        fs=_section(reader, "fs", FsSettings),
+        topics=tuple(topic for topic in topics if topic.file not in withheld.get("file", ())),
+        fs=fs.replace(roots=tuple(root for root in fs.roots if root not in withheld.get("folder", ()))),
         output=_section(reader, "output", OutputSettings),
         stats=_section(reader, "stats", StatsSettings),
         ask=_section(reader, "ask", AskSettings),
@@ -781,12 +786,13 @@ def _plain_settings(reader: ValueReader) -> Settings:
     )
 
 
-def _untrusted_settings(reader: ValueReader, project: Path) -> Settings:
+def _untrusted_settings(reader: ValueReader, withheld: Pins) -> Settings:
     """The settings of an untrusted project: nothing is filled, and nothing reaches out of its folder.
 
-    Its models, pack settings, hosts, approvals and `state_dir` do not count. Its servers are only shown.
+    Its models, pack settings, hosts and `state_dir` do not count, nor does what limits or hides calls: `ask`, `stats`
+    and `output`. Its servers are only shown.
     """
-    found = _plain_settings(reader)
+    settings = _plain_settings(reader, withheld)
     written = reader.file.data.get("servers")
     named = written.items() if isinstance(written, dict) else ()
     servers = {
@@ -794,21 +800,9 @@ def _untrusted_settings(reader: ValueReader, project: Path) -> Settings:
         for name, raw in named
         if not reader.file.has_fault_in(f"servers.{name}") and (data := _server_as_written(name, raw)) is not None
     }
-    roots = tuple(root for root in found.fs.roots if _is_inside(project, Path(root)))
-    topics = tuple(topic for topic in found.topics if _is_inside(project, Path(FOLDER, topic.file)))
-    return found.replace(
-        servers=MappingProxyType(servers),
-        fs=found.fs.replace(roots=roots),
-        topics=topics,
-        ask=found.ask.replace(approve=()),
+    return settings.replace(
+        servers=MappingProxyType(servers), ask=AskSettings(), stats=StatsSettings(), output=OutputSettings()
     )
-
-
-def _is_inside(project: Path, path: Path) -> bool:
-    """Whether a path stays in the project's folder, with links resolved; `~` leads out of it."""
-    if path.parts[:1] and path.parts[0].startswith("~"):
-        return False
-    return Path(os.path.realpath(project / path)).is_relative_to(os.path.realpath(project))
 
 
 def _version(reader: ValueReader) -> int:
@@ -865,29 +859,48 @@ def _topics(reader: ValueReader) -> tuple[Topic, ...]:
     return tuple(t for t in found if t is not None)
 
 
-def _http(reader: ValueReader) -> HttpSettings:
-    found = _section(reader, "http", HttpSettings, filled=True)
-    keyed = ((f"http.allowed_hosts[{i}]", name) for i, name in enumerate(found.allowed_hosts))
-    hosts = (reader.value(key, name, _host) for key, name in keyed)
-    return found.replace(allowed_hosts=tuple(h for h in hosts if h is not None))
+def _http(reader: ValueReader, withheld: Pins) -> HttpSettings:
+    # Hosts are withheld as they are written, before a `${NAME}` in them is filled.
+    left_out = withheld.get("host", {})
+    written = {
+        name: raw for name, raw in reader.mapping("http").items() if f"http.{name}" not in withheld.get("setting", ())
+    }
+    hosts = written.get("allowed_hosts")
+    if left_out and isinstance(hosts, (str, list)):
+        listed = [hosts] if isinstance(hosts, str) else hosts
+        written["allowed_hosts"] = [host for host in listed if not isinstance(host, str) or host not in left_out]
+    settings = _section(reader, "http", HttpSettings, filled=True, written=written)
+    keyed = ((f"http.allowed_hosts[{i}]", name) for i, name in enumerate(settings.allowed_hosts))
+    checked = (reader.value(key, name, _host) for key, name in keyed)
+    return settings.replace(allowed_hosts=tuple(host for host in checked if host is not None))
 
 
-def _models(reader: ValueReader) -> Models:
+def _models(reader: ValueReader, withheld: Pins) -> Models:
+    """The models that count. The default may be a withheld one, so that the user is asked for it."""
     raw = {name: data for name, data in reader.mapping("models").items() if name != "default"}
+    left_out = withheld.get("model", {})
     default = reader.value("models.default", reader.mapping("models").get("default"), _text)
-    named: Mapping[str, Model] = _entries(reader, "models", _model, raw=raw, filled=True)
+    counted = {name: data for name, data in raw.items() if name not in left_out}
+    named: Mapping[str, Model] = _entries(reader, "models", _model, raw=counted, filled=True)
     if default is not None and default not in raw:
         reader.unknown("models.default", default, raw, f"there is no model {quoted(default)}.")
-    if default is None and len(named) == 1:
-        (default,) = named
-    return Models(default if default in named else None, named)
+    if default is None and len(named) + len(left_out) == 1:
+        (default,) = (*named, *left_out)
+    return Models(default if default in named or default in left_out else None, named)
 
 
-def _section(reader: ValueReader, key: str, make: type[_Section], *, filled: bool = False) -> _Section:
+def _section(
+    reader: ValueReader,
+    key: str,
+    make: type[_Section],
+    *,
+    filled: bool = False,
+    written: Mapping[str, Any] | None = None,
+) -> _Section:
     """A section of single values. A missing, empty or wrong value becomes the default."""
     kinds = _KINDS[make]
     good: dict[str, Any] = {}
-    for name, raw in reader.mapping(key).items():
+    for name, raw in (reader.mapping(key) if written is None else written).items():
         inner = f"{key}.{name}"
         if name not in kinds:
             reader.unknown(inner, name, kinds)

@@ -43,7 +43,7 @@ from onetool_ipy.config.paths import (
     state_folder,
 )
 from onetool_ipy.config.settings import Settings
-from onetool_ipy.config.trust import Trust, trust_of
+from onetool_ipy.config.trust import NO_PINS, Pins, Trust, reach_of, trust_of
 from onetool_ipy.config.yaml_text import Document, NotYaml, Packed, YamlFault, parse
 from onetool_ipy.core.tool import Problem
 
@@ -93,6 +93,13 @@ class Config(Value):
     user_state: Path = Path("~")
     """The state that belongs to the user and not to one project; `state_dir:` does not move it."""
     trust: Trust = Trust()
+    reach: Pins = NO_PINS
+    """What in the settings runs a program or reaches out of the folder, whether or not it is approved."""
+
+    @property
+    def withheld(self) -> Pins:
+        """What reaches out and does not count, since the user has not approved it."""
+        return self.trust.uncovered(self.reach)
 
     def problems_now(self) -> list[Problem]:
         """Return `problems` with the mode of secrets.yaml checked again, since the user may have fixed it."""
@@ -122,13 +129,13 @@ def load_config(
 ) -> Config:
     """Load the configuration in force for `cwd` (contract 3), or the one named by `path`.
 
-    In a project that the user does not trust, no `${NAME}` is filled, and settings that reach out of the folder are
-    left out (contract 16).
+    In a project that the user does not trust, no `${NAME}` is filled. What reaches out of the folder is left out unless
+    it is approved (contract 16).
     """
     home = Path(home or env.get("HOME") or os.path.expanduser("~"))
     cwd = Path(os.path.abspath(cwd))
     found = find_config(path, env=env, cwd=cwd, home=home)
-    project = _project(found.onetool_dir, cwd)
+    project = _project(found.onetool_dir, found.start or cwd)
     state, refused = _own_state(state_folder(project, env=env, home=home), project, env, home)
     config = Config(
         Settings(),
@@ -186,10 +193,17 @@ class _Loading:
             role: ConfigFile(self._name(role), document, self._problems, strict=role == "main")
             for role, document in documents.items()
         }
-        untrusted = None if self._is_trusted else self._paths.project
-        settings = check_settings(files.get("main"), files.get("snippets"), secrets.get, untrusted=untrusted)
+        main = files.get("main")
+        reach = NO_PINS if main is None else reach_of(main.data, self._paths.project)
+        settings = check_settings(
+            main,
+            files.get("snippets"),
+            secrets.get,
+            is_trusted=self._is_trusted,
+            withheld=self._config.trust.uncovered(reach),
+        )
         settings = self._without_approvals(settings)
-        prompts = files.get("prompts")
+        prompts = files.get("prompts") if self._is_trusted else None
         mark = f"{self._paths.config_file} {key} {secrets_mark} {self._is_trusted}"
         return self._config.replace(
             settings=settings,
@@ -200,6 +214,7 @@ class _Loading:
             errors=_masked(self._problems.errors, secrets),
             fingerprint=hashlib.sha256(mark.encode()).hexdigest(),
             shown=self._shown,
+            reach=reach,
         )
 
     def _files(self) -> dict[str, Path]:
@@ -263,6 +278,8 @@ class _Loading:
         written = _written_state_dir(main) if self._is_trusted and not self._env.get(STATE_ENV) else None
         if written == "":
             return None
+        if written is not None and self._config.trust.uncovered(reach_of({"state_dir": written}, self._paths.project)):
+            written = None
         if written is not None:
             chosen = self._chosen_state(written)
             is_inside = Path(os.path.realpath(chosen)).is_relative_to(self._paths.project)

@@ -106,39 +106,55 @@ class Paths(Value):
         )
 
     @property
+    def bundles(self) -> Path:
+        """The folder of the bundles, whether or not it exists."""
+        return (self.onetool_dir or self.project / FOLDER) / "bundles"
+
+    @property
     def secrets_file(self) -> Path | None:
         """The path of secrets.yaml, whether or not it exists. No fs tool may read it."""
         return None if self.onetool_dir is None else self.onetool_dir / "secrets.yaml"
 
 
 class ConfigLocation(Value):
-    """The result of the search. `named` means that the user named the file, so it must exist."""
+    """The result of the search. `named` means that the user named this configuration, so it must exist.
+
+    `start` is the folder that the search began in; None if there was no search.
+    """
 
     onetool_dir: Path | None
     config_file: Path | None
     named: bool = False
     problems: tuple[Problem, ...] = ()
+    start: Path | None = None
 
 
 def find_config(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, home: Path) -> ConfigLocation:
     """Search: explicit path, $ONETOOL_CONFIG, the nearest `.onetool/onetool.yaml` upwards, the home directory's.
 
     A `.onetool/` without onetool.yaml counts if nothing else is found: its tools, prompts, snippets and secrets are
-    used, with the default settings.
+    used, with the default settings. A named folder without any configuration is where the search begins.
     """
     named = path or env.get(CONFIG_ENV)
-    if named:
-        return _named(Path(named), cwd=cwd, home=home)
+    if not named:
+        return _searched(cwd, home)
+    place = Path(os.path.abspath(cwd / expand_home(Path(named), home)))
+    has_none = not os.path.lexists(place / CONFIG_NAME) and not os.path.isdir(place / FOLDER)
+    return _searched(place, home) if os.path.isdir(place) and has_none else _named(place)
+
+
+def _searched(start: Path, home: Path) -> ConfigLocation:
     problems: list[Problem] = []
     bare: Path | None = None
-    for folder in _upwards(os.path.realpath(cwd), os.path.realpath(home)):
+    for folder in _upwards(os.path.realpath(start), os.path.realpath(home)):
         onetool_dir = os.path.join(folder, FOLDER)
         if not _usable(onetool_dir, problems):
             continue
         if os.path.lexists(os.path.join(onetool_dir, CONFIG_NAME)):
-            return ConfigLocation(Path(onetool_dir), Path(onetool_dir, CONFIG_NAME), problems=tuple(problems))
+            file = Path(onetool_dir, CONFIG_NAME)
+            return ConfigLocation(Path(onetool_dir), file, problems=tuple(problems), start=start)
         bare = bare or Path(onetool_dir)
-    return ConfigLocation(bare, None, problems=tuple(problems))
+    return ConfigLocation(bare, None, problems=tuple(problems), start=start)
 
 
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
@@ -186,16 +202,16 @@ def project_key(project: Path) -> str:
     return f"{name[:40] or 'root'}-{digest}"
 
 
-def _named(path: Path, *, cwd: Path, home: Path) -> ConfigLocation:
-    """Resolve a path that the user named: a file, or a folder with `onetool.yaml` or `.onetool/onetool.yaml`."""
-    file = Path(os.path.abspath(cwd / expand_home(path, home)))
-    if os.path.isdir(file):
-        inner = file / FOLDER / CONFIG_NAME
-        file = inner if os.path.lexists(inner) else file / CONFIG_NAME
-    parent = file.parent if os.path.exists(file) else None
+def _named(place: Path) -> ConfigLocation:
+    """Resolve a path that the user named: a file, or a folder with `onetool.yaml` or `.onetool/`."""
+    file, is_folder = place, os.path.isdir(place)
+    if is_folder:
+        inner = place / FOLDER / CONFIG_NAME
+        file = inner if os.path.lexists(inner) or not os.path.lexists(place / CONFIG_NAME) else place / CONFIG_NAME
+    parent = file.parent if is_folder or os.path.exists(file) else None
     if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
         return ConfigLocation(None, None, named=True, problems=(_problem(str(parent), *fault),))
-    return ConfigLocation(parent, file, named=True)
+    return ConfigLocation(parent, None if is_folder and not os.path.lexists(file) else file, named=True)
 
 
 def _upwards(start: str, home: str) -> Iterator[str]:

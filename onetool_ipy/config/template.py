@@ -66,7 +66,8 @@ _MAIN = """\
 # The settings of this project for onetool_ipy. Every key is optional; the commented lines show defaults or examples.
 # Words such as on, yes, no and dates are plain text here; booleans are true and false.
 # ${NAME} in packs, servers, models and http is filled from secrets.yaml, then from the environment;
-# write $${ for a literal ${. After a change, run ot.reload() in the notebook.
+# write $${ for a literal ${. After a change, run ot.reload() in the notebook. A server, model, host or outside folder
+# that you add or change here counts after your yes: %tool trust
 
 version: 1
 

@@ -1,8 +1,9 @@
-"""Which projects the user trusts (contract 16). The records are in the user's state folder, never in a project.
+"""Which projects the user trusts, and with what (contract 16). The records are in the user's state, never in a project.
 
 `trust_of` says whether a project is trusted when its configuration is loaded. Each trusted folder has one file, written
-whole, so that processes need no lock. The record also pins the definition of each MCP server as the user approved it.
-A record that is damaged or that another user owns does not count.
+whole, so that processes need no lock. `reach_of` lists what in a project's settings runs a program or leads out of its
+folder: the record pins these as the user approved them, and `Trust.uncovered` gives the rest, which does not count. A
+record that is damaged, of another version, or that another user owns does not count.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ from typing import Any, Literal
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import StoreError, read_own, write_whole
 from onetool_ipy.base.records import Value
-from onetool_ipy.config.paths import ConfigLocation, expand_home, project_key, state_base
-
-__all__ = ["TRUST_ENV", "How", "Pin", "Trust", "TrustList", "difference", "pin_of", "referenced_names", "trust_of"]
+from onetool_ipy.config.paths import FOLDER, ConfigLocation, expand_home, project_key, state_base
 
 TRUST_ENV = "ONETOOL_TRUST"
 
@@ -28,13 +27,16 @@ How = Literal["no project", "home", "named", "environment", "listed", "untrusted
 """Why a project is trusted: it is `~/.onetool`, the user named it, it lies in $ONETOOL_TRUST, or it is on the list."""
 
 Pin = Mapping[str, Any]
-"""The approved part of a server's definition, as written, with every `${NAME}` unfilled."""
+"""One approved definition, as written, with every `${NAME}` unfilled."""
 
-_PINNED = ("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "auth", "trusted")
-_VERSION = 1
+Pins = Mapping[str, Mapping[str, Pin]]
+"""Definitions by kind and name. The kinds are words for people: `server`, `model`, `folder`, `host` and so on."""
+
+_OF_SERVER = ("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "auth", "trusted", "sampling")
+_VERSION = 2
 _MAX_BYTES = 4 * 1024 * 1024
 _NAME = r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
-_NO_PINS: Mapping[str, Pin] = MappingProxyType({})
+NO_PINS: Pins = MappingProxyType({})
 
 _Mark = tuple[int, int, int] | None
 
@@ -46,7 +48,7 @@ class Trust(Value):
     folder: Path | None = None
     record: Path | None = None
     mark: _Mark = None
-    pins: Mapping[str, Pin] = _NO_PINS
+    pins: Pins = NO_PINS
 
     @property
     def is_given(self) -> bool:
@@ -55,16 +57,22 @@ class Trust(Value):
 
     @property
     def is_pinned(self) -> bool:
-        """Whether each server's definition needs approval."""
+        """Whether each thing that reaches out needs approval of its own."""
         return self.how == "listed"
 
     def has_changed(self) -> bool:
         """Whether the user trusted or distrusted the project since then, in any process."""
         return self.record is not None and _mark_of(self.record) != self.mark
 
-    def covers(self, server: str, pin: Pin) -> bool:
-        """Whether this server, with this definition, may start."""
-        return self.is_given and (not self.is_pinned or self.pins.get(server) == pin)
+    def uncovered(self, reach: Pins) -> Pins:
+        """Return the part of `reach` that the user has not approved as it is now."""
+        if self.is_given and not self.is_pinned:
+            return NO_PINS
+        rest = {
+            kind: {name: pin for name, pin in pins.items() if self.pins.get(kind, {}).get(name) != pin}
+            for kind, pins in reach.items()
+        }
+        return {kind: pins for kind, pins in rest.items() if pins}
 
 
 class TrustList:
@@ -82,18 +90,14 @@ class TrustList:
         """Return the path of a folder's record, whether or not it exists."""
         return self._folder / f"{project_key(folder)}.json"
 
-    def get(self, folder: Path) -> Mapping[str, Pin] | None:
-        """Return the pinned servers of a trusted folder, or None if the folder is not on the list."""
-        found = _read(self.path(folder))
-        return found[1] if found is not None and found[0] == str(folder) else None
+    def get(self, folder: Path) -> Pins | None:
+        """Return what is pinned of a trusted folder, or None if the folder is not on the list."""
+        record = _read(self.path(folder))
+        return record[1] if record is not None and record[0] == str(folder) else None
 
-    def add(self, folder: Path, pins: Mapping[str, Pin]) -> None:
-        """Trust a folder, with these definitions of its servers."""
-        record = {
-            "version": _VERSION,
-            "folder": str(folder),
-            "servers": {name: dict(pin) for name, pin in pins.items()},
-        }
+    def add(self, folder: Path, pins: Pins) -> None:
+        """Trust a folder, with these definitions."""
+        record = {"version": _VERSION, "folder": str(folder), "pins": pins}
         data = json.dumps(record, ensure_ascii=False, indent=1).encode("utf-8", "surrogatepass")
         try:
             write_whole(self.path(folder), data, nofollow=True)
@@ -116,15 +120,15 @@ class TrustList:
             files = [entry.path for entry in os.scandir(self._folder) if entry.name.endswith(".json")]
         except OSError:
             return []
-        found = (_read(Path(file)) for file in files)
-        return sorted(Path(record[0]) for record in found if record is not None)
+        records = (_read(Path(file)) for file in files)
+        return sorted(Path(record[0]) for record in records if record is not None)
 
 
-def trust_of(found: ConfigLocation, project: Path, *, env: Mapping[str, str], home: Path) -> Trust:
+def trust_of(location: ConfigLocation, project: Path, *, env: Mapping[str, str], home: Path) -> Trust:
     """Return whether, and why, the project that the search found is trusted now."""
-    if found.named:
+    if location.named:
         return Trust("named", project)
-    is_there = found.onetool_dir is not None or found.config_file is not None
+    is_there = location.onetool_dir is not None or location.config_file is not None
     if is_there and project == Path(os.path.realpath(home)):
         return Trust("home", project)
     if is_there and any(project.is_relative_to(folder) for folder in _named_folders(env, home)):
@@ -140,39 +144,82 @@ def trust_of(found: ConfigLocation, project: Path, *, env: Mapping[str, str], ho
     return Trust("listed", project, record, mark, pins)
 
 
-def pin_of(written: Mapping[str, Any]) -> Pin:
-    """Return the part of a server's definition that is pinned, as plain JSON."""
-    kept = {key: written[key] for key in _PINNED if written.get(key) is not None}
-    plain: dict[str, Any] = json.loads(json.dumps(kept, default=str))
-    return plain
+def reach_of(data: Mapping[str, Any], project: Path) -> Pins:
+    """Return what in `onetool.yaml` runs a program or reaches out of the project's folder, as written.
+
+    A server that is switched off is left out: the user is not shown it, so a yes does not cover it.
+    """
+    servers = {
+        name: {key: written[key] for key in _OF_SERVER if written.get(key) is not None}
+        for name, written in _section(data, "servers").items()
+        if isinstance(written, dict) and written.get("enabled") is not False
+    }
+    models = {name: written for name, written in _section(data, "models").items() if isinstance(written, dict)}
+    http, topics = _section(data, "http"), data.get("topics")
+    files = [topic.get("file") for topic in topics if isinstance(topic, dict)] if isinstance(topics, list) else []
+    state = {text: real_path(project, text) for text in _texts(data.get("state_dir"))}
+    reach = {
+        "server": servers,
+        "model": models,
+        "folder": _outside(project, {root: root for root in _texts(_section(data, "fs").get("roots"))}),
+        "host": {host: {} for host in _texts(http.get("allowed_hosts"))},
+        "setting": {"http.allow_private": {"value": http["allow_private"]}} if http.get("allow_private") else {},
+        "file": _outside(project, {file: os.path.join(FOLDER, file) for file in _texts(files)}),
+        "state folder": {text: {"path": path} for text, path in state.items()},
+    }
+    # A record is JSON, and what is compared with it has to be: YAML has dates, and tuples became lists.
+    plain: dict[str, Any] = json.loads(json.dumps(reach, default=str))
+    return {kind: pins for kind, pins in plain.items() if pins}
+
+
+def real_path(project: Path, text: str) -> str:
+    """Return the path that a setting means, absolute and with links resolved. Text that is no path stays as it is."""
+    try:
+        return os.path.realpath(os.path.join(project, os.path.expanduser(text)))
+    except ValueError:  # it holds a NUL character
+        return text
+
+
+def _outside(project: Path, paths: Mapping[str, str]) -> dict[str, Pin]:
+    """Return the paths that lead out of the project's folder, by their texts."""
+    real = {text: real_path(project, path) for text, path in paths.items()}
+    return {text: {"path": path} for text, path in real.items() if not Path(path).is_relative_to(project)}
+
+
+def _section(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    section = data.get(key)
+    return section if isinstance(section, dict) else {}
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
 
 
 def referenced_names(value: Any) -> list[str]:
     """Return the names in every `${NAME}` of a value, in order, each once."""
     if isinstance(value, str):
-        found = [match[1] for match in re.finditer(_NAME, value) if match[1]]
+        names = [match[1] for match in re.finditer(_NAME, value) if match[1]]
     elif isinstance(value, Mapping):
-        found = [name for each in value.values() for name in referenced_names(each)]
+        names = [name for each in value.values() for name in referenced_names(each)]
     elif isinstance(value, (list, tuple)):
-        found = [name for each in value for name in referenced_names(each)]
+        names = [name for each in value for name in referenced_names(each)]
     else:
-        found = []
-    return list(dict.fromkeys(found))
+        names = []
+    return list(dict.fromkeys(names))
 
 
 def difference(before: Pin, after: Pin) -> list[str]:
-    """Describe how a server's definition changed, a line for each value: `- was` and `+ is`."""
+    """Describe how a definition changed, a line for each value: `- was` and `+ is`."""
     lines = []
-    for key in _PINNED:
-        was, now = before.get(key), after.get(key)
-        if was == now:
-            continue
-        lines += [f"- {key}: {_shown(was)}"] if was is not None else []
-        lines += [f"+ {key}: {_shown(now)}"] if now is not None else []
+    for key in dict.fromkeys([*before, *after]):
+        values = {sign: pin.get(key) for sign, pin in (("-", before), ("+", after))}
+        if values["-"] != values["+"]:
+            lines += [f"{sign} {key}: {as_text(value)}" for sign, value in values.items() if value is not None]
     return lines
 
 
-def _shown(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """Return a value of a definition as a person reads it: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -184,13 +231,13 @@ def _named_folders(env: Mapping[str, str], home: Path) -> list[Path]:
 
 def _mark_of(path: Path) -> _Mark:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _read(path: Path) -> tuple[str, Mapping[str, Pin]] | None:
+def _read(path: Path) -> tuple[str, Pins] | None:
     """Return the folder and the pins of a record, or None if it is not a record that `add` wrote."""
     try:
         data = json.loads(read_own(path, _MAX_BYTES) or b"")
@@ -198,7 +245,7 @@ def _read(path: Path) -> tuple[str, Mapping[str, Pin]] | None:
         return None
     if not isinstance(data, dict) or data.get("version") != _VERSION or not isinstance(data.get("folder"), str):
         return None
-    servers = data.get("servers")
-    if not isinstance(servers, dict) or not all(isinstance(pin, dict) for pin in servers.values()):
+    pins = data.get("pins")
+    if not isinstance(pins, dict) or not all(isinstance(named, dict) for named in pins.values()):
         return None
-    return data["folder"], MappingProxyType(servers)
+    return data["folder"], MappingProxyType(pins)

@@ -24,7 +24,6 @@ __all__ = [
     "closed",
     "enter",
     "expect",
-    "is_from_outside",
     "kept",
     "leave",
     "opened",
@@ -109,13 +108,6 @@ class Scope:
         return inside
 
 
-def is_from_outside() -> bool:
-    """Whether a model, a REST client or an MCP client made the running call, directly or through another tool."""
-    here = _scope.get()
-    return here is not None and here.asked_by in _OUTSIDE
-
-
-_OUTSIDE = ("model", "rest", "mcp")
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
 _opened: list[ref[Any]] = []
 _default: list[Any] = []

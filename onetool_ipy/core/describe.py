@@ -27,7 +27,7 @@ from onetool_ipy.schema.check import Converter, accepts
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["Docstring", "Rich", "from_function", "from_signature", "hints_of", "read"]
+__all__ = ["Docstring", "from_function", "read", "with_default"]
 
 _SECTIONS = {
     "args": "args",
@@ -111,9 +111,6 @@ def _dedent(lines: list[str]) -> list[str]:
     return [line[margin:].rstrip() for line in lines]
 
 
-Rich = Callable[[Any, str, Json], tuple[Json, Converter | None]]
-"""(type, argument's name, shared definitions) -> its schema and how to convert to it."""
-
 _PLAIN: dict[Any, Json] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -130,63 +127,45 @@ _PLAIN: dict[Any, Json] = {
 _Param = inspect.Parameter
 
 
-def from_function(fn: Callable[..., Any], *, name: str, **words: Any) -> ToolSpec:
-    """Describe a function as a tool; `words` are ToolSpec fields that replace those of the function."""
+def from_function(
+    fn: Callable[..., Any],
+    *,
+    name: str,
+    description: str = "",
+    example: str = "",
+    origin: Origin = "cell",
+    **fields: Any,
+) -> ToolSpec:
+    """Describe a function as a tool; what is given here replaces what the function says of itself."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as exc:
         raise InvalidTool(f"'{name}': the arguments of {values.safe_repr(fn, 80)} are not known.") from exc
     inner = _inner(fn)
-    hints = hints_of(inner)
-    words.setdefault("returned", cache(partial(_returned, hints.get("return", Any))))
+    hints = _hints_of(inner)
+    returned = hints.get("return", signature.return_annotation)
+    sections = read(_doc(fn, inner))
     try:
-        return from_signature(
-            signature,
-            hints,
-            _doc(fn, inner),
-            name=name,
-            run=_runner(fn, signature),
-            is_async=inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner),
-            **words,
-        )
+        parameters, converters = _schema(signature, hints, sections.args)
     except InvalidTool as exc:
         raise InvalidTool(f"'{name}': {exc.message}", hint=exc.hint) from exc
-
-
-def from_signature(
-    signature: inspect.Signature,
-    hints: Mapping[str, Any],
-    doc: str | None,
-    *,
-    name: str,
-    run: Callable[[dict[str, Any]], Any],
-    description: str = "",
-    example: str = "",
-    origin: Origin = "cell",
-    rich: Rich | None = None,
-    **fields: Any,
-) -> ToolSpec:
-    """Describe a function with this signature, these type hints and this docstring as a tool.
-
-    `rich` returns the schemas of types that are not plain; by default pydantic does.
-    """
-    said = read(doc)
-    parameters, converters = _schema(signature, hints, said.args, rich or _typed)
+    fields.setdefault("returned", cache(partial(_returned, hints.get("return", Any))))
     return ToolSpec(
         name=name,
-        description=description or said.description or name.rpartition(".")[2],
+        description=description or sections.description or name.rpartition(".")[2],
         parameters=parameters,
         converters=converters,
-        run=run,
-        returns=said.returns or _type_name(hints.get("return", signature.return_annotation)),
-        example=example or said.example,
+        run=_runner(fn, signature),
+        is_async=inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner),
+        returns=sections.returns or _type_name(returned),
+        example=example or sections.example,
         origin=origin,
         positional=_positional(signature),
         **fields,
     )
 
 
-def hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
+def _hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations as types. An annotation that cannot be resolved counts as Any; the others still count."""
     try:
         return typing.get_type_hints(fn, include_extras=True)
@@ -262,7 +241,7 @@ def _positional(signature: inspect.Signature) -> tuple[str, ...]:
 
 
 def _schema(
-    signature: inspect.Signature, hints: Mapping[str, Any], said: Mapping[str, str], rich: Rich
+    signature: inspect.Signature, hints: Mapping[str, Any], descriptions: Mapping[str, str]
 ) -> tuple[Json, dict[str, Converter]]:
     properties: Json = {}
     required: list[str] = []
@@ -275,13 +254,13 @@ def _schema(
             extra = _plain_schema(hint) or True
             continue
         plain = _plain_schema(hint)
-        schema, converter = (plain, None) if plain is not None else rich(hint, param.name, defs)
+        schema, converter = (plain, None) if plain is not None else _typed(hint, param.name, defs)
         if converter is not None:
             converters[param.name] = converter
-        if said.get(param.name):
-            schema = {**schema, "description": said[param.name]}
+        if descriptions.get(param.name):
+            schema = {**schema, "description": descriptions[param.name]}
         if param.default is not _Param.empty:
-            schema = _with_default(schema, param.default, converter)
+            schema = with_default(schema, param.default, converter)
         elif param.kind is not _Param.VAR_POSITIONAL:
             required.append(param.name)
         properties[param.name] = schema
@@ -312,8 +291,8 @@ def _is_anything(hint: Any) -> bool:
     return hint is Any or hint is object or hint is _Param.empty
 
 
-def _with_default(schema: Json, default: Any, converter: Converter | None) -> Json:
-    """Add a default that JSON can hold."""
+def with_default(schema: Json, default: Any, converter: Converter | None = None) -> Json:
+    """Add a default that JSON can hold to the schema of an argument."""
     shown = values.to_json(default)
     plain = isinstance(default, (str, int, float, bool, list, tuple, dict, type(None)))
     if not (plain or (converter is not None and accepts(converter, default))):

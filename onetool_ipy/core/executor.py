@@ -45,13 +45,13 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.core import current, names
+from onetool_ipy.core.callers import LIMITED, REMOTE
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import CallSite, Failure, ToolResult
 from onetool_ipy.core.tool import (
     PROJECT_ORIGINS,
     Admit,
     BoundCall,
-    CallSource,
     Heard,
     Record,
     Require,
@@ -70,7 +70,6 @@ __all__ = [
     "acall_heard",
     "call_heard",
     "failure_of",
-    "is_passing",
     "own_frames",
     "span",
 ]
@@ -79,10 +78,6 @@ Mask = Callable[[str], str]
 
 _OURS = tuple(f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox"))
 _PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
-_PASSING_REASONS = ("timeout", "unavailable", "rate_limited", "cancelled")
-_PASSING_STATUS = (408, 425, 429, 500, 502, 503, 504)
-_PASSING_KINDS = frozenset(("ConnectionError", "TimeoutError", "TransportError", "Broken", "gaierror"))
-"""Classes by name, since those of httpx and of `net` are not to be loaded for this."""
 
 
 def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
@@ -96,17 +91,6 @@ def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
         text = inner.message if inner.tool in (tool, "") else f"in '{inner.tool}': {inner.message}"
         return Failure("execution_error", text, tool, reason, inner.details, inner.hint, inner.status, exc)
     return Failure("execution_error", mask(_say(exc)), tool, exception=exc)
-
-
-def is_passing(result: ToolResult) -> bool:
-    """Whether a failed call may succeed if it is tried again: a time-out, no connection, 429 or 5xx from upstream."""
-    error = result.error
-    if error is None or error.code != "execution_error":
-        return False
-    if error.reason in _PASSING_REASONS or result.meta.get("status") in _PASSING_STATUS:
-        return True
-    kinds = {kind.__name__ for kind in type(error.exception).__mro__}
-    return bool(kinds & _PASSING_KINDS)
 
 
 def own_frames(exc: BaseException) -> types.TracebackType | None:
@@ -170,6 +154,9 @@ _MAX_VALUE = 200
 def span(mask: Callable[[str], str]) -> Step:
     """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
     logger = logging.getLogger(SPAN_LOGGER)
+    # A level of its own keeps the arguments of calls out of the root logger's output. A level that the user set stays.
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
 
     def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
         return told(bound) if logger.isEnabledFor(logging.INFO) else None
@@ -258,8 +245,6 @@ def _seen(listener: CallListener, exc: BaseException) -> BaseException:
 MAX_DEPTH = 32
 """How deep tools may call tools before it counts as calling itself for ever."""
 
-_PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut", "widget", "tool"))
-_UNASKED: frozenset[CallSource] = frozenset(("rest", "mcp"))
 _LONGEST_S = 1e8
 _LEAST_WAIT_S = 0.2
 _log = logging.getLogger("onetool_ipy.core")
@@ -448,18 +433,18 @@ class Executor:
     def _limited(self, bound: BoundCall, spec: ToolSpec, limit_s: float) -> Any:
         if not spec.is_async:
             return self.workers.run(lambda: self._direct(bound, spec, limit_s), limit_s, _lane("limited"))
-        if spec.live is not spec.reread and spec.live is not None:  # code that may hang; a record is just read
+        if (load := _importing(spec)) is not None:
             began = time.perf_counter()
-            self.workers.run(spec.live, limit_s, _lane("limited"))
+            self.workers.run(load, limit_s, _lane("limited"))
             limit_s = max(limit_s - (time.perf_counter() - began), 0.01)
         return self._direct(bound, spec, limit_s)
 
     async def _avalue(self, bound: BoundCall) -> Any:
         spec = self._find(bound)
         limit_s = self._limit(bound, spec)
-        if spec.live is not None and spec.live is not spec.reread:  # see `_limited`
+        if (load := _importing(spec)) is not None:
             began = time.perf_counter()
-            spec = await self._in_worker(spec.live, limit_s)
+            spec = await self._in_worker(load, limit_s)
             limit_s = limit_s and max(limit_s - (time.perf_counter() - began), 0.01)
         if not spec.is_async:
             return await self._in_worker(lambda: self._direct(bound, spec, limit_s), limit_s)
@@ -539,24 +524,24 @@ class Executor:
             bound.spec, bound.tool = spec, spec.name
         if bound.allow is not None and not names.allowed(spec.name, bound.allow):
             raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
-        if spec.disabled and spec.live is None:
-            raise _off(spec)
+        if spec.disabled and spec.load is None:
+            raise Disabled.of(spec.name, spec.disabled)
         return spec
 
     def _limit(self, bound: BoundCall, spec: ToolSpec) -> float | None:
         if bound.timeout_s is not None:
             return bound.timeout_s
-        if spec.limits_itself and bound.call.source not in _UNASKED:
+        if spec.limits_itself and bound.call.source not in REMOTE:
             return None
-        return self._local_s if spec.timeout_s is None and bound.call.source not in _PERSON else spec.timeout_s
+        return self._local_s if spec.timeout_s is None and bound.call.source in LIMITED else spec.timeout_s
 
     def _prepare(self, bound: BoundCall, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
         """Return the tool as its code defines it now, and the checked arguments."""
-        if spec.live is not None:
+        if spec.load is not None:
             if bound.call.loaded is None:
-                spec = bound.spec = spec.live()
+                spec = bound.spec = spec.load()
             if spec.disabled:  # as it is now: another process may have turned it on or off
-                raise _off(spec)
+                raise Disabled.of(spec.name, spec.disabled)
         args = bound.call.args
         if type(args) is not dict and not isinstance(args, dict):
             raise InvalidArgs(
@@ -619,8 +604,9 @@ def _begin_anew(ids: ref[CallIds]) -> None:
         found.begin_anew()
 
 
-def _off(spec: ToolSpec) -> Disabled:
-    return Disabled(f"The tool '{spec.name}' is switched off: {spec.disabled}")
+def _importing(spec: ToolSpec) -> Callable[[], ToolSpec] | None:
+    """Return how to load a tool whose file may have to be imported, which may hang. A record is just read."""
+    return spec.load if spec.origin in ("file", "entry_point") else None
 
 
 def _seconds(timeout_s: Any) -> float:

@@ -172,10 +172,16 @@ def _check_url(question: Question) -> None:
     try:
         parts = urlsplit(question.url)
         is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+        has_valid_port = parts.port != 0
     except ValueError:
         raise _refused(question, "sends you to something that is not an address") from None
     is_plain = question.url.isascii() and question.url.isprintable() and " " not in question.url
-    if not (is_plain and parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))):
+    if not (
+        is_plain
+        and has_valid_port
+        and parts.hostname
+        and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))
+    ):
         raise _refused(question, "sends you to an address that is neither https nor on this machine")
     if parts.username is not None or parts.password is not None:
         raise _refused(question, "sends you to an address with a user name in it, which hides its host")

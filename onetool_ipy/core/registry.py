@@ -14,7 +14,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import ForkLock
-from onetool_ipy.base.errors import DuplicateTool, InvalidTool, ToolNotFound
+from onetool_ipy.base.errors import CallFailure, DuplicateTool, InvalidTool, ToolNotFound
 from onetool_ipy.base.records import Value, collector_paused
 from onetool_ipy.base.search import Entry, did_you_mean
 from onetool_ipy.core import names
@@ -66,7 +66,6 @@ class Registry:
         session: SessionTools | None = None,
         read_definition: ReadDefinition | None = None,
         changed: Callable[[], None] | None = None,
-        has_changed: Callable[[], bool] | None = None,
         before_list: Callable[[], None] = lambda: None,
         explain: Callable[[str], ToolNotFound | None] = lambda _name: None,
     ) -> None:
@@ -76,7 +75,6 @@ class Registry:
         self._building = ForkLock()
         self._is_stale = False
         self._was_stopped = False
-        self._has_changed = has_changed
         self._before_list = before_list
         self._explain = explain
         self._changed: Callable[[], None] | None = None  # the first tools are no change
@@ -99,18 +97,32 @@ class Registry:
         return spec
 
     def require(self, name: str) -> ToolSpec:
-        """The tool of that name as it is written now, or ToolNotFound with the nearest names. Imports nothing."""
-        spec = self.find(name)
+        """The tool of that name as it is known now, or ToolNotFound with the nearest names. Imports nothing."""
+        self.refresh()
+        spec = self._index.lookup.get(name)
         if spec is None:
             raise self.missing(name)
-        return spec.as_written()
+        return spec
 
     def load(self, name: str) -> ToolSpec:
         """The tool of that name as its own code has it, for a call: this imports a pack file."""
         spec = self.find(name)
         if spec is None:
             raise self.missing(name)
-        return spec.live() if spec.live is not None else spec
+        return spec.load() if spec.load is not None else spec
+
+    def loaded(self, specs: Iterable[ToolSpec]) -> Specs:
+        """The tools with the schemas of their code: this imports the packs they are from, where the user trusts them.
+
+        A tool that cannot be loaded stays as its text describes it; a call says what is wrong.
+        """
+        loaded = []
+        for spec in specs:
+            try:
+                loaded.append(spec.load() if spec.load is not None else spec)
+            except CallFailure:
+                loaded.append(spec)
+        return loaded
 
     def missing(self, name: str) -> ToolNotFound:
         """Return the error for an unknown name: why its source does not have it, or the nearest names."""
@@ -133,7 +145,7 @@ class Registry:
 
     def known(self, allow: Sequence[str] | None = None) -> Specs:
         """The tools that are known without starting anything."""
-        self._look_outside()
+        self.refresh()
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
 
     def offered(self, allow: Sequence[str] | None = None) -> Specs:
@@ -142,7 +154,7 @@ class Registry:
 
     def unlisted(self, pack: str = "") -> Specs:
         """Return what is found by name but not listed, of all packs or one: versions of tools, prompts of servers."""
-        self._look_outside()
+        self.refresh()
         return [spec for spec in self._index.unlisted.values() if not pack or spec.pack == pack]
 
     def packs(self) -> dict[str, Specs]:
@@ -152,7 +164,7 @@ class Registry:
 
     def known_packs(self) -> dict[str, Specs]:
         """The packs that are known without starting anything."""
-        self._look_outside()
+        self.refresh()
         return {pack: specs.copy() for pack, specs in self._index.packs.items()}
 
     def pack(self, name: str) -> Specs | None:
@@ -191,20 +203,15 @@ class Registry:
         """Make the next look-up ask the sources again. Can be called from any thread; does not wait."""
         self._is_stale = True
 
-    def _look_outside(self) -> None:
-        """Before a list: ask the sources again if a cheap check says that another process changed the tools."""
-        if self._is_stale or (self._has_changed is not None and self._has_changed()):
-            self.refresh()
-
     def refresh(self) -> bool:
-        """Ask every source to look again. Rebuild the index if one found something new."""
+        """Ask every source to look again. Rebuild the index if one has other tools than those listed."""
         with self._building.mine():
+            self._is_stale = False
             try:
-                self._is_stale = False
                 changed = [_refreshed(source) for source in self._sources]
                 if any(changed) or self._was_stopped:
                     self.rebuild()
-            except BaseException:  # Stop; a source that has told its news does not tell it again
+            except BaseException:  # Stop; a source that was read says that it has no news
                 self._is_stale = self._was_stopped = True
                 raise
             self._was_stopped = False

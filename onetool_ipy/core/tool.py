@@ -98,9 +98,9 @@ class ToolSpec(Frozen):
     """One tool: its canonical name, its words, the JSON Schema of its arguments, and how to run it.
 
     `run` takes the checked arguments as one dict. `run_sync`, where an async tool has it, does the same in the thread
-    of a sync caller. `live`, where it is set, gives the spec as its code has it now: it imports a pack file, so only a
-    call may use it. `reread` gives the spec as its text or record has it now and runs
-    nothing of it: whatever only looks at a tool uses it, by `as_written()`. `positional` names the arguments that
+    of a sync caller. A tool of a pack file has two states, its text and its code. `load`, where it is set, gives the
+    tool as its code or record is now: it imports a pack file. Until then `parameters` are those of the text, which are
+    for people; no call is checked by them. `positional` names the arguments that
     Python may give by position, the last one as `*name` if it takes the rest; None stands for the schema's own order.
     `version` marks one version of a tool that is listed under its plain name: it is found by its own name, and not
     listed beside it. `preview`, where it is set, tells what a call would send, without secrets and without sending
@@ -134,8 +134,7 @@ class ToolSpec(Frozen):
     output_schema: Json | None
     disabled: str
     where: str
-    live: Callable[[], ToolSpec] | None
-    reread: Callable[[], ToolSpec] | None
+    load: Callable[[], ToolSpec] | None
     positional: tuple[str, ...] | None
     deps: tuple[Dep, ...]
     version: str
@@ -173,8 +172,7 @@ class ToolSpec(Frozen):
         output_schema: Json | None = None,
         disabled: str = "",
         where: str = "",
-        live: Callable[[], ToolSpec] | None = None,
-        reread: Callable[[], ToolSpec] | None = None,
+        load: Callable[[], ToolSpec] | None = None,
         positional: Sequence[str] | None = None,
         deps: Sequence[Dep] = (),
         version: str = "",
@@ -206,10 +204,6 @@ class ToolSpec(Frozen):
         """The same tool with other values for some of its fields."""
         fields = {key: self.__dict__[key] for key in ToolSpec.__annotations__}
         return ToolSpec(**{**fields, **changes})
-
-    def as_written(self) -> ToolSpec:
-        """The tool as its text or record has it now; nothing is imported. Raises ToolNotFound where it is gone."""
-        return self if self.reread is None else self.reread()
 
     @property
     def is_offered(self) -> bool:

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -32,11 +33,12 @@ from onetool_ipy.core import names
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.secret_hosts import new_sendings, unconfirmed
 from onetool_ipy.render.result import note_line
 from onetool_ipy.sdk.stubs import stubs
 from onetool_ipy.toolbox import Toolbox
-from onetool_ipy.trust_gate import removal_lines, trust_lines
+from onetool_ipy.trust_gate import question_lines, removal_lines, settled_line
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.importing.draft import BundleDraft
@@ -280,9 +282,9 @@ def _info(options: argparse.Namespace) -> int:
         return _OK
 
 
-def _with_words(args: Any, words: Sequence[str], spec: ToolSpec | None) -> dict[str, Any]:
+def _with_words(args: Any, words: Sequence[str], specs: Sequence[ToolSpec]) -> dict[str, Any]:
     """The arguments with those of `KEY=VALUE` words, read as `%tool` reads them. Raises UsageProblem."""
-    expected = Expected.of(spec.as_written().parameters if spec is not None else {})
+    expected = Expected.of(specs[0].parameters if specs else {})
     found = dict(require_arguments(args, "--args"))
     for word in words:
         key, is_pair, text = word.partition("=")
@@ -307,7 +309,8 @@ def _invoke(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
         if options.words:
             try:
-                args = _with_words(args, options.words, box.registry.find(options.name))
+                spec = box.registry.find(options.name)
+                args = _with_words(args, options.words, box.registry.loaded([] if spec is None else [spec]))
             except UsageProblem as exc:
                 _say(exc.message)
                 _say_hint(exc.hint)
@@ -317,8 +320,7 @@ def _invoke(options: argparse.Namespace) -> int:
         data = box.outgoing(result)  # first: it notes the handle of a large result in `meta`
         _show_json(box, {**result.to_dict(), "data": data})
         if result.error is not None:
-            _say(box.mask(result.error.message))
-            _say_hint(box.mask(result.error.hint))
+            _say_hint(box.mask(f"{result.error.message}\n{result.error.hint}".rstrip()))
             return _FAILED
         if line := note_line(result.meta):
             _say(box.mask(line))
@@ -379,12 +381,13 @@ def _import(options: argparse.Namespace) -> int:
                 _say(f"{one.said} Nothing was made.")
                 _say("To allow it add: " + " ".join(f"--secret-host {each.word}" for each in left))
                 return _FAILED
+        notes = creation.name_bundle(box, draft, options.bundle)
         made = creation.store_draft(box, draft)
-        for line in creation.told(made, draft, box):
+        for line in [*creation.told(made, draft, box), *notes]:
             _say(box.mask(line))
         for host in creation.unreached(box, draft.hosts):
             if options.allow_host:
-                with box.gate.saving():
+                with box.gate.saving(f"host {host}"):
                     _say(f"allowed {host} in {allow_host(box.config.paths, host)}")
             else:
                 _say(f"not allowed yet: {host}; add --allow-host, or add it to http.allowed_hosts")
@@ -551,9 +554,10 @@ def _add_project(commands: Any) -> None:
 def _health(options: argparse.Namespace) -> int:
     with open_leniently(options.config) as box:
         with _aside():
-            found = box.ot.health()
-        _show_json(box, found)
-        return _FAILED if found["problems"] else _OK
+            health = box.ot.health()
+        # Only the specification of `ot.health()` calls an MCP server a proxy.
+        _show_json(box, {"server" if key == "proxy" else key: value for key, value in health.items()})
+        return _FAILED if health["problems"] else _OK
 
 
 def _export(options: argparse.Namespace) -> int:
@@ -601,6 +605,8 @@ def _init_pack(folder: Path, name: str) -> int:
     if taken:
         _say(f"'{taken[0]}' is there already; nothing was written.")
         return _FAILED
+    with open_leniently(cwd=folder) as box:
+        require_free_name(box, name, "_tools")
     for place, text in files.items():
         path = folder / place
         done = "added its settings to" if path.exists() else "wrote"
@@ -613,7 +619,7 @@ def _init_pack(folder: Path, name: str) -> int:
 
 def _stubs(options: argparse.Namespace) -> int:
     with open_toolbox(options.config) as box:
-        for place, text in stubs(box.registry.list()).items():
+        for place, text in stubs(box.registry.loaded(box.registry.list())).items():
             path = Path(options.output) / place
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
@@ -622,8 +628,9 @@ def _stubs(options: argparse.Namespace) -> int:
 
 
 def _add_trust(commands: Any) -> None:
-    trust = commands.add_parser("trust", help="let a project run its code, servers and HTTP tools")
+    trust = commands.add_parser("trust", help="show what a project runs and reaches, and allow it after a yes")
     trust.add_argument("path", nargs="?", default=".", help="the project's folder; by default this one")
+    trust.add_argument("--yes", action="store_true", help="do not ask")
     trust.add_argument("--remove", action="store_true", help="trust it no longer")
     trust.add_argument("--list", action="store_true", help="the projects that you trust")
     trust.set_defaults(run=_trust)
@@ -641,12 +648,24 @@ def _trust(options: argparse.Namespace) -> int:
     with open_leniently(cwd=folder) as box:
         if options.remove:
             was_listed = box.distrust()
-            lines = removal_lines(box, was_listed=was_listed)
-        else:
-            lines = trust_lines(box)
-            box.trust()
-        for line in lines:
-            _say(box.mask(line))
+            _say("\n".join(box.mask(line) for line in removal_lines(box, was_listed=was_listed)))
+            return _OK
+        if settled := settled_line(box):
+            _say(settled)
+            return _OK
+        inventory = box.would_run()
+        if box.config.trust.how != "no project":
+            _say("\n".join(question_lines(box)))
+            reply = "y" if options.yes else _ask_at_terminal("Trust it? [y/N] ")
+            if reply is None:
+                line = shlex.join(["onetool-ipy", "trust", "--yes", *([] if options.path == "." else [options.path])])
+                _say(f"Nothing was trusted, since nobody can be asked here. If you agree, run: {line}")
+                return _FAILED
+            if reply.strip().lower() not in ("y", "yes"):
+                _say("Nothing was trusted.")
+                return _FAILED
+        box.trust(shown=inventory)
+        _say(f"{folder} is trusted from now on. To take it back, run: onetool-ipy trust --remove")
     return _OK
 
 

@@ -19,6 +19,7 @@ from onetool_ipy.base.errors import (
     OneToolError,
     UsageProblem,
 )
+from onetool_ipy.faces.pack_names import proposed_name, require_free_name
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from onetool_ipy.net.client import Rules
 
 __all__ = [
+    "NEW_BUNDLE",
     "Imported",
     "add_auth",
     "afetch",
@@ -36,6 +38,7 @@ __all__ = [
     "examples",
     "is_url",
     "lean_on",
+    "name_bundle",
     "own_host",
     "read_auth",
     "read_source",
@@ -46,6 +49,9 @@ __all__ = [
     "unreached",
     "wire_auth",
 ]
+
+NEW_BUNDLE = "-tools"
+"""What is put behind the name of a new bundle that is taken."""
 
 _MAX_BYTES = 64 * 1024 * 1024
 _FETCH_S = 60.0
@@ -223,6 +229,22 @@ def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple
 async def afetch(box: Toolbox, url: str) -> tuple[bytes, str | None]:
     """Fetch a document without blocking the event loop."""
     return _body(await box.http_client.arequest("GET", url, rules=_rules(box, ()), headers=_WANTED), url)
+
+
+def name_bundle(box: Toolbox, draft: BundleDraft, typed: str | None) -> list[str]:
+    """Give the bundle of a document a free name; returns a line about it if it is not the document's own.
+
+    Raises UsageProblem for a taken name that a person typed. A bundle of that name is refused when it is stored.
+    """
+    slug = draft.bundle["slug"]
+    known = box.bundles.named(slug)
+    if known is not None and not known.is_built_in:
+        return []
+    if typed:
+        require_free_name(box, slug, NEW_BUNDLE)
+        return []
+    draft.bundle["slug"], note = proposed_name(box, slug, NEW_BUNDLE)
+    return [note] if note else []
 
 
 def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_name: str = "") -> Imported:

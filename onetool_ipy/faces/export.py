@@ -177,6 +177,8 @@ class _Cell:
         is_page = spec is None and asked.name in self._box.registry.known_packs()
         if asked.kind != "call" or asked.flags.dry or is_page:
             return f"None  # %tool {line}".rstrip()
+        if spec is not None:
+            (spec,) = self._box.registry.loaded([spec])
         schema: Mapping[str, Any] = spec.parameters if spec is not None else self._tools.get(asked.name, {})
         try:
             args = read_arguments(asked.rest, schema, _Source)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -26,6 +26,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
 from onetool_ipy.faces.client_files import CLIENTS, FoundServer, as_ours, parse_json, servers_in, without_secrets
+from onetool_ipy.faces.pack_names import proposed_name, require_free_name
 from onetool_ipy.mcp.definition import read_server
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ _OTHER_CLIENT = re.compile(r"(?:claude|codex|gemini|copilot)\s+mcp\s+add\b")
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _LAUNCHERS = ("npx", "uvx", "bunx", "pnpm", "npm", "uv", "docker", "python", "python3", "node")
 _RUN_WORDS = ("run", "exec", "dlx", "x", "tool")
+_ENDING = "_server"
 _ENTRY_KEYS = ("command", "url", "serverUrl", "httpUrl")
 
 
@@ -53,6 +55,19 @@ class ServerSetup:
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
+
+    def proposed(self, found: list[FoundServer]) -> tuple[list[FoundServer], list[str]]:
+        """Give servers that a document or a command names free names; returns them, and a line for each new name.
+
+        The name of a server that is there stays: it is the same server, most likely, and is refused as such.
+        """
+        known = self._box.servers
+        names = [
+            (server.name, "") if server.name in known else proposed_name(self._box, server.name, _ENDING)
+            for server in found
+        ]
+        renamed = [server._replace(name=name) for server, (name, _) in zip(found, names, strict=True)]
+        return renamed, [note for _, note in names if note]
 
     def add(self, found: list[FoundServer], *, is_saved: bool) -> list[str]:
         """Add servers and say what was done; a bad one does not stop the others. Raises UsageProblem if all are bad."""
@@ -68,7 +83,6 @@ class ServerSetup:
             raise UsageProblem("\n".join(lines) or "There are no servers in it.")
         if is_saved:
             self._box.reload()
-            self._pin(each.name for each in found)
         self._box.host.reloaded()
         return lines
 
@@ -82,12 +96,6 @@ class ServerSetup:
             return f"{name} is removed, also from {file}."
         self._box.servers.remove(name)
         return f"{name} is removed."
-
-    def _pin(self, names: Iterable[str]) -> None:
-        """Trust servers that a person typed, if the project is trusted."""
-        for name in names:
-            if self._box.config.trust.is_pinned and name in self._box.config.settings.servers:
-                self._box.trust(name)
 
     def _for_session(self, found: FoundServer) -> str:
         _, secrets = without_secrets(found)
@@ -109,7 +117,7 @@ class ServerSetup:
         check_server(found.name, found.data, self._box.config.secrets.get)
         self.require_free(found.name)
         paths = self._box.config.paths
-        with self._box.gate.saving():
+        with self._box.gate.saving(f"server {found.name}"):
             for name, value in secrets.items():
                 save_secret(paths, name, value)
             file = add_server(paths, found.name, data)
@@ -117,9 +125,10 @@ class ServerSetup:
         return f"{found.name}: saved to {file}.{kept}{_doubts(found.data)}"
 
     def require_free(self, name: str) -> None:
-        """Raise UsageProblem if there is a server of that name."""
+        """Raise UsageProblem if a new server cannot have that name."""
         if name in self._box.servers:
             raise UsageProblem(f"There is a server '{name}'.", hint="Take another name.")
+        require_free_name(self._box, name, _ENDING)
 
     def keep_secrets(self, secrets: Mapping[str, str]) -> None:
         """Put secrets into secrets.yaml, and read them."""

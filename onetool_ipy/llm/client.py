@@ -21,6 +21,7 @@ import httpx
 from onetool_ipy.base import values
 from onetool_ipy.base.background import SIGNAL_CHECK_S, Background
 from onetool_ipy.base.errors import (
+    TRANSIENT_STATUSES,
     CallCancelled,
     CallFailure,
     CallTimeout,
@@ -40,13 +41,12 @@ from onetool_ipy.config.settings import Model, Models
 from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
 from onetool_ipy.net.body import HttpResponse
-from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of, is_passing
+from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of
 from onetool_ipy.net.errors import ConnectionFailed, masked
 from onetool_ipy.net.hosts import Hosts, origin_of
 
 _FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
 _TRIES = 3
-_ALSO_PASSING = (500, 529)
 _MAX_BYTES = 32 * 1024 * 1024
 _MAX_TEXT = 300
 _HOW_TO = """Write in onetool.yaml, then run ot.reload():
@@ -249,8 +249,7 @@ class HttpModelClient:
 
     def _wait_s(self, response: httpx.Response, attempt: int, until: float) -> float | None:
         """Return how long to wait before another try, or None if this response counts."""
-        status = response.status_code
-        if not (is_passing(status) or status in _ALSO_PASSING) or attempt >= _TRIES:
+        if response.status_code not in TRANSIENT_STATUSES or attempt >= _TRIES:
             return None
         wait_s = self._retry.wait_s(attempt, response.headers)
         return wait_s if time.monotonic() + wait_s < until else None

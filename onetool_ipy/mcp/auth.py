@@ -19,6 +19,7 @@ from contextlib import AsyncExitStack, suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError, OAuthRegistrationError, OAuthTokenError
 from mcp.client.auth.extensions.client_credentials import (
@@ -48,11 +49,10 @@ from onetool_ipy.mcp.callback import (
     listening_port,
     read_pasted_answer,
 )
-from onetool_ipy.mcp.definition import SIGN_IN_S, AuthSettings, ServerDefinition
+from onetool_ipy.mcp.definition import SIGN_IN_S, AuthSettings, ServerDefinition, UnconfirmedIssuer
 from onetool_ipy.mcp.session import http_client
+from onetool_ipy.net.hosts import origin_of
 from onetool_ipy.stores.tokens import Grant, TokenStore
-
-__all__ = ["ServerAuth", "SignIn", "SignInLink", "revoke"]
 
 _CLIENT_NAME = "onetool-ipy"
 _NO_REDIRECT = "http://127.0.0.1/callback"
@@ -167,34 +167,41 @@ class StoredAuth(OAuthClientProvider):
 
     def _expected_issuer(self) -> str:
         """A client's secret goes only to the authorization server that it belongs to."""
-        found = super()._expected_issuer()
-        if self._settings.client_id and self._issuer and not issuers_match(found, self._issuer):
-            raise OAuthFlowError(f"The server names '{found}' as its authorization server, not '{self._issuer}'")
-        return found
+        issuer = super()._expected_issuer()
+        if self._settings.client_id and self._issuer and not issuers_match(issuer, self._issuer):
+            raise OAuthFlowError(f"The server names '{issuer}' as its authorization server, not '{self._issuer}'")
+        return issuer
 
     async def _perform_authorization(self) -> httpx2.Request:
         if self._settings.client_id:
-            self._issuer = self._issuer or self._expected_issuer()
+            issuer = self._expected_issuer()
+            if self._settings.client_secret and not self._issuer:
+                raise UnconfirmedIssuer(self._definition.name, issuer)
+            self._issuer = self._issuer or issuer
             self.context.client_info = self._registered()
         if self._alone is not None:
             return await self._alone._perform_authorization()
+        metadata = self.context.oauth_metadata
+        # Without PKCE whoever sees the answer of a sign-in can use it, so the protocol tells clients to refuse.
+        if metadata is not None and "S256" not in (metadata.code_challenge_methods_supported or ()):
+            raise Unavailable("Its authorization server does not offer PKCE with S256, which MCP requires.")
         return await super()._perform_authorization()
 
 
 def _credentials(auth: StoredAuth, settings: AuthSettings) -> OAuthClientProvider:
     """The SDK's provider for the grant `client_credentials`, over the same context."""
     url, client, scope = auth.context.server_url, settings.client_id, auth.context.client_metadata.scope
-    made: OAuthClientProvider
+    provider: OAuthClientProvider
     if settings.private_key:
         key, algorithm = settings.private_key, settings.signing_algorithm
         signer = SignedJWTParameters(issuer=client, subject=client, signing_key=key, signing_algorithm=algorithm)
         sign = signer.create_assertion_provider()
-        made = PrivateKeyJWTOAuthProvider(url, auth, client, sign, scope=scope, issuer=settings.issuer)
+        provider = PrivateKeyJWTOAuthProvider(url, auth, client, sign, scope=scope, issuer=settings.issuer)
     else:
         secret = settings.client_secret
-        made = ClientCredentialsOAuthProvider(url, auth, client, secret, scope=scope, issuer=settings.issuer)
-    made.context = auth.context
-    return made
+        provider = ClientCredentialsOAuthProvider(url, auth, client, secret, scope=scope, issuer=settings.issuer)
+    provider.context = auth.context
+    return provider
 
 
 class ServerAuth(StoredAuth):
@@ -318,9 +325,9 @@ class _PersonAuth(StoredAuth):
 
     def _take(self, grant: Grant) -> None:
         super()._take(grant)
-        context, wanted = self.context, self.context.client_metadata.redirect_uris or []
+        context, redirect_uris = self.context, self.context.client_metadata.redirect_uris or []
         context.token_expiry_time = None  # nothing is renewed here; what was granted counts for the next scopes
-        if context.client_info is not None and not set(wanted) <= set(context.client_info.redirect_uris or []):
+        if context.client_info is not None and not set(redirect_uris) <= set(context.client_info.redirect_uris or []):
             context.client_info = None  # registered for another address
 
     async def authorize(self, client: httpx2.AsyncClient, challenge: httpx2.Response) -> None:
@@ -392,37 +399,38 @@ class SignIn:
                 await auth.authorize(http, self._challenge)
             await self._on_success()
         except TimeoutError:
-            said = f"The sign-in to '{name}' took longer than {SIGN_IN_S / 60:g} minutes."
-            raise Unavailable(said, hint=f"Start again with: %tool server login {name}") from None
+            message = f"The sign-in to '{name}' took longer than {SIGN_IN_S / 60:g} minutes."
+            raise Unavailable(message, hint=f"Start again with: %tool server login {name}") from None
+        except UnconfirmedIssuer:
+            raise
         except (OAuthFlowError, OneToolError, httpx2.HTTPError, ValidationError) as exc:
             raise Unavailable(f"You are not signed in to '{name}'. {_words(exc)}") from None
 
     async def _callback(self, stack: AsyncExitStack) -> str:
         """Choose where the browser brings the answer: the configured address, Jupyter Server, a port, or nowhere."""
-        given, offered = self._definition.auth.redirect_uri, self._environ.get(CALLBACK_ENV, "")
-        if offered and given in ("", offered):
+        configured, offered = self._definition.auth.redirect_uri, self._environ.get(CALLBACK_ENV, "")
+        if offered and configured in ("", offered):
             self._wait_for = Mailbox(self._store.folder).wait
             return offered
-        if given and not (given.startswith("http://") and is_loopback(given)):
-            return given
+        if configured and not (configured.startswith("http://") and is_loopback(configured)):
+            return configured
         with suppress(OSError):  # no port is free for us: the answer has to be pasted
-            port = await stack.enter_async_context(listening_port(given, self._last_redirect()))
+            port = await stack.enter_async_context(listening_port(configured, self._last_redirect()))
             self._wait_for = port.wait
             return port.redirect_uri
-        return given or _NO_REDIRECT
+        return configured or _NO_REDIRECT
 
     def _last_redirect(self) -> str:
         """The address that a known registration is for: a new one is not needed if its port is free."""
         grant = self._store.read(self._store.path(self._definition.url, self._definition.auth.client)) or {}
-        known = (grant.get("client") or {}).get("redirect_uris") or [""]
-        return known[0] if isinstance(known[0], str) and is_loopback(known[0]) else ""
+        addresses = (grant.get("client") or {}).get("redirect_uris") or [""]
+        return addresses[0] if isinstance(addresses[0], str) and is_loopback(addresses[0]) else ""
 
     async def _show(self, url: str) -> None:
         """Show the address. Called by the SDK."""
-        parts = urlsplit(url)
-        if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(url)):
+        if not _is_safe(url, self._definition.url):
             raise Unavailable(f"The server wants you to sign in at an address that is not safe: {_short(url)}")
-        self._state = parse_qs(parts.query).get("state", [""])[0]
+        self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
         self.link.set_result(SignInLink(url, self._wait_for is not None))
 
     async def _answered(self) -> AuthorizationCodeResult:
@@ -487,13 +495,24 @@ def _challenge(response: httpx2.Response | None, scopes: Sequence[str]) -> httpx
 
 
 def _safe(request: httpx2.Request, server_url: str) -> httpx2.Request:
-    """Let a request pass that goes to https, or to this machine for a server on this machine; with a time limit."""
+    """Let a request to a safe address pass, with a time limit."""
     url = str(request.url)
-    is_safe = is_loopback(server_url) if is_loopback(url) else request.url.scheme == "https"
-    if not is_safe:
+    if not _is_safe(url, server_url):
         raise Unavailable(f"The server names an address for its sign-in that is not safe: {_short(url)}")
     request.extensions.setdefault("timeout", httpx2.Timeout(_REQUEST_S).as_dict())
     return request
+
+
+def _is_safe(url: str, server_url: str) -> bool:
+    """Whether an address is on https, or on this machine as its server is.
+
+    It must have no user name, and a host that every program reads alike.
+    """
+    try:
+        origin = origin_of(httpx.URL(url))
+    except (OneToolError, httpx.InvalidURL):
+        return False
+    return is_loopback(server_url) if is_loopback(url) else origin.scheme == "https"
 
 
 def _short(text: str) -> str:

@@ -24,17 +24,6 @@ from onetool_ipy.base.files import make_folder, read_own, write_whole
 from onetool_ipy.mcp.definition import SIGN_IN_S
 from onetool_ipy.render.html import answer_page
 
-__all__ = [
-    "CALLBACK_ENV",
-    "CallbackAnswer",
-    "LoopbackPort",
-    "Mailbox",
-    "is_loopback",
-    "listening_port",
-    "read_answer",
-    "read_pasted_answer",
-]
-
 CALLBACK_ENV = "ONETOOL_CALLBACK"
 """Set by our Jupyter Server extension for its kernels: the address to which a browser may bring answers."""
 
@@ -67,10 +56,10 @@ def read_answer(query: str) -> CallbackAnswer | None:
         pairs = parse_qsl(query, max_num_fields=_MAX_FIELDS)
     except ValueError:
         return None
-    given = dict(pairs)
-    if len(given) != len(pairs) or not given.get("state") or not (given.get("code") or given.get("error")):
+    fields = dict(pairs)
+    if len(fields) != len(pairs) or not fields.get("state") or not (fields.get("code") or fields.get("error")):
         return None
-    return CallbackAnswer(given.get("code", ""), given["state"], given.get("iss"), given.get("error", ""))
+    return CallbackAnswer(fields.get("code", ""), fields["state"], fields.get("iss"), fields.get("error", ""))
 
 
 def read_pasted_answer(text: str, redirect_uri: str, state: str) -> CallbackAnswer:
@@ -104,9 +93,9 @@ class Mailbox:
     def deliver(self, answer: CallbackAnswer) -> bool:
         """Leave an answer for the kernel that waits for it. False if none does, or it has one already."""
         waiting, dropped = self._paths(answer.state)
-        found = read_own(waiting, _MAX_REQUEST)
+        deadline = read_own(waiting, _MAX_REQUEST)
         try:
-            if found is None or float(found) < time.time():
+            if deadline is None or float(deadline) < time.time():
                 return False
             descriptor = os.open(dropped, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except (OSError, ValueError):
@@ -162,8 +151,8 @@ class LoopbackPort:
         try:
             async with asyncio.timeout(_REQUEST_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, said = self._take(head.decode("latin-1"))
-                body = answer_page(said).encode()
+                status, text = self._take(head.decode("latin-1"))
+                body = answer_page(text).encode()
                 writer.write(
                     f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
                     "Cache-Control: no-store\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n"

@@ -38,8 +38,6 @@ from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, QuestionRefused, Reply
 from onetool_ipy.mcp.definition import ServerDefinition
 
-__all__ = ["RunningCall", "ServerCallbacks"]
-
 _REJECTED = -1
 _MAX_SAMPLES = 5
 _MAX_SAMPLE_TEXT = 50_000
@@ -103,16 +101,16 @@ class RunningCall:
             raise QuestionRefused(f"The text for your model is longer than {_MAX_SAMPLE_TEXT:,} characters.")
         if len(messages) > _MAX_SAMPLE_MESSAGES:
             raise QuestionRefused(f"There are more than {_MAX_SAMPLE_MESSAGES} messages for your model.")
-        shown = [*([("system", system)] if system else []), *messages]
-        args = tuple((role, json.dumps(text, ensure_ascii=False)) for role, text in shown)
+        texts = [*([("system", system)] if system else []), *messages]
+        args = tuple((role, json.dumps(text, ensure_ascii=False)) for role, text in texts)
         model = ProposedCall("your model", "Its reply goes to the server.", (*args, ("max_tokens", str(max_tokens))))
         reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,)))
         if reply.action != "accept" or 1 not in reply.content.get("run", ()):
             raise QuestionRefused("The user did not lend the model.")
         assert self.scope is not None  # or nobody could have said yes
-        reply_work = self.scope.toolbox.sample(system, messages, max_tokens)
-        model_reply: tuple[str, str, str] = await self._off_the_clock(reply_work)
-        return model_reply
+        work = self.scope.toolbox.sample(system, messages, max_tokens)
+        answer: tuple[str, str, str] = await self._off_the_clock(work)
+        return answer
 
     async def _off_the_clock(self, work: Coroutine[Any, Any, Any]) -> Any:
         """Run something in the context of this call, without counting towards its limits."""
@@ -141,13 +139,13 @@ class ServerCallbacks:
     @property
     def options(self) -> dict[str, Any]:
         """The arguments of the SDK's `Client` that say what the server may ask of us."""
-        found = {
+        callbacks = {
             "elicitation_callback": self._elicit,
             "list_roots_callback": self._roots,
             "logging_callback": self._logged,
             "log_level": self._definition.log_level,
         }
-        return {**found, "sampling_callback": self._sample} if self._definition.sampling else found
+        return {**callbacks, "sampling_callback": self._sample} if self._definition.sampling else callbacks
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[RunningCall]:
@@ -207,9 +205,9 @@ class ServerCallbacks:
         """Return the call that a request of the server belongs to, or None if that is not clear."""
         here = current.scope()
         own = [call for call in self._running if here is not None and call.scope is here]
-        found = own or self._running
-        places = {None if call.scope is None else (call.scope.asked_by, call.scope.ask) for call in found}
-        return found[-1] if len(places) == 1 else None
+        calls = own or self._running
+        places = {None if call.scope is None else (call.scope.asked_by, call.scope.ask) for call in calls}
+        return calls[-1] if len(places) == 1 else None
 
     async def _roots(self, _context: Any) -> ListRootsResult:
         """Name the folders that `fs.roots` opens to tools."""

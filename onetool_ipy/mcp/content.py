@@ -30,8 +30,6 @@ from onetool_ipy.core.result import Json
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.check import Checker
 
-__all__ = ["NotSent", "OutputSchema", "block_of", "failure_of", "meta_of", "value_of"]
-
 _WRAPPED = "x-fastmcp-wrap-result"
 _WRAPPER_KEYS = {"type", "properties", "required", "title", "$defs"}
 _INVALID_PARAMS = -32602
@@ -66,12 +64,12 @@ class OutputSchema:
             if self._allows_any_type:
                 return data
             raise InvalidOutput(f"The result of '{tool}' does not fit its own output schema: it is not an object.")
-        found = self._checker.violations(data)
-        if found:
-            reasons = "; ".join(str(one["message"]) for one in found[:_MAX_LISTED])
+        violations = self._checker.violations(data)
+        if violations:
+            reasons = "; ".join(str(one["message"]) for one in violations[:_MAX_LISTED])
             raise InvalidOutput(
                 f"The result of '{tool}' does not fit its own output schema: {reasons}",
-                details={"mismatch": found, "value": data},
+                details={"mismatch": violations, "value": data},
             )
         return data["result"] if self._wrapped and data.keys() == {"result"} else data
 
@@ -101,8 +99,8 @@ def value_of(result: Any, output: OutputSchema, tool: str, server: str = "") -> 
     """Return the value of a CallToolResult. Raises ExecutionFailed if it is an error. `server` is for its links."""
     blocks = [block_of(item, server) for item in result.content or ()]
     if result.is_error:
-        said = "\n".join(block for block in blocks if isinstance(block, str)).strip()
-        raise ExecutionFailed(values.cut(said or "The server reports a failure without a reason.", _MAX_WORDS))
+        text = "\n".join(block for block in blocks if isinstance(block, str)).strip()
+        raise ExecutionFailed(values.cut(text or "The server reports a failure without a reason.", _MAX_WORDS))
     if result.structured_content is not None:
         data = output.value(result.structured_content, tool)
         media = [block for block in blocks if not isinstance(block, str)]
@@ -118,30 +116,30 @@ def meta_of(result: Any) -> Json:
     Empty if it says nothing, or more than a result should carry along.
     """
     notes = [item.annotations and item.annotations.model_dump(exclude_none=True) for item in result.content or ()]
-    found: Json = {"annotations": notes} if any(notes) else {}
+    meta: Json = {"annotations": notes} if any(notes) else {}
     if result.meta:
-        found["_meta"] = dict(result.meta)
-    plain: Json = values.to_json(found)
+        meta["_meta"] = dict(result.meta)
+    plain: Json = values.to_json(meta)
     return plain if len(json.dumps(plain)) <= _MAX_META else {}
 
 
 def failure_of(exc: Any, server: str) -> CallFailure:
     """Return our failure for a protocol error (MCPError)."""
-    code, said = exc.error.code, values.cut(str(exc.error.message), _MAX_WORDS)
+    code, message = exc.error.code, values.cut(str(exc.error.message), _MAX_WORDS)
     if code == _INVALID_PARAMS:
-        return InvalidArgs(said)
+        return InvalidArgs(message)
     if code == _CLOSED:
         return Unavailable(
             f"The server '{server}' stopped during the call; the call may or may not have completed.",
             hint="It is not repeated. The next call starts the server again.",
         )
     if code == _TIMED_OUT:
-        return CallTimeout(said)
+        return CallTimeout(message)
     if code == _VISIT_FIRST:
         listed = exc.error.data.get("elicitations") if isinstance(exc.error.data, dict) else None
         urls = [str(one.get("url")) for one in listed or () if isinstance(one, dict)][:_MAX_LISTED]
-        return ExecutionFailed(said, hint=f"Visit {' and '.join(urls) or 'the address it names'}, then call again.")
-    return ExecutionFailed(said)
+        return ExecutionFailed(message, hint=f"Visit {' and '.join(urls) or 'the address it names'}, then call again.")
+    return ExecutionFailed(message)
 
 
 def block_of(item: Any, server: str = "") -> Any:

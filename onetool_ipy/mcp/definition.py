@@ -10,10 +10,13 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
-__all__ = ["INHERITED", "SIGN_IN_S", "AuthSettings", "ServerDefinition", "read_server"]
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import Unavailable
+from onetool_ipy.base.printable import printable_line
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 """Variables that a server's process always inherits, the same as with the official SDK."""
@@ -22,7 +25,8 @@ SIGN_IN_S = 600.0
 """How long a sign-in may take a person."""
 
 
-class AuthSettings(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class AuthSettings:
     """How to sign in to a server. Without a client of the user, one is registered at the first sign-in."""
 
     grant: Literal["authorization_code", "client_credentials"] = "authorization_code"
@@ -44,7 +48,22 @@ class AuthSettings(NamedTuple):
         return f"AuthSettings({self.grant})"
 
 
-class ServerDefinition(NamedTuple):
+class UnconfirmedIssuer(Unavailable):
+    """The secret of the user's client would go to an authorization server that only the MCP server names."""
+
+    def __init__(self, server: str, issuer: str) -> None:
+        address = printable_line(values.cut(issuer, 200))
+        super().__init__(
+            f"The server '{server}' names '{address}' as its authorization server. "
+            "The secret of your client would go there.",
+            hint=f"Is your client registered there? Then sign in with: %tool server login {server}\n"
+            f"or write into its 'auth': issuer: {address}",
+        )
+        self.issuer = issuer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class ServerDefinition:
     """One server. `timeout_s` limits a call and a start, `idle_s` how long a call may be silent.
 
     `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that we tell it
@@ -59,11 +78,11 @@ class ServerDefinition(NamedTuple):
     type: Literal["stdio", "http", "sse"]
     command: str = ""
     args: tuple[str, ...] = ()
-    env: Mapping[str, str] = {}
+    env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
     inherit: tuple[str, ...] = ()
     url: str = ""
-    headers: Mapping[str, str] = {}
+    headers: Mapping[str, str] = field(default_factory=dict)
     auth: AuthSettings = AuthSettings()
     enabled: bool = True
     trusted: bool = False
@@ -90,7 +109,7 @@ class ServerDefinition(NamedTuple):
 
     def runs_like(self, other: ServerDefinition) -> bool:
         """Whether a running server with the other definition can stay for this one."""
-        return self._replace(where="") == other._replace(where="")
+        return replace(self, where="") == replace(other, where="")
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the server's process: the safe variables, those in `inherit`, and `env`."""

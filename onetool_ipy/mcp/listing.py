@@ -26,8 +26,6 @@ from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.resources import LISTS, read_offers
 from onetool_ipy.schema.check import Checker
 
-__all__ = ["MAX_TOOLS", "ListingCache", "ServerListing", "read_icon", "read_tools", "to_specs"]
-
 MAX_TOOLS = 5_000
 """The most tools of one server that are offered."""
 
@@ -96,11 +94,11 @@ def to_specs(
     definition: ServerDefinition, listing: ServerListing, call: Call, mask: Callable[[str], str] = str
 ) -> list[ToolSpec]:
     """Return the tools of a server, ready to be called. `mask` keeps secrets out of their fingerprints."""
-    found: dict[str, ToolSpec] = {}
+    specs: dict[str, ToolSpec] = {}
     for tool in listing.tools:
-        name = _canonical(definition.name, tool["name"], found)
-        found[name] = _spec(definition, {"icon": listing.icon, **tool}, name, call, mask)
-    return list(found.values())
+        name = _canonical(definition.name, tool["name"], specs)
+        specs[name] = _spec(definition, {"icon": listing.icon, **tool}, name, call, mask)
+    return list(specs.values())
 
 
 def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask: Callable[[str], str]) -> ToolSpec:
@@ -127,13 +125,13 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
     )
 
 
-def _hints(found: Mapping[str, Any], *, is_trusted: bool) -> dict[str, bool]:
+def _hints(annotations: Mapping[str, Any], *, is_trusted: bool) -> dict[str, bool]:
     """What the server says of a tool. Only a trusted server may say what makes a tool look harmless."""
-    said = {name: found.get(key) for name, key in _HINTS.items()}
-    if found.get("readOnlyHint") is True and is_trusted:
-        said = {"open world": said["open world"]}  # the others mean nothing for it
-    told = {name: hint for name, hint in said.items() if isinstance(hint, bool)}
-    return told if is_trusted else {name: True for name in _WARNINGS if told.get(name)}
+    values_by_name = {name: annotations.get(key) for name, key in _HINTS.items()}
+    if annotations.get("readOnlyHint") is True and is_trusted:
+        values_by_name = {"open world": values_by_name["open world"]}  # the others mean nothing for it
+    hints = {name: hint for name, hint in values_by_name.items() if isinstance(hint, bool)}
+    return hints if is_trusted else {name: True for name in _WARNINGS if hints.get(name)}
 
 
 def _identity(tool: Json) -> Json:
@@ -177,8 +175,8 @@ def _checked(tool: Any, header_fault: HeaderFault) -> Json:
 
 def _title(tool: Json) -> str:
     hints = tool.get("annotations")
-    said = (tool.get("title"), hints.get("title") if isinstance(hints, dict) else None)
-    return next((" ".join(text.split())[:_MAX_NAME] for text in said if isinstance(text, str) and text.strip()), "")
+    titles = (tool.get("title"), hints.get("title") if isinstance(hints, dict) else None)
+    return next((" ".join(text.split())[:_MAX_NAME] for text in titles if isinstance(text, str) and text.strip()), "")
 
 
 def read_icon(icons: Any) -> str:
@@ -199,8 +197,8 @@ def _require_schema(name: str, key: str, schema: Json) -> None:
 
 
 def _description(tool: Json) -> str:
-    said = (tool.get("description"), _title(tool), tool["name"])
-    return next(text for text in said if isinstance(text, str) and text.strip())[:_MAX_TEXT]
+    texts = (tool.get("description"), _title(tool), tool["name"])
+    return next(text for text in texts if isinstance(text, str) and text.strip())[:_MAX_TEXT]
 
 
 def _canonical(server: str, wire: str, taken: Mapping[str, Any]) -> str:
@@ -273,22 +271,22 @@ def _holds(path: Path, data: bytes) -> bool:
         return False
 
 
-def _read(found: Any) -> ServerListing | None:
-    if not isinstance(found, dict) or found.get("version") != _FORMAT:
+def _read(document: Any) -> ServerListing | None:
+    if not isinstance(document, dict) or document.get("version") != _FORMAT:
         return None
-    tools, faults = found.get("tools"), found.get("faults")
+    tools, faults = document.get("tools"), document.get("faults")
     if not isinstance(tools, list) or not all(_is_checked(tool) for tool in tools):
         return None
-    words = [found.get(key) for key in ("instructions", "about", "protocol")]
-    able = found.get("capabilities")
+    words = [document.get(key) for key in ("instructions", "about", "protocol")]
+    able = document.get("capabilities")
     if not isinstance(faults, list) or not isinstance(able, list):
         return None
     if not all(isinstance(word, str) for word in [*faults, *words, *able]):
         return None
-    offers = (read_offers(kind, found.get(kind) or ())[0] for kind in LISTS)
-    icon = found.get("icon")
-    known: Any = (tuple(tools), tuple(faults), *words, *offers, tuple(able), icon if _is_icon(icon) else "")
-    return ServerListing(*known)
+    offers = (read_offers(kind, document.get(kind) or ())[0] for kind in LISTS)
+    icon = document.get("icon")
+    fields: Any = (tuple(tools), tuple(faults), *words, *offers, tuple(able), icon if _is_icon(icon) else "")
+    return ServerListing(*fields)
 
 
 def _is_checked(tool: Any) -> bool:

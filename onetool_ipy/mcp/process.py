@@ -24,8 +24,6 @@ from pathlib import Path
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.mcp.definition import ServerDefinition
 
-__all__ = ["MARK", "MAX_LINE", "ServerProcess", "StderrLog"]
-
 MAX_LINE = 32 * 1024 * 1024
 """The longest message that is accepted, in bytes."""
 
@@ -58,9 +56,9 @@ class StderrLog(asyncio.Protocol):
 
     def text(self) -> str:
         """Return the kept output, starting at a line."""
-        said = bytes(self._kept[-_MAX_KEPT:]).decode("utf-8", "replace")
+        text = bytes(self._kept[-_MAX_KEPT:]).decode("utf-8", "replace")
         is_cut = self._cut or len(self._kept) > _MAX_KEPT
-        return f"...\n{said.partition(chr(10))[2]}" if is_cut else said
+        return f"...\n{text.partition(chr(10))[2]}" if is_cut else text
 
     def mark(self) -> int:
         """Return the current position, for `since`."""
@@ -189,7 +187,7 @@ class ServerProcess:
     async def line(self) -> bytes | None:
         """Return the next line of stdout, or None at its end. A line that is too long ends the server."""
         try:
-            found = await self._reader.readuntil(b"\n")
+            line = await self._reader.readuntil(b"\n")
         except asyncio.IncompleteReadError:
             self._has_ended.set()
             return None
@@ -200,7 +198,7 @@ class ServerProcess:
         except OSError:
             self._has_ended.set()
             return None
-        return found
+        return line
 
     async def send(self, data: bytes) -> None:
         """Write to stdin. Raises OSError if the server is gone."""
@@ -260,9 +258,9 @@ class ServerProcess:
     def last_error(self) -> str:
         """Return the last meaningful line that the server wrote to stderr since it was started."""
         lines = [line.strip() for line in self._stderr.since(self._began).splitlines()]
-        said = [line for line in lines if line and not line.startswith(("at ", "Node.js v", "^", "}", "{"))]
-        errors = [line for line in said if "Error" in line.partition(":")[0]]
-        return (errors or said or [""])[-1]
+        lines_left = [line for line in lines if line and not line.startswith(("at ", "Node.js v", "^", "}", "{"))]
+        errors = [line for line in lines_left if "Error" in line.partition(":")[0]]
+        return (errors or lines_left or [""])[-1]
 
     def _stderr_transport(self) -> asyncio.BaseTransport | None:
         return self._transports[2] if len(self._transports) > 2 else None
@@ -270,12 +268,12 @@ class ServerProcess:
 
 def _marked(mark: bytes) -> list[int]:
     """Return the processes with this variable in their environment; none without /proc."""
-    found = []
+    pids = []
     for place in Path("/proc").glob("[0-9]*/environ"):
         with suppress(OSError):  # it has ended or is not ours
             if mark in place.read_bytes().split(b"\0"):
-                found.append(int(place.parent.name))
-    return found
+                pids.append(int(place.parent.name))
+    return pids
 
 
 def _require_startable(definition: ServerDefinition, env: Mapping[str, str]) -> None:

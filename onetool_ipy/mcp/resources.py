@@ -33,21 +33,6 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.session import ServerSession
 
-__all__ = [
-    "LISTS",
-    "OfferKind",
-    "Watch",
-    "Watches",
-    "complete_argument",
-    "get_prompt",
-    "offer_specs",
-    "prompt_names",
-    "read_offers",
-    "read_resource",
-    "reader_name",
-    "resource_rows",
-]
-
 OfferKind = Literal["resources", "templates", "prompts"]
 
 LISTS: Mapping[OfferKind, tuple[str, str, str]] = {
@@ -114,15 +99,15 @@ def _described(entry: Json) -> Json:
 
 def _arguments(entry: Json) -> Json:
     """The arguments of a prompt; one without a usable name is left out, so that the rest can be used."""
-    given = entry.get("arguments")
-    found: dict[str, Json] = {}
-    for one in given[:_MAX_ARGUMENTS] if isinstance(given, list) else ():
+    entries = entry.get("arguments")
+    arguments: dict[str, Json] = {}
+    for one in entries[:_MAX_ARGUMENTS] if isinstance(entries, list) else ():
         name = one.get("name") if isinstance(one, dict) else None
         if isinstance(name, str) and name and name.isprintable() and " " not in name and len(name) <= _MAX_NAME:
-            said = one.get("description") or one.get("title")
-            words = printable_line(values.cut(said, _MAX_TEXT)) if isinstance(said, str) else ""
-            found.setdefault(name, {"name": name, "description": words, "required": one.get("required") is True})
-    return {"arguments": list(found.values())}
+            description = one.get("description") or one.get("title")
+            words = printable_line(values.cut(description, _MAX_TEXT)) if isinstance(description, str) else ""
+            arguments.setdefault(name, {"name": name, "description": words, "required": one.get("required") is True})
+    return {"arguments": list(arguments.values())}
 
 
 def resource_rows(listing: ServerListing) -> list[Json]:
@@ -147,13 +132,13 @@ def _row(entry: Json, key: str) -> Json:
 def prompt_names(server: str, listing: ServerListing) -> dict[str, Json]:
     """The prompts of a server by the name that they are called by: `server.prompt`, where no tool has that name."""
     taken = {f"{server}.{'_'.join(tool['name'].split())}" for tool in listing.tools}
-    found: dict[str, Json] = {}
+    prompts: dict[str, Json] = {}
     for prompt in listing.prompts:
         name = f"{server}.{'_'.join(prompt['name'].split())}"[:_MAX_NAME]
-        while name in taken or name in found:
+        while name in taken or name in prompts:
             name += "_prompt"
-        found[name] = prompt
-    return found
+        prompts[name] = prompt
+    return prompts
 
 
 def reader_name(server: str, listing: ServerListing) -> str:
@@ -195,13 +180,13 @@ def offer_specs(
         variables = {key: value for key, value in args.items() if key != "uri"}
         return send(lambda session: session.request(lambda client: read_resource(client, args["uri"], variables)))
 
-    found = []
+    specs = []
     if "resources" in listing.capabilities:
-        found.append(spec(reader_name(definition.name, listing), _READ_DOC, _READ, read, "resource"))
+        specs.append(spec(reader_name(definition.name, listing), _READ_DOC, _READ, read, "resource"))
     for name, prompt in prompt_names(definition.name, listing).items():
-        said = prompt.get("description") or prompt.get("title") or f"The prompt '{prompt['name']}'."
-        found.append(spec(name, said, _prompt_schema(prompt), getter(prompt["name"]), "prompt"))
-    return found
+        text = prompt.get("description") or prompt.get("title") or f"The prompt '{prompt['name']}'."
+        specs.append(spec(name, text, _prompt_schema(prompt), getter(prompt["name"]), "prompt"))
+    return specs
 
 
 _READ_DOC = """Read a resource of the server, by its uri or by a template with the values of its variables.
@@ -231,8 +216,8 @@ async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> 
     if client.server_capabilities.resources is None:
         raise Unavailable("The server has no resources.")
     result = await client.read_resource(address)
-    found = [_content(item) for item in result.contents]
-    return found[0].value if len(found) == 1 else Blocks(part.shown for part in found) if found else None
+    contents = [_content(item) for item in result.contents]
+    return contents[0].value if len(contents) == 1 else Blocks(part.shown for part in contents) if contents else None
 
 
 def _address(uri: str, variables: Mapping[str, Any]) -> str:
@@ -247,9 +232,9 @@ def _address(uri: str, variables: Mapping[str, Any]) -> str:
         template = UriTemplate.parse(uri)
     except InvalidUriTemplate as exc:
         raise InvalidArgs(f"'{values.cut(uri, 80)}' is not a template: {exc}") from exc
-    known = list(template.variable_names)
-    wrong = [f"it needs '{name}'" for name in known if name not in variables]
-    wrong += [f"it has no variable '{name}'" for name in variables if name not in known]
+    names = list(template.variable_names)
+    wrong = [f"it needs '{name}'" for name in names if name not in variables]
+    wrong += [f"it has no variable '{name}'" for name in variables if name not in names]
     if wrong:
         raise InvalidArgs(f"The template '{values.cut(uri, 80)}': {'; '.join(wrong)}.")
     texts = {name: _as_text(name, value) for name, value in variables.items()}
@@ -302,7 +287,7 @@ async def get_prompt(client: Any, name: str, arguments: Mapping[str, str], serve
 
 
 async def complete_argument(
-    client: Any, prompt: str, argument: str, typed: str, given: Mapping[str, str], *, template: str = ""
+    client: Any, prompt: str, argument: str, typed: str, others: Mapping[str, str], *, template: str = ""
 ) -> list[str]:
     """Ask the server how an argument of a prompt, or a variable of a template, may go on."""
     from mcp_types import PromptReference, ResourceTemplateReference
@@ -310,7 +295,7 @@ async def complete_argument(
     if client.server_capabilities.completions is None:
         return []
     ref = ResourceTemplateReference(uri=template) if template else PromptReference(name=prompt)
-    result = await client.complete(ref, {"name": argument, "value": typed}, dict(given) or None)
+    result = await client.complete(ref, {"name": argument, "value": typed}, dict(others) or None)
     return [
         text for text in result.completion.values[:_MAX_COMPLETIONS] if text.isprintable() and len(text) <= _MAX_TEXT
     ]
@@ -419,7 +404,7 @@ class Watches:
             self._drop(watch)
 
     def _drop(self, watch: Watch) -> None:
-        for task in [task for known, task in self._watched if known is watch and task is not None]:
+        for task in [task for watched, task in self._watched if watched is watch and task is not None]:
             task.cancel()
         self._watched = [pair for pair in self._watched if pair[0] is not watch]
 

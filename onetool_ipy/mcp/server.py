@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base import values
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.auth import ServerAuth, SignIn, SignInLink
     from onetool_ipy.mcp.session import ServerSession
 
-__all__ = ["FailureState", "Server", "State"]
-
 FailureState = Literal["failed", "unreachable", "wrong address", "refused", "signed out"]
 """`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an MCP server,
 `refused` answered 403, `signed out` 401."""
@@ -53,7 +52,9 @@ _QUIET_S = 0.2
 _MAX_QUIET_S = 2.0
 _STOP_S = 1.0
 
-State = FailureState | Literal["connected", "not started", "disconnected", "stopped", "untrusted", "disabled"]
+State = (
+    FailureState | Literal["connected", "not started", "starting", "disconnected", "stopped", "untrusted", "disabled"]
+)
 """`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not connect."""
 
 _HAS_FAILED: Mapping[State, str] = {
@@ -338,16 +339,16 @@ class Server:
             return "signed out" if self._auth is not None and self._auth.needs_sign_in else "connected"
         if self._is_stopped:
             return "stopped"
+        if self._starting is not None:
+            return "starting"
         if self._was_connected:
             return "disconnected"
-        if not self._reason or self._starting is not None:
-            return "not started"
-        return self._failure
+        return self._failure if self._reason else "not started"
 
     @property
     def reason(self) -> str:
-        """Why the server is not connected; empty if it is, or was never started."""
-        if self.state == "connected":
+        """Why the server is not connected; empty if it is, is starting, or was never started."""
+        if self.state in ("connected", "starting"):
             return ""
         if self.state == "disabled":
             return "It is switched off in the configuration."
@@ -359,8 +360,6 @@ class Server:
             return self._sign_in_reason()
         if self._is_silent:
             return "It does not answer."
-        if self._starting is not None:  # it takes longer than we wait
-            return self._reason or "It is still starting."
         return self._reason or ("It ended." if self._was_connected else "")
 
     def explanation(self) -> tuple[str, str]:
@@ -368,12 +367,13 @@ class Server:
         texts = {
             **{state: f"The server '{self.name}' {what}. {self._reason}" for state, what in _HAS_FAILED.items()},
             "disabled": f"The server '{self.name}' is switched off.",
+            "starting": f"The server '{self.name}' is still starting.",
             "signed out": self._signed_out_text(),
             "disconnected": f"The server '{self.name}' is disconnected. {self.reason}",
             "stopped": f"The server '{self.name}' was stopped.",
         }
         text = texts.get(self.state, f"The server '{self.name}' has not started. {self.reason}" if self.reason else "")
-        hints = {"disabled": "Set 'enabled: true' and reload."}
+        hints = {"disabled": "Set 'enabled: true' and reload.", "starting": "Try again in a moment."}
         if self._is_stopped:
             hints[self.state] = f"Start it with: %tool server start {self.name}"
         return text, hints.get(self.state, self._hint or self._advice) if text else ""
@@ -429,16 +429,16 @@ class Server:
 
     def problems(self) -> list[Problem]:
         """Return why it is not connected, if it was tried, and which of its tools cannot be offered."""
-        found = []
+        problems = []
         if self.was_tried and self.reason and self.state not in _NO_PROBLEM and not self._is_stopped:
             hint = self._hint or self._advice
-            found.append(self._problem(self.reason, hint))
+            problems.append(self._problem(self.reason, hint))
         faults = () if self.listing is None else self.listing.faults
         hint = "Update the server, or tell its authors."
-        return found + [self._problem(fault, hint) for fault in faults]
+        return problems + [self._problem(fault, hint) for fault in faults]
 
-    def _problem(self, said: str, hint: str) -> Problem:
-        return Problem(self.definition.where, f"The server '{self.name}': {said}", hint, self.name)
+    def _problem(self, message: str, hint: str) -> Problem:
+        return Problem(self.definition.where, f"The server '{self.name}': {message}", hint, self.name)
 
     @property
     def is_stale(self) -> bool:
@@ -466,7 +466,7 @@ class Server:
         if connection is not None and connection.is_usable() and not self._is_silent:
             return connection
         if not self.definition.is_allowed:
-            raise Untrusted(f"The server '{self.name}' is not trusted yet.", hint=TRUST_IT, server=self.name)
+            raise Untrusted(f"The server '{self.name}' is not trusted yet.", server=self.name)
         if not self.definition.enabled:
             raise Unavailable(f"The server '{self.name}' is switched off.", hint="Set 'enabled: true' and reload.")
         if self._is_stopped:
@@ -508,8 +508,8 @@ class Server:
             return Unavailable(self._signed_out_text(), hint=self._advice)
         return Unavailable(f"The server '{self.name}' wants more rights for this call.", hint=login)
 
-    async def sign_in(self) -> SignInLink:
-        """Start a sign-in, or return to the one that is under way."""
+    async def sign_in(self, issuer: str = "") -> SignInLink:
+        """Start a sign-in, or return to the one that is under way. `issuer` may get the secret of the user's client."""
         if not self.definition.signs_in:
             raise UsageProblem(
                 f"There is no sign-in to the server '{self.name}'.", hint="Its credentials are in its definition."
@@ -517,11 +517,11 @@ class Server:
         if self.definition.auth.grant == "client_credentials":
             raise UsageProblem(f"The server '{self.name}' needs no sign-in: it uses client credentials.")
         if self._sign_in is None or self._sign_in.is_done:
-            await self._meet_challenge()
+            await self._meet_challenge(issuer)
         assert self._sign_in is not None
         return await asyncio.shield(self._sign_in.link)
 
-    async def _meet_challenge(self) -> None:
+    async def _meet_challenge(self, issuer: str) -> None:
         """Find out what the server asks for, and start a sign-in with it."""
         self._is_stopped = False
         try:
@@ -535,8 +535,9 @@ class Server:
             raise UsageProblem(f"You are signed in to '{self.name}'.", hint=hint)
         from onetool_ipy.mcp.auth import SignIn
 
-        challenge = None if auth is None else auth.challenge
-        self._sign_in = SignIn(self.definition, self._tokens, self._environ, challenge, self.restart)
+        challenge, settings = None if auth is None else auth.challenge, self.definition.auth
+        definition = replace(self.definition, auth=replace(settings, issuer=settings.issuer or issuer))
+        self._sign_in = SignIn(definition, self._tokens, self._environ, challenge, self.restart)
 
     async def signed_in(self, answer: str = "") -> None:
         """Wait for the end of the sign-in that is under way, with an answer that a person pasted, if any."""
@@ -625,8 +626,8 @@ class Server:
                 raise self._sign_in_needed() from None
             _log.error("The server '%s' did not start; ot.health() says why.", self.name)
             hint = exc.hint or self._advice
-            said = f"The server '{self.name}' {_HAS_FAILED.get(self._failure, 'did not start')}. {exc.message}"
-            raise Unavailable(said, hint=hint, details=self.stderr_details()) from None
+            message = f"The server '{self.name}' {_HAS_FAILED.get(self._failure, 'did not start')}. {exc.message}"
+            raise Unavailable(message, hint=hint, details=self.stderr_details()) from None
         finally:
             self._took_s = time.monotonic() - began
         self._was_connected, self._reason, self._hint = True, "", ""

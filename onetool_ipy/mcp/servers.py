@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.tasks import SavedTask, TaskStore
     from onetool_ipy.stores.tokens import TokenStore
 
-__all__ = ["ServerTools", "Servers"]
-
 
 _MORE_S = 5.0
 _BUSY_S = 2.0
@@ -137,13 +135,16 @@ class Servers(Mapping[str, "State"]):
 
     def prompts(self) -> dict[str, dict[str, Any]]:
         """Return the known prompts of all servers by the name that they are called by. Starts nothing."""
-        known = ((name, self.listing(name)) for name in self._servers)
+        listings = ((name, self.listing(name)) for name in self._servers)
         return {
-            tool: found for name, listing in known if listing for tool, found in prompt_names(name, listing).items()
+            tool: prompt
+            for name, listing in listings
+            if listing
+            for tool, prompt in prompt_names(name, listing).items()
         }
 
     def complete(
-        self, name: str, argument: str, typed: str, given: Mapping[str, str], *, prompt: str = "", template: str = ""
+        self, name: str, argument: str, typed: str, others: Mapping[str, str], *, prompt: str = "", template: str = ""
     ) -> list[str]:
         """Ask a connected server how an argument may go on, within a second. Starts nothing; empty on any failure."""
         server = self._servers.get(name)
@@ -151,16 +152,16 @@ class Servers(Mapping[str, "State"]):
             return []
 
         def ask(client: Any) -> Awaitable[list[str]]:
-            return complete_argument(client, prompt, argument, typed, given, template=template)
+            return complete_argument(client, prompt, argument, typed, others, template=template)
 
         try:
-            found = self._background.run(
+            texts = self._background.run(
                 lambda: server.complete(lambda session: session.request(ask)),
                 _COMPLETE_S,
             )
         except Exception:  # noqa: BLE001 - whatever a server does, Tab gives what else is known
             return []
-        return [self._mask(text) for text in found or ()]
+        return [self._mask(text) for text in texts or ()]
 
     def watch(self, name: str, uri: str, *, read: Callable[[], Any]) -> Watch:
         """Follow a resource; starts the server if needed. `read` reads the resource."""
@@ -175,15 +176,15 @@ class Servers(Mapping[str, "State"]):
 
     def tasks(self) -> list[SavedTask]:
         """Return the tasks that earlier calls, maybe of other kernels, have left at servers. Asks no server."""
-        known = {name: server.definition.fingerprint(self._mask) for name, server in self._servers.items()}
-        return [task for task in self._tasks.list() if known.get(task.server) == task.definition]
+        fingerprints = {name: server.definition.fingerprint(self._mask) for name, server in self._servers.items()}
+        return [task for task in self._tasks.list() if fingerprints.get(task.server) == task.definition]
 
     def task(self, word: str) -> SavedTask:
         """Return such a task by its id. Raises UsageProblem if there is none."""
-        found = next((task for task in self.tasks() if task.id == word), None)
-        if found is None:
+        saved = next((task for task in self.tasks() if task.id == word), None)
+        if saved is None:
             raise UsageProblem(f"No job '{values.cut(word, 40)}'.", hint="See: %tool jobs")
-        return found
+        return saved
 
     def resume(self, task: SavedTask) -> Awaitable[Any]:
         """Wait for the result of a task, in a call of its tool. Starts its server if needed."""
@@ -245,7 +246,7 @@ class Servers(Mapping[str, "State"]):
         except CallFailure as exc:
             why = exc.message
         listing = server.listing
-        found: dict[str, Any] = {
+        report: dict[str, Any] = {
             "server": name,
             "ok": not why,
             "ms": round((time.perf_counter() - began) * 1000),
@@ -254,17 +255,18 @@ class Servers(Mapping[str, "State"]):
             "protocol": "" if listing is None else listing.protocol,
         }
         if why:
-            found["reason"] = self._mask(why)
-            found["stderr"] = "\n".join(self.logs(name).splitlines()[-20:])
-        return found
+            report["reason"] = self._mask(why)
+            report["stderr"] = "\n".join(self.logs(name).splitlines()[-20:])
+        return report
 
-    def sign_in(self, name: str) -> SignInLink:
+    def sign_in(self, name: str, *, issuer: str = "") -> SignInLink:
         """Start a sign-in to a server and return the link to show. One that is under way goes on.
 
-        The server starts by itself when the person is done. Raises Unavailable if the server offers no sign-in.
+        The server starts by itself when the person is done. Raises Unavailable if the server offers no sign-in, and
+        UnconfirmedIssuer where a person has to say first that the `issuer` may get the secret of their client.
         """
         server = self._require(name)
-        link: SignInLink = self._run(server.sign_in, server.definition.timeout_s + _DISCOVERY_S)
+        link: SignInLink = self._run(lambda: server.sign_in(issuer), server.definition.timeout_s + _DISCOVERY_S)
         return link
 
     def await_sign_in(self, name: str, answer: str = "") -> State:
@@ -318,14 +320,14 @@ class Servers(Mapping[str, "State"]):
         """
         if self._background.is_here() or self._is_closed:
             return
-        wanted = [server for server in self._servers.values() if server.is_stale]
+        servers = [server for server in self._servers.values() if server.is_stale]
         if not self._is_prepared:
             self._is_prepared = True
-            wanted += [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]
-        if wanted and wait:
-            self._all(wanted, lambda server: server.list_again())
-        elif wanted:
-            self._background.submit(lambda: _together(wanted, lambda server: server.list_again(), self._wait_s))
+            servers += [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]
+        if servers and wait:
+            self._all(servers, lambda server: server.list_again())
+        elif servers:
+            self._background.submit(lambda: _together(servers, lambda server: server.list_again(), self._wait_s))
 
     def seek(self, tool: object) -> None:
         """Before a call: start the server that its tool name names, if its tools are not known, and wait for it."""
@@ -347,26 +349,29 @@ class Servers(Mapping[str, "State"]):
 
     def tools(self) -> list[ToolSpec]:
         """Return the known tools of all servers. Starts nothing."""
-        found: list[ToolSpec] = []
+        specs: list[ToolSpec] = []
         for server in self._servers.values():
             if server.definition.enabled and server.listing is not None:
-                found += to_specs(server.definition, server.listing, self._caller(server.name), self._mask)
-                found += offer_specs(server.definition, server.listing, self._sender(server.name), self._mask)
-        return found
+                specs += to_specs(server.definition, server.listing, self._caller(server.name), self._mask)
+                specs += offer_specs(server.definition, server.listing, self._sender(server.name), self._mask)
+        return specs
 
     def explain(self, tool: str) -> ToolNotFound | None:
-        """Return the failure of a call to a tool that is unknown because its server does not run; else None."""
+        """Return the failure of a look-up of a tool that is unknown because its server does not run; else None."""
         server = self._servers.get(tool.partition(".")[0])
         if server is None or server.listing is not None or server.state == "untrusted":
             return None
         why, hint = server.explanation()
         if not why:
-            return None
-        said = f"No tool '{values.cut(tool, 80)}'. {why}"
-        if server.state != "signed out":
+            return ToolNotFound(
+                f"The tool '{values.cut(tool, 80)}' is not known: the server '{server.name}' has not been started yet.",
+                hint=f"Start it with: %tool server start {server.name}",
+            )
+        message = f"No tool '{values.cut(tool, 80)}'. {why}"
+        if server.state not in ("signed out", "starting"):
             hint = f"{hint}\nTry it with: %tool server test {server.name}".lstrip()
         return ToolNotFound(
-            self._mask(said), hint=self._mask(hint), details=values.map_text(server.stderr_details(), self._mask)
+            self._mask(message), hint=self._mask(hint), details=values.map_text(server.stderr_details(), self._mask)
         )
 
     def problems(self) -> list[Problem]:
@@ -375,14 +380,16 @@ class Servers(Mapping[str, "State"]):
 
     def clashes(self, packs: Mapping[str, Iterable[ToolSpec]]) -> list[Problem]:
         """Return a problem for each server that shares its name with a pack from another source."""
-        found = []
+        problems = []
         for server in self._servers.values():
             others = [spec for spec in packs.get(server.name, ()) if spec.server != server.name]
             if others and server.definition.enabled:
-                said = f"The server '{server.name}' has the name of a {others[0].origin} pack; both have tools there."
+                message = (
+                    f"The server '{server.name}' has the name of a {others[0].origin} pack; both have tools there."
+                )
                 hint = "Give the server another name to keep them apart."
-                found.append(Problem(server.definition.where, said, hint, server.name))
-        return found
+                problems.append(Problem(server.definition.where, message, hint, server.name))
+        return problems
 
     def close(self) -> None:
         """End all servers. Waits only a moment: their watchdogs do the rest. May be called twice."""
@@ -451,25 +458,25 @@ class Servers(Mapping[str, "State"]):
             return  # the loop is stuck; the states are as last known
 
     def _set(self, definitions: Iterable[ServerDefinition]) -> None:
-        wanted = {definition.name: definition for definition in definitions}
+        by_name = {definition.name: definition for definition in definitions}
         kept: dict[str, Server] = {}
         for name, server in self._servers.items():
-            if name in wanted and wanted[name].runs_like(server.definition):
-                server.definition = wanted[name]
+            if name in by_name and by_name[name].runs_like(server.definition):
+                server.definition = by_name[name]
                 kept[name] = server
             else:
                 server.drop()
-        if wanted:
+        if by_name:
             from onetool_ipy.mcp.server import Server
 
-            for name, definition in wanted.items():
+            for name, definition in by_name.items():
                 if name not in kept:
                     kept[name] = Server(
                         definition, self._environ, self._cache, self._tokens, self._tasks, self._changed
                     )
-        self._servers = {name: kept[name] for name in wanted}
+        self._servers = {name: kept[name] for name in by_name}
         self._is_prepared = False
-        self.unknown = bool(wanted)
+        self.unknown = bool(by_name)
         self._changed()
 
     def _changed(self) -> None:
@@ -477,11 +484,11 @@ class Servers(Mapping[str, "State"]):
         self._on_change()
 
     def _require(self, name: str) -> Server:
-        found = self._servers.get(name)
-        if found is None:
+        server = self._servers.get(name)
+        if server is None:
             near = did_you_mean(name, self._servers) or f"There are: {', '.join(self._servers) or 'none'}."
             raise UsageProblem(f"No server '{name}'. {near}")
-        return found
+        return server
 
 
 async def _together(servers: list[Server], work: Callable[[Server], Awaitable[Any]], limit_s: float) -> None:

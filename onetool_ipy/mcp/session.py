@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
+import httpcore2
 import httpx2
 from mcp import Client
 from mcp.client import InputRequiredRoundsExceededError
@@ -34,6 +35,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    METHOD_NOT_FOUND,
+    PROTOCOL_VERSION_META_KEY,
     EmptyResult,
     Implementation,
     PingRequest,
@@ -54,12 +57,11 @@ from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
 from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
 from onetool_ipy.mcp.tasks import TaskRun, cancel_task, requires_task
 from onetool_ipy.mcp.trace import MessageTrace
+from onetool_ipy.net.hosts import is_public, is_this_machine, look_up
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
 
 if TYPE_CHECKING:
     from onetool_ipy.mcp.server import FailureState
-
-__all__ = ["Progress", "ServerSession", "http_client"]
 
 Progress = Callable[[float, float | None, str], None]
 """Called with done, total and text."""
@@ -70,6 +72,7 @@ _MAX_TEXT = 20_000
 _LAST_HANDSHAKE = "2025-11-25"
 _CHANGES = tuple(f"notifications/{what}/list_changed" for what in ("tools", "resources", "prompts"))
 _LISTED = {"tools/list": "tools", **{method: key for _, method, key in LISTS.values()}}
+_CACHEABLE = ("server/discover", "resources/read", *_LISTED)
 _OFFERS_S = 5.0
 _LEAST_FRESH_S = 1.0
 _MAX_FRESH_RESOURCES = 100
@@ -142,10 +145,10 @@ class ServerSession:
             **self._callbacks.options,
         )
         self._client = await stack.enter_async_context(client)
-        wanted, spoken = self._definition.protocol, client.protocol_version
-        if wanted not in ("auto", "legacy", spoken):
+        expected, spoken = self._definition.protocol, client.protocol_version
+        if expected not in ("auto", "legacy", spoken):
             hint = "Set 'protocol: auto' for this server."
-            raise Unavailable(f"It speaks MCP {spoken}, and its definition wants {wanted}.", hint=hint)
+            raise Unavailable(f"It speaks MCP {spoken}, and its definition wants {expected}.", hint=hint)
         stack.callback(self._watches.end)
         await self._set_log_level()
         listing = await self.list_tools()
@@ -205,14 +208,14 @@ class ServerSession:
         """List resources, templates and prompts, all at once."""
         able = self._client.server_capabilities
         kinds = [kind for kind, (capability, _, _) in LISTS.items() if getattr(able, capability) is not None]
-        found = await asyncio.gather(*(self._list_offer(kind) for kind in kinds))
-        offers = {kind: entries for kind, (entries, _) in zip(kinds, found, strict=True)}
-        return offers, [fault for _, faults in found for fault in faults]
+        lists = await asyncio.gather(*(self._list_offer(kind) for kind in kinds))
+        offers = {kind: entries for kind, (entries, _) in zip(kinds, lists, strict=True)}
+        return offers, [fault for _, faults in lists for fault in faults]
 
     async def _list_offer(self, kind: OfferKind) -> tuple[tuple[Any, ...], list[str]]:
         """List one kind. A list that fails is empty, and a fault; the tools stay."""
         client, (_, method, key) = self._client, LISTS[kind]
-        asked: dict[OfferKind, Callable[..., Any]] = {
+        requests: dict[OfferKind, Callable[..., Any]] = {
             "resources": client.list_resources,
             "templates": client.list_resource_templates,
             "prompts": client.list_prompts,
@@ -220,13 +223,15 @@ class ServerSession:
         faults: list[str] = []
         try:
             async with asyncio.timeout(_OFFERS_S):
-                await self._pages(asked[kind], key)
+                await self._pages(requests[kind], key)
         except MCPError as exc:
-            faults.append(f"It does not answer {method}: {values.cut(str(exc.error.message), 200)}")
+            # No capability stands for templates: a server with resources and without templates need not know them.
+            if kind != "templates" or exc.error.code != METHOD_NOT_FOUND:
+                faults.append(f"It does not answer {method}: {values.cut(str(exc.error.message), 200)}")
         except (TimeoutError, ValidationError) as exc:
             faults.append(f"It does not answer {method} ({type(exc).__name__}).")
-        entries, wrong = read_offers(kind, self._interceptor.lists.pop(key, []))
-        return entries, [*faults, *wrong]
+        entries, entry_faults = read_offers(kind, self._interceptor.lists.pop(key, []))
+        return entries, [*faults, *entry_faults]
 
     async def watch(self, watch: Watch) -> None:
         """Follow a resource until the session or the watch ends."""
@@ -263,8 +268,8 @@ class ServerSession:
 
     def _value(self, result: Any, tool: str, call: RunningCall) -> Any:
         if call.scope is not None and call.scope.meta is not None:
-            said = {"mcp": meta_of(result), "note": call.note}
-            call.scope.meta.update((key, value) for key, value in said.items() if value)
+            notes = {"mcp": meta_of(result), "note": call.note}
+            call.scope.meta.update((key, value) for key, value in notes.items() if value)
         return value_of(result, self._output(tool), tool, self._definition.name)
 
     async def request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
@@ -293,11 +298,11 @@ class ServerSession:
         except ExecutionFailed as exc:
             raise _noted(exc, call) from None
         except ValidationError as exc:
-            said = f"The server '{name}' sent a result that is not valid ({exc.error_count()} errors)."
-            raise InvalidOutput(said) from None
+            message = f"The server '{name}' sent a result that is not valid ({exc.error_count()} errors)."
+            raise InvalidOutput(message) from None
         except InputRequiredRoundsExceededError as exc:
-            said = f"The server '{name}' asked {exc.max_rounds} times in a row and did not finish."
-            raise ExecutionFailed(said) from None
+            message = f"The server '{name}' asked {exc.max_rounds} times in a row and did not finish."
+            raise ExecutionFailed(message) from None
         finally:
             self.calls -= 1
 
@@ -333,13 +338,13 @@ class ServerSession:
         """Subscribe to changes of the list, which a server of the newer protocol sends only then."""
         client = self._client
         able = client.server_capabilities
-        wanted: dict[str, Any] = {
+        topics: dict[str, Any] = {
             f"{what}_list_changed": bool(offered is not None and offered.list_changed)
             for what, offered in (("tools", able.tools), ("resources", able.resources), ("prompts", able.prompts))
         }
-        if not any(wanted.values()) or client.protocol_version <= _LAST_HANDSHAKE:
+        if not any(topics.values()) or client.protocol_version <= _LAST_HANDSHAKE:
             return
-        subscription = await stack.enter_async_context(client.listen(**wanted))
+        subscription = await stack.enter_async_context(client.listen(**topics))
 
         async def follow() -> None:
             with suppress(Exception):  # the stream ended: the list stays as it was last known
@@ -352,8 +357,8 @@ class ServerSession:
 
 def _capabilities(able: Any) -> tuple[str, ...]:
     """The capabilities of a server that we use, beside its tools."""
-    found = [name for name in ("resources", "prompts", "completions") if getattr(able, name) is not None]
-    return (*found, "subscribe") if able.resources is not None and able.resources.subscribe else tuple(found)
+    names = [name for name in ("resources", "prompts", "completions") if getattr(able, name) is not None]
+    return (*names, "subscribe") if able.resources is not None and able.resources.subscribe else tuple(names)
 
 
 def _noted(failure: CallFailure, call: RunningCall | None) -> CallFailure:
@@ -382,7 +387,7 @@ def _silence_sdk() -> None:
     """Keep the SDK from printing into a cell. The reason of a failure is in `Connection.reason`."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
     logger = logging.getLogger("client")  # the SDK's name for its session's log; others may use it too
-    if not any(getattr(known, "__name__", "") == "_is_not_of_mcp" for known in logger.filters):
+    if not any(getattr(each, "__name__", "") == "_is_not_of_mcp" for each in logger.filters):
         logger.addFilter(_is_not_of_mcp)
 
 
@@ -403,6 +408,13 @@ class _FreshResources(InMemoryResponseCacheStore):
             await super().set(key, entry)
 
 
+class _PendingRequest(NamedTuple):
+    """A request that waits for its response. `is_modern` says that it names its protocol, as from 2026-07-28 on."""
+
+    method: str
+    is_modern: bool
+
+
 class _MessageInterceptor:
     """Sees every message of a session. `lists` collects the raw entries of the results of `*/list`, by their key.
 
@@ -415,24 +427,34 @@ class _MessageInterceptor:
         self.undelivered = 0
         self.http = _HttpNotes()
         self.lists: dict[str, list[Any]] = {}
-        self._pending: dict[Any, str] = {}
+        self._pending: dict[Any, _PendingRequest] = {}
         self._trace = trace
 
     def on_send(self, message: Any, data: bytes | None = None) -> None:
         self._trace.note(message, is_sent=True, data=data)
-        key = _LISTED.get(getattr(message, "method", None) or "")
-        if key is not None:
-            self._pending[message.id] = key
+        method, number = getattr(message, "method", ""), getattr(message, "id", None)
+        if method and number is not None:
+            meta = (message.params or {}).get("_meta") or {}
+            self._pending[number] = _PendingRequest(method, is_modern=PROTOCOL_VERSION_META_KEY in meta)
 
     def on_receive(self, message: Any, data: bytes | None = None) -> None:
         self._trace.note(message, is_sent=False, data=data)
-        result = getattr(message, "result", None)
-        if isinstance(result, dict) and isinstance(result.get("task"), dict):
-            result.setdefault("content", [])  # the SDK takes the start of a task for a call's result, which needs it
-        if not self._pending or getattr(message, "id", None) not in self._pending:
+        if hasattr(message, "method"):
             return
-        key = self._pending.pop(message.id)
-        if isinstance(result, dict) and isinstance(result.get(key), list):
+        request, result = self._pending.pop(message.id, None), getattr(message, "result", None)
+        if request is None or not isinstance(result, dict):
+            return
+        # The SDK takes the start of a task for the result of a call, which must have content.
+        if isinstance(result.get("task"), dict):
+            result.setdefault("content", [])
+        # The protocol takes a result without these for complete, stale and private; the SDK refuses it.
+        if request.is_modern:
+            result.setdefault("resultType", "complete")
+            if request.method in _CACHEABLE:
+                result.setdefault("ttlMs", 0)
+                result.setdefault("cacheScope", "private")
+        key = _LISTED.get(request.method, "")
+        if isinstance(result.get(key), list):
             self.lists.setdefault(key, []).extend(result[key])
             result[key] = [_stripped(tool) for tool in result[key] if _has_name(tool)] if key == "tools" else []
 
@@ -495,8 +517,8 @@ class _PipeReader(_PipeStream):
                 message = jsonrpc_message_adapter.validate_json(line, by_name=False)
             except ValueError:
                 if line.strip() and not self._process.junk:
-                    shown = line[:120].decode("utf-8", "replace").strip()
-                    self._process.junk = f"Its stdout is not MCP: {shown!r}"
+                    start = line[:120].decode("utf-8", "replace").strip()
+                    self._process.junk = f"Its stdout is not MCP: {start!r}"
                 continue
             self._interceptor.on_receive(message, line)
             return SessionMessage(message)
@@ -550,16 +572,24 @@ def http_client(
 
 
 class _HttpTransport(httpx2.AsyncBaseTransport):
-    """The network with a limit on response sizes. Notes the requests that certainly did not reach the server."""
+    """The network with a limit on response sizes. Notes the requests that certainly did not reach the server.
+
+    The user chose the server's own address. Any other one was named by the server, for its sign-in, and is checked.
+    """
 
     def __init__(self, url: str, interceptor: _MessageInterceptor) -> None:
         self._inner = httpx2.AsyncHTTPTransport()
+        self._elsewhere: httpx2.AsyncHTTPTransport | None = None
         self._url = httpx2.URL(url)
         self._interceptor = interceptor
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        is_own = _origin(request.url) == _origin(self._url)
+        if not is_own and self._elsewhere is None:
+            self._elsewhere = _SignInTransport(self._url)
+        transport = self._inner if is_own or self._elsewhere is None else self._elsewhere
         try:
-            response = await self._inner.handle_async_request(request)
+            response = await transport.handle_async_request(request)
         except (httpx2.ConnectError, httpx2.ConnectTimeout):
             self._interceptor.undelivered += _is_request(request)
             raise
@@ -586,6 +616,65 @@ class _HttpTransport(httpx2.AsyncBaseTransport):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+        if self._elsewhere is not None:
+            await self._elsewhere.aclose()
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+class _SignInTransport(httpx2.AsyncHTTPTransport):
+    """The network as a server may use it through us: to addresses that are no nearer to us than the server itself."""
+
+    def __init__(self, server: httpx2.URL) -> None:
+        super().__init__()
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=httpx2.create_ssl_context(), network_backend=_CheckedBackend(server)
+        )
+
+
+class _CheckedBackend(httpcore2.AnyIOBackend):
+    """Looks a host up once, checks every address, and dials one of those."""
+
+    def __init__(self, server: httpx2.URL) -> None:
+        self._server = server
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Any = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        addresses = await _addresses(host, port)
+        own_addresses = await _addresses(self._server.host, self._server.port or 443)
+        limit = max(map(_nearness, own_addresses), default=0)
+        if any(_nearness(address) > limit for address in addresses):
+            raise Unavailable(
+                f"The server names an address for its sign-in that is not safe: '{host}' is not a public address."
+            )
+        fault: Exception = httpcore2.ConnectError(f"There is no host '{host}'.")
+        for address in dict.fromkeys(addresses):
+            try:
+                return await super().connect_tcp(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as exc:
+                fault = exc
+        raise fault
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    """Look up a host; empty if there is none."""
+    try:
+        return await asyncio.to_thread(look_up, host.strip("[]"), port)
+    except OSError:
+        return []
+
+
+def _nearness(address: str) -> int:
+    """How near to us an address is: 0 on the internet, 1 in a private network, 2 on this machine."""
+    return 0 if is_public(address) else 2 if is_this_machine(address) else 1
 
 
 class _LimitedBody(httpx2.AsyncByteStream):
@@ -672,11 +761,11 @@ class _AddressFault(NamedTuple):
 
 def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressFault:
     """Say why a session over HTTP failed with this exception."""
-    shown = _shown(url)
+    address = _shown(url)
     if isinstance(exc, httpx2.ReadError) and str(exc).startswith("The response is"):  # ours: too large, or compressed
         return _AddressFault("failed", str(exc))
     if isinstance(exc, httpx2.TransportError) and not isinstance(exc, httpx2.SSEError) and not notes.status:
-        return _unreachable(exc, shown, urlsplit(url).hostname or "")
+        return _unreachable(exc, address, urlsplit(url).hostname or "")
     if notes.status == 401:
         return _AddressFault("signed out", "It wants credentials (HTTP 401).")
     if notes.status == 403:
@@ -685,30 +774,34 @@ def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressF
         return _AddressFault("failed", f"It reports an internal error (HTTP {notes.status}).", "Try again later.")
     if notes.location:
         hint = "If that is the server, use that address."
-        return _AddressFault("wrong address", f"{shown} redirects to {_shown(notes.location)}.", hint)
+        return _AddressFault("wrong address", f"{address} redirects to {_shown(notes.location)}.", hint)
     error = getattr(exc, "error", None)
     if notes.status or notes.foreign or getattr(error, "code", 0) == _PARSE_ERROR or isinstance(exc, httpx2.SSEError):
         status = f" (HTTP {notes.status})" if notes.status else ""
-        said = f"{shown} answers, but not as an MCP server{status}."
-        return _AddressFault("wrong address", said, _IS_THE_PATH_RIGHT)
+        message = f"{address} answers, but not as an MCP server{status}."
+        return _AddressFault("wrong address", message, _IS_THE_PATH_RIGHT)
     return _AddressFault("failed", values.cut(_words(exc, error), _MAX_WORDS))
 
 
-def _unreachable(exc: BaseException, shown: str, host: str) -> _AddressFault:
+def _unreachable(exc: BaseException, address: str, host: str) -> _AddressFault:
     causes = list(_causes(exc))
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return _AddressFault("unreachable", f"There is no host '{host}'.", "Is the address spelled right?")
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
         return _AddressFault("unreachable", f"The certificate of '{host}' is not valid here.")
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return _AddressFault("unreachable", f"{shown} does not speak https.", "Is it http://, or another port?")
+        return _AddressFault("unreachable", f"{address} does not speak https.", "Is it http://, or another port?")
     if isinstance(exc, httpx2.TimeoutException):
-        return _AddressFault("unreachable", f"{shown} does not answer in time.", "Does it run, and can it be reached?")
+        return _AddressFault(
+            "unreachable", f"{address} does not answer in time.", "Does it run, and can it be reached?"
+        )
     if isinstance(exc, httpx2.ConnectError):
-        return _AddressFault("unreachable", f"Nothing answers at {shown}.", "Does it run, and is the port right?")
+        return _AddressFault("unreachable", f"Nothing answers at {address}.", "Does it run, and is the port right?")
     broken = any(isinstance(cause, OSError) and cause.errno == errno.ECONNRESET for cause in causes)
-    said = "breaks the connection off" if broken or isinstance(exc, httpx2.NetworkError) else "does not answer properly"
-    return _AddressFault("wrong address", f"{shown} {said}.", _IS_THE_PATH_RIGHT)
+    problem = (
+        "breaks the connection off" if broken or isinstance(exc, httpx2.NetworkError) else "does not answer properly"
+    )
+    return _AddressFault("wrong address", f"{address} {problem}.", _IS_THE_PATH_RIGHT)
 
 
 def _causes(exc: BaseException) -> Iterator[BaseException]:
@@ -716,11 +809,11 @@ def _causes(exc: BaseException) -> Iterator[BaseException]:
     waiting: list[Any] = [exc]
     seen: set[int] = set()
     while waiting:
-        found = waiting.pop()
-        if isinstance(found, BaseException) and id(found) not in seen:
-            seen.add(id(found))
-            yield found
-            waiting += [found.__cause__, found.__context__, *(getattr(found, "exceptions", ()) or ())]
+        cause = waiting.pop()
+        if isinstance(cause, BaseException) and id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            waiting += [cause.__cause__, cause.__context__, *(getattr(cause, "exceptions", ()) or ())]
 
 
 def _shown(url: str) -> str:

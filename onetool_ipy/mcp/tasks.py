@@ -36,8 +36,6 @@ from onetool_ipy.mcp.callbacks import RunningCall
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
 
-__all__ = ["TaskRun", "cancel_task", "requires_task"]
-
 Progress = Callable[[float, float | None, str], None]
 
 _TTL_MS = 24 * 3_600 * 1_000

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable_line
 
-__all__ = ["MessageTrace"]
-
 _MOST = 300
 _MAX_KEPT = 4_096
 _MAX_SHOWN = 160
@@ -74,9 +72,9 @@ def _excerpt(start: bytes, mask: Callable[[str], str]) -> str:
     """What a message says: its parameters, result or error if all of it is kept, else its beginning."""
     text = start.decode("utf-8", "replace")
     try:
-        found = json.loads(text)
-        said: Any = next((found[key] for key in ("params", "result", "error") if key in found), {})
-        text = json.dumps(values.map_text(said, mask), ensure_ascii=False)
+        message = json.loads(text)
+        part: Any = next((message[key] for key in ("params", "result", "error") if key in message), {})
+        text = json.dumps(values.map_text(part, mask), ensure_ascii=False)
     except (ValueError, TypeError, RecursionError):
         pass
     return printable_line(values.cut(mask(text), _MAX_SHOWN))

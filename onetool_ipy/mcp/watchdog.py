@@ -51,11 +51,11 @@ def _listen() -> tuple[int, list[int]]:
     for end in (wake, noted):
         os.set_blocking(end, False)
     signal.set_wakeup_fd(noted, warn_on_full_buffer=False)
-    asked: list[int] = []
+    signals: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda number, _frame: asked.append(number))
+        signal.signal(number, lambda number, _frame: signals.append(number))
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-    return wake, asked
+    return wake, signals
 
 
 def _start(command: list[str], status: int) -> int:
@@ -84,7 +84,7 @@ def _release_streams() -> None:
     os.close(nothing)
 
 
-def _watch(server: int, parent: int, kernel: int | None, wake: int, asked: list[int]) -> int | None:
+def _watch(server: int, parent: int, kernel: int | None, wake: int, signals: list[int]) -> int | None:
     """Sleep until the server ended (returns its status) or must end (None)."""
     poll = select.poll()
     for end in (wake, *(() if kernel is None else (kernel,))):
@@ -96,7 +96,7 @@ def _watch(server: int, parent: int, kernel: int | None, wake: int, asked: list[
         code = _reaped(server)
         if code is not None:
             return code
-        if asked or kernel in ready or os.getppid() != parent:
+        if signals or kernel in ready or os.getppid() != parent:
             return None
 
 
@@ -128,13 +128,13 @@ def _wait_for(server: int, limit_s: float) -> int | None:
 def _clear(number: int, limit_s: float) -> None:
     """Signal all remaining descendants until none is left or the time is up."""
     until = time.monotonic() + limit_s
-    told: set[int] = set()
+    ended: set[int] = set()
     while True:
         _reaped(-1)
         left = _descendants()
         for pid in left:
-            if pid not in told or number == signal.SIGKILL:
-                told.add(pid)
+            if pid not in ended or number == signal.SIGKILL:
+                ended.add(pid)
                 try:  # noqa: SIM105 - importing contextlib costs every start 2 ms
                     os.kill(pid, number)
                 except OSError:
@@ -159,19 +159,19 @@ def _descendants() -> list[int]:
             continue
         if state != b"Z":
             parents[int(name)] = int(parent)
-    found, waiting = [], [os.getpid()]
+    pids, waiting = [], [os.getpid()]
     while waiting:
         above = waiting.pop()
         below = [pid for pid, parent_pid in parents.items() if parent_pid == above]
-        found += below
+        pids += below
         waiting += below
-    return found
+    return pids
 
 
 def _group() -> list[int]:
     """Return the other processes of our group, from `ps`."""
-    with os.popen("ps -A -o pid= -o pgid=") as said:
-        pairs = [line.split() for line in said]
+    with os.popen("ps -A -o pid= -o pgid=") as lines:
+        pairs = [line.split() for line in lines]
     mine = str(os.getpgrp())
     return [int(pair[0]) for pair in pairs if len(pair) == 2 and pair[1] == mine and int(pair[0]) != os.getpid()]
 

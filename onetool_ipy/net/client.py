@@ -40,7 +40,7 @@ import httpx
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.background import SIGNAL_CHECK_S, Background, Workers, outcome
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
+from onetool_ipy.base.errors import TRANSIENT_STATUSES, CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.settings import HttpSettings
 from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, LimitedBody
@@ -73,7 +73,6 @@ __all__ = [
     "ThreadedTransport",
     "after_s",
     "headers_of",
-    "is_passing",
     "new_request",
     "redirected",
     "require_allowed",
@@ -117,8 +116,6 @@ class Rules(Value):
 
 IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"))
 
-_PASSING = frozenset((408, 425, 429, 502, 503, 504))
-
 _FIRST_S = 0.4
 
 _LONGEST_S = 8.0
@@ -145,11 +142,6 @@ class Retry(Value):
         said = after_s((headers or {}).get("retry-after", ""), self.now())
         backoff = min(_FIRST_S * 2.0 ** (attempt - 1), _LONGEST_S)
         return said if said is not None else backoff * (0.5 + self.chance() / 2)
-
-
-def is_passing(status: int) -> bool:
-    """Whether a status is a passing failure, worth a retry."""
-    return status in _PASSING
 
 
 def after_s(text: str, now: datetime.datetime) -> float | None:
@@ -495,7 +487,7 @@ class HttpClient:
                 headers = headers_of(response)
                 following = redirected(request, response.status_code, headers) if rules.max_redirects else None
                 if following is None:
-                    if attempt < tries and is_passing(response.status_code):
+                    if attempt < tries and response.status_code in TRANSIENT_STATUSES:
                         wait_s = self._retry.wait_s(attempt, headers)
                         if self._fits(wait_s, until):
                             raise _Again(wait_s)

@@ -1,6 +1,6 @@
 """Translates exceptions of httpx, httpcore and the system into those of `base.errors`, with secrets masked.
 
-A `ConnectionFailed` may be retried. A translated error is raised without its cause: the cause holds the request with
+A `ConnectionFailed` is transient. A translated error is raised without its cause: the cause holds the request with
 its URL and headers.
 """
 
@@ -9,10 +9,15 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator
+import socket
+import ssl
+from collections.abc import Callable
+
+import httpcore
+import httpx
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed
+from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, chain
 from onetool_ipy.core import current
 
 __all__ = ["ConnectionFailed", "Mask", "mask_httpx_logs", "masked", "timeout_error", "translated"]
@@ -20,12 +25,21 @@ __all__ = ["ConnectionFailed", "Mask", "mask_httpx_logs", "masked", "timeout_err
 Mask = Callable[[str], str]
 
 _MAX_WORDS = 300
+_TIMEOUTS = (httpx.TimeoutException, httpcore.TimeoutException, TimeoutError)
+_REFUSED = (httpx.ConnectError, httpcore.ConnectError, socket.gaierror)
+_BROKEN = (
+    *(httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError),
+    *(httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.ProxyError),
+    OSError,
+)
 _QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*)[?#][^\s'\"]*")
 _USER = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
 
 
 class ConnectionFailed(ExecutionFailed):
     """A connection that could not be made, or broke."""
+
+    transient = True
 
 
 def timeout_error(place: object, limit_s: float) -> CallTimeout:
@@ -40,15 +54,14 @@ def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) ->
     """Translate a foreign exception into one of ours."""
     if isinstance(exc, CallFailure):
         return masked(exc, mask)
-    kinds = {kind.__name__ for kind in type(exc).__mro__}
     words = _reason(exc, mask)
-    if kinds & {"TimeoutException", "TimeoutError"}:
+    if isinstance(exc, _TIMEOUTS):
         return masked(timeout_error(place, limit_s), mask)
-    if _is_certificate(exc):
+    if any(isinstance(link, ssl.SSLCertVerificationError) for link in chain(exc)):
         return ExecutionFailed(mask(f"The certificate of '{place}' is not valid: {words}"))
-    if "ConnectError" in kinds or "gaierror" in kinds:
+    if isinstance(exc, _REFUSED):
         return ConnectionFailed(mask(f"Cannot connect to '{place}': {words}"))
-    if kinds & {"NetworkError", "RemoteProtocolError", "OSError", "ProxyError"}:
+    if isinstance(exc, _BROKEN):
         return ConnectionFailed(mask(f"The connection to '{place}' broke: {words}"))
     return ExecutionFailed(mask(f"Cannot send to '{place}': {words}"))
 
@@ -79,7 +92,7 @@ def _plain(arg: object, mask: Mask) -> object:
 
 def _reason(exc: BaseException, mask: Mask) -> str:
     """The reason in the system's words if it has some, without the query of any URL."""
-    for link in _causes(exc):
+    for link in chain(exc):
         if isinstance(link, OSError) and link.strerror:
             is_systems = link.errno is not None and link.errno > 0  # asyncio puts words of its own in its place
             return mask(os.strerror(link.errno or 0) if is_systems else link.strerror)
@@ -92,16 +105,3 @@ def _reason(exc: BaseException, mask: Mask) -> str:
 
 def _without_query(text: str) -> str:
     return _USER.sub(r"\1", _QUERY.sub(r"\1\2", text))
-
-
-def _is_certificate(exc: BaseException) -> bool:
-    return any(type(link).__name__ == "SSLCertVerificationError" for link in _causes(exc))
-
-
-def _causes(exc: BaseException) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    link: BaseException | None = exc
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
-        yield link
-        link = link.__cause__ or link.__context__

@@ -40,6 +40,7 @@ __all__ = [
     "is_odd_address",
     "is_private",
     "is_public",
+    "is_this_machine",
     "literal_address",
     "look_up",
     "origin_of",
@@ -85,6 +86,14 @@ def is_public(address: str) -> bool:
     if (int(found) >> 32) & 0xFFFFFFFF in _ISATAP and not _is_public_v4(_v4(int(found))):
         return False
     return found in _UNICAST and found.is_global and not found.is_multicast
+
+
+def is_this_machine(address: str) -> bool:
+    """Whether a connection to an address ends on this machine, also by an IPv4 address inside an IPv6 one."""
+    found = ipaddress.ip_address(address)
+    if isinstance(found, ipaddress.IPv6Address) and any(found in network for network in (*_MAPPED, _NAT64)):
+        found = _v4(int(found))
+    return found.is_loopback or found.is_unspecified
 
 
 def look_up(host: str, port: int) -> list[str]:
@@ -171,7 +180,8 @@ class Hosts:
             return
         listed = ", ".join(self.patterns) or "none"
         raise HostNotAllowed(
-            f"The host '{origin}' is not allowed.", hint=f"Add it to http.allowed_hosts; now there: {listed}."
+            f"The host '{origin}' is not allowed.",
+            hint=f"Add it to http.allowed_hosts (now there: {listed}), then run: %tool trust",
         )
 
     def __repr__(self) -> str:

@@ -8,7 +8,6 @@ are never read.
 from __future__ import annotations
 
 import os
-import re
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,7 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ExecutionFailed, TooLarge
 from onetool_ipy.base.records import Value
-from onetool_ipy.core import current
+from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 
 __all__ = ["Confined", "OutsideRoots", "Private", "packs"]
@@ -28,13 +27,9 @@ __all__ = ["Confined", "OutsideRoots", "Private", "packs"]
 _MAX_ENTRIES = 100_000
 _CHUNK = 1024 * 1024
 _MAX_FROM_OUTSIDE = 10 * 1024 * 1024
-"""What one call reads at most if no person made it."""
-_PERSON = frozenset(("python", "magic", "shortcut", "widget", "cli"))
+"""What one call reads at most for a model, a REST client or an MCP client."""
 _FOLDER = ".onetool"
 _SECRETS = "secrets.yaml"
-_OF_A_PROJECT = re.compile(r".*-[0-9a-f]{12}|trust.*", re.DOTALL)
-"""Names in the state directories: the state of one project, or the list of trusted projects."""
-_STATE_NAMES = re.compile(r"approvals\.json|cache|calls|favourites\.json|maps|results|serving")
 
 
 class OutsideRoots(ExecutionFailed):
@@ -47,13 +42,12 @@ class OutsideRoots(ExecutionFailed):
 class Private(Value):
     """Files that no fs tool reads, wherever the roots are.
 
-    `secrets_files` are the known ones; those of other projects are recognized by their path. `bases` are the state
-    directories of this user, with a folder for each project; `state` is the folder of this project.
+    `secrets_files` are the known ones; those of other projects are recognized by their path. `state` are the state
+    directories of this user, with the tokens and a folder for each project, and the one of this project.
     """
 
     secrets_files: tuple[Path, ...] = ()
-    bases: tuple[Path, ...] = ()
-    state: Path | None = None
+    state: tuple[Path, ...] = ()
 
 
 def packs(
@@ -87,7 +81,7 @@ def packs(
 
         Args:
             path: The file, absolute or relative to the working directory.
-            maxBytes: A larger file is an error. Models, REST, MCP and other tools read at most 10 MB a call.
+            maxBytes: A larger file is an error. Models, REST and MCP clients read at most 10 MB a call.
 
         Returns:
             The text.
@@ -97,7 +91,7 @@ def packs(
         """
         if maxBytes < 0:
             raise ExecutionFailed(f"maxBytes must not be negative, got {maxBytes}.")
-        return confined.read(os.fspath(path), maxBytes, _MAX_FROM_OUTSIDE if _is_from_outside() else None)
+        return confined.read(os.fspath(path), maxBytes, _MAX_FROM_OUTSIDE if is_from_outside() else None)
 
     return [("fs", [list_dir, read_file])]
 
@@ -195,7 +189,7 @@ class Confined:
             self._require_inside(lies, path)
             found = os.fstat(fd)
             _require_kind(found, flags, path)
-            self._refuse_state(lies, path)
+            self._refuse_state(found, lies, path)
             if not flags & os.O_DIRECTORY:
                 self._refuse_secrets(found, lies, path)
             yield fd
@@ -210,7 +204,7 @@ class Confined:
         shown = ", ".join(f"'{root}'" for root in self._roots) or "none"
         named = real if path.startswith("~") else path
         raise OutsideRoots(
-            f"'{named}' is outside the allowed folders ({shown}).", hint="Add it to fs.roots to allow it."
+            f"'{named}' is outside the allowed folders ({shown}).", hint="Add it to fs.roots, then run: %tool trust"
         )
 
     def _refuse_secrets(self, found: os.stat_result, lies: str, path: str) -> None:
@@ -234,32 +228,24 @@ class Confined:
                 yield os.path.join(folder, _FOLDER, _SECRETS)
                 folder = os.path.dirname(folder)
 
-    def _refuse_state(self, lies: str, path: str) -> None:
-        """Refuse files in a state directory; if a root lies in it too, refuse only our own files there."""
-        places = [(base, _OF_A_PROJECT) for base in self._private.bases]
-        if self._private.state is not None:
-            places.append((self._private.state, _STATE_NAMES))
-        for folder, ours in places:
-            inside = _below(lies, folder)
-            if inside is not None:
-                has_root = any(_below(os.path.realpath(root), folder) is not None for root in self._roots)
-                if not has_root or ours.fullmatch(inside):
-                    raise OutsideRoots(f"'{path}' is in a state directory of onetool-ipy, which fs never reads.")
+    def _refuse_state(self, found: os.stat_result, lies: str, path: str) -> None:
+        """Refuse everything in a state directory: tokens, approvals, the arguments and results of calls."""
+        folders = self._private.state
+        is_inside = any(_is_below(lies, folder) for folder in folders)
+        # A hard link elsewhere is the same file under another path. Few files have one, so this walk is rare.
+        if not is_inside and stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+            kept = (file for folder in folders for file in Path(folder).rglob("*"))
+            is_inside = any(_is_same(found, file) for file in kept)
+        if is_inside:
+            raise OutsideRoots(
+                f"'{path}' is in a state directory of onetool-ipy, which fs never reads.",
+                hint="Keep other files elsewhere, or point $ONETOOL_STATE or state_dir at a folder of its own.",
+            )
 
 
-def _is_from_outside() -> bool:
-    """Whether the running call was not made by a person."""
-    scope = current.scope()
-    return scope is not None and scope.call is not None and scope.call.source not in _PERSON
-
-
-def _below(real: str, folder: Path) -> str | None:
-    """Return the first name of a path below a folder, "" for the folder itself, None for a path elsewhere.
-
-    Names are compared by case folding and composition, as some file systems do.
-    """
-    path, start = _folded(real) + "/", _folded(os.path.realpath(folder)).rstrip("/") + "/"
-    return path[len(start) :].partition("/")[0] if path.startswith(start) else None
+def _is_below(real: str, folder: Path) -> bool:
+    """Whether a path is a folder or lies in it. Names are compared by case folding, as some file systems do."""
+    return f"{_folded(real)}/".startswith(_folded(os.path.realpath(folder)).rstrip("/") + "/")
 
 
 def _folded(path: str) -> str:

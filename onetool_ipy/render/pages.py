@@ -126,6 +126,9 @@ class PageText(Text):
     def _repr_html_(self) -> str:
         return to_html(self.parts) if self.parts else super()._repr_html_()
 
+    def masked(self, mask: Callable[[str], str]) -> PageText:
+        return type(self)(mask(str(self)), masked(self.parts, mask))
+
 
 def tool_rows(specs: Iterable[ToolSpec], is_recommended: Callable[[ToolSpec], bool]) -> Rows:
     """Tools with their summaries."""

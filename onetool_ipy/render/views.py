@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.printable import printable
@@ -169,6 +169,10 @@ class Text(str):
 
     def _repr_html_(self) -> str:
         return html.pre(str(self))
+
+    def masked(self, mask: Callable[[str], str]) -> Text:
+        """The same text without secrets."""
+        return type(self)(mask(str(self)))
 
 
 class ErrorText(Text):

@@ -296,10 +296,12 @@ def _unknown(name: str, parameters: Mapping[str, Any], mask: Mask, noun: str) ->
 
 def _said(error: Any, given: Any, unknown: list[str], node: Any, parameters: Mapping[str, Any], mask: Mask) -> str:
     """What is wrong with one value; of a choice, `node` is the schema."""
+    import jsonschema_rs
+
     kind, about, shown = _name(error), error.kind.as_dict(), _shown(given, mask)
     if unknown:
         return "unknown key " + ", ".join(f"'{values.cut(mask(name), _MAX_VALUE)}'" for name in unknown)
-    if type(error.kind).__name__ == "OneOfMultipleValid":
+    if isinstance(error.kind, jsonschema_rs.ValidationErrorKind.OneOfMultipleValid):
         return f"{shown} fits several of the choices, and may fit only one"
     if kind in ("anyOf", "oneOf"):
         wanted = type_text(node, parameters)

@@ -19,6 +19,8 @@ from urllib.parse import unquote
 from onetool_ipy.base import values
 
 __all__ = [
+    "ANNOTATION",
+    "DEFAULT",
     "NO_DEFAULT",
     "Param",
     "argument_lines",
@@ -35,6 +37,12 @@ __all__ = [
 
 NO_DEFAULT: Any = object()
 """Stands for a default that there is not."""
+
+ANNOTATION = "x-annotation"
+"""The key of a type as a pack file writes it, in the loose schema of a tool that is not imported."""
+
+DEFAULT = "x-default"
+"""The key of a default as a pack file writes it, where it is no constant."""
 
 _PYTHON_TYPES = {
     "string": "str",
@@ -195,6 +203,8 @@ class _Reader:
         if depth > _MAX_TYPE_DEPTH or not self._afford():
             return "Any"
         schema = resolve(node, self._root)
+        if written := _expression(schema.get(ANNOTATION)):
+            return written
         options = [schema["const"]] if "const" in schema else _listed(schema, "enum")
         if options:
             return _literal(options)
@@ -277,8 +287,23 @@ def _split_union(text: str) -> Iterator[str]:
     yield text[start:]
 
 
+def _expression(text: Any) -> str:
+    """The text of a short Python expression; empty for anything else, which a foreign schema may hold."""
+    import ast
+
+    if not isinstance(text, str) or len(text) > _MAX_SHOWN or "\n" in text:
+        return ""
+    try:
+        ast.parse(text, mode="eval")
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return ""
+    return text
+
+
 def _default_text(param: Param) -> str:
     """The default as Python writes it; empty if there is no default, or it is long or not plain."""
+    if written := _expression(param.schema.get(DEFAULT)):
+        return written
     default = param.schema.get("default", ...)
     if default is ... or (isinstance(default, float) and not math.isfinite(default)):
         return ""
@@ -314,7 +339,7 @@ def signature_of(parameters: Any) -> inspect.Signature:
     for param in known:
         default: Any = inspect.Parameter.empty
         if not param.required:
-            default = param.schema["default"] if param.has_default else _Shown("...")
+            default = param.schema["default"] if param.has_default else _Shown(_default_text(param) or "...")
         found.append(
             inspect.Parameter(
                 labels[param.name],

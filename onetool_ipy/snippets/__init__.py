@@ -1,1 +1,1 @@
-"""Aliases and snippets: definition, scanner, expansion."""
+"""Aliases and snippets: definition, expansion."""

@@ -1,56 +1,66 @@
 """Expand a snippet's body with values, so that a value stays a value and never becomes code.
 
 The language is Jinja2's `{{ }}`, `{% if %}`, `{% for %}` and `{% set %}` with harmless filters, in a strict sandbox
-with limits on steps, size and time. Rendering leaves a placeholder for each value. Then each value is written for the
-context of its placeholder, and the context is checked again: only the author decides the structure of the code.
+with limits on steps, size and time. Rendering leaves a placeholder for each value, which reads as a Python name. Then
+Python's own tokenizer says which token each placeholder is in, and the value is written for it:
 
-    in a string       its text, escaped for that string; braces doubled in an f-string; bytes as UTF-8
-    in a raw string   its text, if a raw string can hold it
-    in code           a Python literal: text in quotes, numbers bare; `Name` bare
-    in a comment      its text on one line
-    on a magic's line its text, if a magic or a shell cannot read it as more than text
+    a string          its text, escaped for that string; braces doubled in an f-string; bytes as UTF-8
+    a raw string      its text, if a raw string can hold it
+    a name            a Python literal: text in quotes, numbers bare; `Name` bare
+    a comment         its text on one line
+    a magic's line    its text, if a magic or a shell cannot read it as more than text
 
-jinja2 is imported when a snippet is first expanded.
+At last the result is cut into tokens again: only those that had a placeholder may differ. jinja2 is imported when a
+snippet is first expanded.
 """
 
 from __future__ import annotations
 
+import ast
+import itertools
 import json
 import math
 import re
 import time
+import tokenize
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.snippets.scanner import CodeContext, contexts_at
 
 if TYPE_CHECKING:
     from jinja2 import nodes
 
-__all__ = [
-    "MAX_STEPS",
-    "MAX_TEXT",
-    "MAX_TIME_S",
-    "Json",
-    "Name",
-    "TemplateProblem",
-    "Typed",
-    "Unwritable",
-    "as_text",
-    "literal",
-    "render",
-    "undeclared",
-    "write",
-]
-
 MAX_TEXT = 1_000_000
 """Characters that one value may become."""
+MAX_STEPS = 100_000
+"""Iterations of all loops of one expansion together."""
+MAX_TIME_S = 1.0
 
+_FILTERS = """
+    abs capitalize count d default dictsort first float int items last length list lower map max min reject rejectattr
+    reverse round select selectattr sort title trim truncate unique upper urlencode wordcount
+"""
+_METHODS = """
+    capitalize casefold count endswith find get index isalnum isalpha isdigit islower isupper items keys lower lstrip
+    partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines startswith strip swapcase title
+    upper values
+"""
+_KINDS: Mapping[str, Literal["string", "comment"]] = {"STRING": "string", "COMMENT": "comment"}
 _BARE_ON_MAGIC = re.compile(r"[\w./:@%+,=-]*")
 _QUOTED_ON_MAGIC = re.compile(r"[\w ./:@%+,=-]*")
-_IN_SPEC = re.compile(r"[\w.,<>=^+% -]*")
-_WORD = re.compile(r"\w")
+_MAGIC = re.compile(
+    r"""
+    [ \t]*
+    (?: [%!$?,;/] | (?:[\w.]|\[[\w.'" -]*\]|,[ \t]*)+ [ \t]* [-+*/@&|^%]?=[ \t]* [%!$] )
+    (?: \\\n | [^\n] )*
+    """,
+    re.VERBOSE,
+)
+"""A line that IPython reads before Python does: `%magic`, `!command`, `$shortcut`, and each of them assigned."""
+_CELL_MAGIC = re.compile(r"\s*%%\S")
+_PART_OF_NAME = re.compile(r"\w+")
+_STRING_START = re.compile(r"([A-Za-z]*)(\"{3}|'{3}|\"|')")
 
 
 class Unwritable(Exception):
@@ -78,24 +88,6 @@ class Typed(str):
 
     def __bool__(self) -> bool:
         return bool(self.value)
-
-
-def write(value: Any, context: CodeContext, before: str, after: str) -> str:
-    """Return the text for a value in a context. `before` and `after` are the text around it on its line."""
-    if context.kind == "code":
-        return _in_code(value, before, after)
-    if context.kind == "field":
-        return _in_field(value, context, before, after)
-    text = as_text(value)
-    if context.kind == "string":
-        return _in_string(text, context)
-    if context.kind == "comment":
-        return "".join(c if c.isprintable() else " " for c in text)
-    if context.kind == "magic":
-        return _on_magic(text, before)
-    if context.kind == "spec":
-        return _checked(text, _IN_SPEC, "holds characters that a format cannot have")
-    raise Unwritable("is right after a backslash or inside a quote; put a space between them, or double the backslash")
 
 
 def as_text(value: Any) -> str:
@@ -175,111 +167,6 @@ def _scalar(value: str | bytes | int | float | None) -> str:
         raise Unwritable(f"cannot be written: {exc}") from exc
 
 
-def _in_code(value: Any, before: str, after: str) -> str:
-    text = literal(value)
-    left, right = before[-1:], after[:1]
-    if right in ("'", '"'):
-        raise Unwritable("is right before a quote; put it inside the quotes")
-    if text[:1] in ("'", '"', "b") and not isinstance(value, Name):
-        if left in ("'", '"') or _WORD.match(left) or _WORD.match(right):
-            raise Unwritable("is text and touches a name or a quote; put it inside quotes, or give it 'type: name'")
-        return text
-    left, right = before.rstrip(" \t")[-1:], after.lstrip(" \t")[:1]
-    is_number = text[:1].isdigit() or text[:1] == "-"
-    if is_number and (right == "." or (text[0] == "-" and (left in tuple("*+-/%@&|^~<>.") or right == "*"))):
-        return f"({text})"
-    return text
-
-
-def _in_field(value: Any, context: CodeContext, before: str, after: str) -> str:
-    """In the braces of an f-string, text is possible only if its quotes differ from all quotes around it."""
-    text = _in_code(value, before, after)
-    if "'" not in text and '"' not in text and "\\" not in text:
-        return text
-    free = [quote for quote in "'\"" if quote not in context.around]
-    plain = value if isinstance(value, str) and value.isprintable() else "\\"
-    if free and not any(c in plain for c in "'\"\\{}"):
-        return f"{free[0]}{plain}{free[0]}"
-    raise Unwritable("is in the braces of an f-string; assign it to a variable on a line before")
-
-
-def _in_string(text: str, context: CodeContext) -> str:
-    if "r" in context.prefix:
-        text = _in_raw(text, context)
-    else:
-        quote = context.quote[0]
-        text = "".join(_escaped(c, quote, is_bytes="b" in context.prefix) for c in text)
-    return text.replace("{", "{{").replace("}", "}}") if "f" in context.prefix or "t" in context.prefix else text
-
-
-def _escaped(char: str, quote: str, *, is_bytes: bool) -> str:
-    if char == "\\" or char == quote:
-        return "\\" + char
-    if is_bytes and not char.isascii():
-        return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
-    if char.isprintable():
-        return char
-    return char.encode("unicode_escape").decode("ascii")
-
-
-def _in_raw(text: str, context: CodeContext) -> str:
-    if context.quote[0] in text:
-        raise Unwritable(f"holds {context.quote[0]}, which the raw string around it cannot")
-    if any(not c.isprintable() and not (c == "\n" and len(context.quote) == 3) for c in text):
-        raise Unwritable("holds a line break or another character that the raw string around it cannot")
-    if "b" in context.prefix and not text.isascii():
-        raise Unwritable("holds a letter that the raw bytes around it cannot")
-    return text
-
-
-def _on_magic(text: str, before: str) -> str:
-    line = re.split(r"[\n\r]", before)[-1]
-    if text.startswith("-") and (not line.strip() or line[-1].isspace()):
-        raise Unwritable("starts with '-', which a magic or the shell would take for an option")
-    pattern = _QUOTED_ON_MAGIC if _is_in_quotes(line) else _BARE_ON_MAGIC
-    return _checked(text, pattern, "holds characters that a magic or the shell may read as more than text; use Python")
-
-
-def _is_in_quotes(line: str) -> bool:
-    """Whether a shell would read the text after this line as quoted."""
-    quote = ""
-    for char in re.sub(r"\\.", "", line):
-        if char == quote:
-            quote = ""
-        elif not quote and char in "'\"":
-            quote = char
-    return bool(quote)
-
-
-def _checked(text: str, pattern: re.Pattern[str], reason: str) -> str:
-    if not pattern.fullmatch(text):
-        raise Unwritable(reason)
-    return text
-
-
-def _bounded(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise Unwritable(f"is longer than {MAX_TEXT:,} characters")
-    return text
-
-
-MAX_STEPS = 100_000
-"""Iterations of all loops of one expansion together."""
-MAX_TIME_S = 1.0
-
-_FILTERS = """
-    abs capitalize count d default dictsort first float int items last length list lower map max min reject rejectattr
-    reverse round select selectattr sort title trim truncate unique upper urlencode wordcount
-"""
-_METHODS = """
-    capitalize casefold count endswith find get index isalnum isalpha isdigit islower isupper items keys lower lstrip
-    partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines startswith strip swapcase title
-    upper values
-"""
-_STATEMENTS = frozenset(("Template", "Output", "TemplateData", "For", "If", "Assign", "With"))
-_STAND_IN = "\ue000"
-
-
 class TemplateProblem(OneToolError):
     """A body that cannot be expanded."""
 
@@ -307,7 +194,7 @@ def render(body: str, values: Mapping[str, Any]) -> str:
         raise TemplateProblem(f"{type(exc).__name__}: {exc}") from exc
     except RecursionError as exc:
         raise TemplateProblem("It is nested too deeply.") from exc
-    return _fill(*expansion.parts(rendered))
+    return expansion.fill(rendered)
 
 
 def undeclared(body: str) -> set[str]:
@@ -328,11 +215,13 @@ class _Expansion:
     def __init__(self, body: str) -> None:
         self._values: list[Any] = []
         self._steps = 0
-        self._deadline = time.thread_time() + MAX_TIME_S  # CPU time, so that a busy machine does not stop a snippet
+        # CPU time, so that a busy machine does not stop a snippet.
+        self._deadline = time.thread_time() + MAX_TIME_S
         number = 0
-        while f"{_STAND_IN}{number}:" in body:
+        while f"value_{number}_" in body:
             number += 1
-        self._head = f"{_STAND_IN}{number}:"
+        self._head = f"value_{number}_"
+        self._placeholder = re.compile(f"{self._head}([0-9]+)_")
 
     def environment(self) -> Any:
         import jinja2
@@ -398,7 +287,7 @@ class _Expansion:
             return str(value)  # StrictUndefined raises here
         self._check_time()
         self._values.append(value)
-        return f"{self._head}{len(self._values) - 1}\ue001"
+        return f"{self._head}{len(self._values) - 1}_"
 
     def collect(self, chunks: Iterable[str]) -> str:
         parts: list[str] = []
@@ -410,10 +299,62 @@ class _Expansion:
             parts.append(chunk)
         return "".join(parts)
 
-    def parts(self, rendered: str) -> tuple[list[str], list[Any]]:
-        """Return the author's texts and the values between them."""
-        pieces = re.split(f"{re.escape(self._head)}([0-9]+)\ue001", rendered)
-        return pieces[::2], [self._values[int(number)] for number in pieces[1::2]]
+    def fill(self, rendered: str) -> str:
+        """Write each value for the token that its placeholder is in, and prove that no other token has changed."""
+        text = rendered.replace("\r\n", "\n").replace("\r", "\n")
+        pieces: list[str] = []
+        expected: list[str] = []
+        end = 0
+        for token in _tokens(text):
+            source = text[token.start : token.end]
+            if self._head not in source:
+                expected.append(source)
+                continue
+            written = self._written(text, token)
+            pieces += (text[end : token.start], written)
+            end = token.end
+            expected += (
+                [written[part.start : part.end] for part in _tokens(written)] if token.kind == "code" else [written]
+            )
+        filled = "".join((*pieces, text[end:]))
+        if len(filled) > MAX_TEXT:
+            raise _too_long()
+        try:
+            is_proven = [filled[token.start : token.end] for token in _tokens(filled)] == expected
+        except TemplateProblem:
+            is_proven = False
+        if not is_proven:
+            raise TemplateProblem(
+                "A value would change how the code around it is read.",
+                hint="Put spaces around the placeholder, or assign it to a variable.",
+            )
+        return filled
+
+    def _written(self, text: str, token: _Token) -> str:
+        """Return a token with the values of its placeholders written into it."""
+        source = text[token.start : token.end]
+        written: list[str] = []
+        end = 0
+        for match in self._placeholder.finditer(source):
+            value = self._values[int(match[1])]
+            try:
+                if token.kind == "string":
+                    words = _in_string(as_text(value), match)
+                elif token.kind == "comment":
+                    words = "".join(char if char.isprintable() else " " for char in as_text(value))
+                elif token.kind == "magic":
+                    words = _on_magic(as_text(value), match)
+                elif source == match[0]:
+                    words = _in_code(
+                        value, text[max(token.start - 80, 0) : token.start], text[token.end : token.end + 80]
+                    )
+                else:
+                    words = _checked(as_text(value), _PART_OF_NAME, "is no part of a name; put spaces around it")
+            except Unwritable as exc:
+                raise TemplateProblem(f"{_shown(value)} {exc}.") from exc
+            written += (source[end : match.start()], words)
+            end = match.end()
+        return "".join((*written, source[end:]))
 
     def _check_time(self) -> None:
         if time.thread_time() > self._deadline:
@@ -426,8 +367,9 @@ def _restricted(tree: nodes.Template) -> nodes.Template:
     from jinja2 import nodes
     from jinja2.visitor import NodeTransformer
 
+    permitted = (nodes.Template, nodes.Output, nodes.For, nodes.If, nodes.Assign, nodes.With)
     for node in (tree, *tree.find_all(nodes.Stmt)):
-        if type(node).__name__ not in _STATEMENTS or (isinstance(node, nodes.For) and node.recursive):
+        if type(node) not in permitted or (isinstance(node, nodes.For) and node.recursive):
             kind = type(node).__name__
             raise jinja2.TemplateSyntaxError(f"'{kind}' is not for snippets; use if, for and set", node.lineno)
 
@@ -445,63 +387,150 @@ def _restricted(tree: nodes.Template) -> nodes.Template:
     return Bounded().visit(tree)  # type: ignore[no-any-return]  # the visitor is untyped
 
 
-def _fill(texts: list[str], values: list[Any]) -> str:
-    """Write each value for its context, then make sure that every context is unchanged."""
-    found = contexts_at(_STAND_IN.join(texts), _offsets(texts))
-    written: list[str] = []
-    size = 0
-    for i, (value, context) in enumerate(zip(values, found, strict=True)):
-        before = _line_before(texts[: i + 1])
-        after = texts[i + 1] or (_STAND_IN if i + 1 < len(values) else "")
+class _Token(NamedTuple):
+    """A token of Python, or a line that IPython reads, and where it is in the text."""
+
+    kind: Literal["string", "comment", "magic", "code"]
+    start: int
+    end: int
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    """Cut a cell's text into tokens; blanks and line ends are left out. Raises TemplateProblem.
+
+    A magic can only begin where a statement can. So each statement is read for itself, and the line behind it is looked
+    at before Python's tokenizer sees it.
+    """
+    if _CELL_MAGIC.match(text):
+        yield _Token("magic", 0, len(text))
+        return
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    starts = list(itertools.accumulate(map(len, lines), initial=0))
+    number = 0
+    while number < len(lines):
+        magic = _MAGIC.match(text, starts[number])
+        if magic:
+            yield _Token("magic", *magic.span())
+            number += 1 + magic[0].count("\n")
+            continue
         try:
-            written.append(write(value, context, before, after))
-        except Unwritable as exc:
-            raise TemplateProblem(f"{_shown(value)} {exc}.") from exc
-        size += len(written[-1])
-        if size > MAX_TEXT:
-            raise _too_long()
-    _verify(texts, written, values, found)
-    return "".join(part for pair in zip(texts, [*written, ""], strict=True) for part in pair)
+            for kind, start, end in _statement(map(lines.__getitem__, range(number, len(lines)))):
+                if kind is not None:
+                    first, last = starts[number + start[0] - 1] + start[1], starts[number + end[0] - 1] + end[1]
+                    yield _Token(kind, first, last)
+        except (tokenize.TokenError, SyntaxError) as exc:
+            raise TemplateProblem(f"Line {number + 1}: a string or a bracket is not closed.") from exc
+        number += end[0]
 
 
-def _verify(texts: list[str], written: list[str], values: list[Any], expected: list[CodeContext]) -> None:
-    """Prove that no value broke out: at its start and end, the context must be what it was."""
-    edges: list[int] = []
-    at = 0
-    for text, value in zip(texts, written, strict=False):
-        edges += [at + len(text), at + len(text) + len(value)]
-        at = edges[-1]
-    whole = "".join(part for pair in zip(texts, [*written, ""], strict=True) for part in pair)
-    for i, context in enumerate(contexts_at(whole, edges)):
-        if context != expected[i // 2]:
-            raise TemplateProblem(
-                f"{_shown(values[i // 2])} would change how the code around it is read.",
-                hint="Put spaces around the placeholder, or assign it to a variable.",
-            )
+_Place = tuple[int, int]
 
 
-def _offsets(texts: list[str]) -> list[int]:
-    found = []
-    at = 0
-    for text in texts[:-1]:
-        at += len(text)
-        found.append(at)
-        at += 1
-    return found
+def _statement(lines: Iterator[str]) -> Iterator[tuple[Literal["string", "comment", "code"] | None, _Place, _Place]]:
+    """Yield the tokens of the first statement: kind, start and end. The last one, its end, has no kind."""
+    brackets = 0
+    # Since Python 3.12 an f-string is many tokens; here it is one string, as it was before.
+    open_fstrings: list[_Place] = []
+    for token in tokenize.generate_tokens(lambda: next(lines, "")):
+        name = tokenize.tok_name[token.type]
+        if name in ("FSTRING_START", "TSTRING_START"):
+            open_fstrings.append(token.start)
+        elif name in ("FSTRING_END", "TSTRING_END"):
+            start = open_fstrings.pop()
+            if not open_fstrings:
+                yield "string", start, token.end
+        elif open_fstrings:
+            continue
+        elif name in ("NEWLINE", "ENDMARKER") or (name == "NL" and not brackets):
+            yield None, token.start, token.end
+            return
+        elif name == "ERRORTOKEN" and token.string[0] in "\"'":
+            raise tokenize.TokenError("unterminated string literal", token.start)
+        elif token.string.strip():
+            brackets += (token.string in "([{") - (token.string in ")]}")
+            yield _KINDS.get(name, "code"), token.start, token.end
 
 
-def _line_before(texts: list[str]) -> str:
-    """Return the text before a value, back to the start of its line."""
-    parts: list[str] = []
-    for text in reversed(texts):
-        start = max(text.rfind("\n"), text.rfind("\r")) + 1
-        parts.append(text[start:])
-        if start:
-            break
-        parts.append(_STAND_IN)
+def _in_code(value: Any, before: str, after: str) -> str:
+    text = literal(value)
+    left, right = before[-1:], after[:1]
+    if right in ("'", '"'):
+        raise Unwritable("is right before a quote; put it inside the quotes")
+    if text[:1] in ("'", '"', "b") and not isinstance(value, Name):
+        if left in ("'", '"') or left.isalnum():
+            raise Unwritable("is text and touches a name or a quote; put it inside quotes, or give it 'type: name'")
+        return text
+    # A negative number, and a number before a dot, would be read as a part of what is around it.
+    left, right = before.rstrip(" \t")[-1:], after.lstrip(" \t")[:1]
+    is_number = text[:1].isdigit() or text[:1] == "-"
+    if is_number and (right == "." or (text[0] == "-" and (left in tuple("*+-/%@&|^~<>.") or right == "*"))):
+        return f"({text})"
+    return text
+
+
+def _in_string(text: str, match: re.Match[str]) -> str:
+    """Return a value's text for the string that the placeholder is in."""
+    source = match.string
+    start = _STRING_START.match(source)
+    assert start is not None
+    prefix, quote = start[1].lower(), start[2][0]
+    if source[match.start() - 1] == "\\":
+        raise Unwritable("is right after a backslash; put a space between them, or double the backslash")
+    if "r" in prefix:
+        fits = all(char.isprintable() or (char == "\n" and len(start[2]) == 3) for char in text)
+        if quote in text or not fits or text.endswith("\\") or ("b" in prefix and not text.isascii()):
+            raise Unwritable("holds a character that the raw string around it cannot")
     else:
-        parts.pop()
-    return "".join(reversed(parts))
+        text = "".join(_escaped(char, quote, is_bytes="b" in prefix) for char in text)
+    if "f" not in prefix and "t" not in prefix:
+        return text
+    if not _is_outside_fields(source, match[0]):
+        raise Unwritable("is in the braces of an f-string; assign it to a variable on a line before")
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _is_outside_fields(source: str, placeholder: str) -> bool:
+    """Whether every occurrence of a placeholder in an f-string is in its text, and none in its braces."""
+    try:
+        parts = getattr(ast.parse(source, mode="eval").body, "values", ())
+    except SyntaxError:
+        return False
+    texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
+    return sum(text.count(placeholder) for text in texts) == source.count(placeholder)
+
+
+def _escaped(char: str, quote: str, *, is_bytes: bool) -> str:
+    if char in ("\\", quote):
+        return "\\" + char
+    if is_bytes and not char.isascii():
+        return "".join(f"\\x{byte:02x}" for byte in char.encode("utf-8", "surrogatepass"))
+    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+
+
+def _on_magic(text: str, match: re.Match[str]) -> str:
+    line = match.string[: match.start()].rpartition("\n")[2]
+    if text.startswith("-") and (not line.strip() or line[-1].isspace()):
+        raise Unwritable("starts with '-', which a magic or the shell would take for an option")
+    quote = ""
+    for char in re.sub(r"\\.", "", line):
+        if char == quote:
+            quote = ""
+        elif not quote and char in "'\"":
+            quote = char
+    pattern = _QUOTED_ON_MAGIC if quote else _BARE_ON_MAGIC
+    return _checked(text, pattern, "holds characters that a magic or the shell may read as more than text; use Python")
+
+
+def _checked(text: str, pattern: re.Pattern[str], reason: str) -> str:
+    if not pattern.fullmatch(text):
+        raise Unwritable(reason)
+    return text
+
+
+def _bounded(text: str) -> str:
+    if len(text) > MAX_TEXT:
+        raise Unwritable(f"is longer than {MAX_TEXT:,} characters")
+    return text
 
 
 def _shown(value: Any) -> str:

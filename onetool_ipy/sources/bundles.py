@@ -18,6 +18,7 @@ from onetool_ipy.base.errors import InvalidOutput, InvalidTool, OneToolError, To
 from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches, bundle_off, tool_off
 from onetool_ipy.bundles.store import EMPTY, BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core import current
+from onetool_ipy.core.callers import LIMITED
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import Problem, Source, ToolSpec
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["BundleTools", "Switched", "http_hosts"]
 
 _INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
-_PERSON = frozenset(("python", "magic", "shortcut", "widget", "tool"))
 _SLACK_S = 1.0
 """The executor's limit exceeds an HTTP tool's own deadline by this, so that the tool reports its own timeout."""
 
@@ -82,7 +82,7 @@ class BundleTools:
             return False
         return self._store.look() is not self._last_listed
 
-    def _live(self, bundle: str, slug: str, version: str) -> ToolSpec:
+    def _load(self, bundle: str, slug: str, version: str) -> ToolSpec:
         """Return the tool that a name stands for now."""
         held = self._store.glance(bundle, slug).of_slug(bundle)
         tool = None
@@ -116,8 +116,7 @@ class BundleTools:
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
             disabled=off,
             where=f"bundle {bundle.slug}",
-            live=(live := partial(self._live, bundle.slug, tool.slug, version)),
-            reread=live,  # it only reads the record
+            load=partial(self._load, bundle.slug, tool.slug, version),
             version=version,
             preview=partial(self._preview, tool, name) if tool.http is not None else None,
             identity=partial(self._identity, tool),
@@ -190,7 +189,7 @@ def _note() -> Callable[[dict[str, Any]], None] | None:
 def _shorten(exc: InvalidOutput) -> None:
     """Replace a large value in the error's details by a handle, as for any value that leaves the kernel."""
     here = current.scope()
-    if here is None or here.call is None or here.call.source in _PERSON or not isinstance(exc.details, dict):
+    if here is None or here.call is None or here.call.source not in LIMITED or not isinstance(exc.details, dict):
         return
     with suppress(OneToolError):
         whole = ToolResult(True, data=exc.details["value"], meta={"tool": here.call.name, "call_id": here.call.id})
@@ -237,8 +236,7 @@ class Switched:
         reason = self._switches.reason(spec.name)
         known = self._specs.get(spec.name)
         if known is None or known.disabled != reason:
-            live = partial(self._switched, spec)
-            known = spec.replace(disabled=reason, live=live, reread=live)
+            known = spec.replace(disabled=reason, load=partial(self._switched, spec))
             self._specs[spec.name] = known
         return known
 

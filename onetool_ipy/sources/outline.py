@@ -20,7 +20,7 @@ __all__ = ["FILE", "OutlineCache", "OutlineFault", "PackOutline", "ToolOutline"]
 
 
 class ToolOutline(NamedTuple):
-    """One tool as far as its text tells. `exact` means that importing the file would add nothing."""
+    """One tool as far as its text tells. `parameters` are for people: no call is checked by them."""
 
     function: str
     name: str
@@ -34,12 +34,10 @@ class ToolOutline(NamedTuple):
     read_only: bool = False
     timeout_s: float | None = None
     is_async: bool = False
-    exact: bool = True
     line: int = 1
     deps: tuple[Dep, ...] = ()
     resource: str = ""
     prompt: bool = False
-    returned: dict[str, Any] | None = None
 
 
 class OutlineFault(NamedTuple):
@@ -86,7 +84,7 @@ def _tool(data: dict[str, Any]) -> ToolOutline:
     return ToolOutline(**fields)
 
 
-_NUMBER = 5
+_NUMBER = 6
 FILE = f"packs.{_NUMBER}.json"
 """The name holds the format, so that releases with different formats do not overwrite each other's cache."""
 _FORMAT = f"{_NUMBER} {__version__}"

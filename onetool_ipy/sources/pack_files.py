@@ -39,7 +39,6 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
-from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Origin, Problem, ToolSpec
 from onetool_ipy.sdk.requirements import merge_deps
 from onetool_ipy.sources.functions import spec_of
@@ -256,8 +255,10 @@ class PackFile:
         cache: OutlineCache | None = None,
         require_trust: Callable[[Path], None] = lambda _path: None,
         owners: Owners | None = None,
+        on_import: Callable[[], object] = lambda: None,
     ) -> None:
         self.path = path
+        self._on_import = on_import
         self._shown = printable(str(path))
         self._owners = owners
         self._require_trust = require_trust
@@ -266,9 +267,8 @@ class PackFile:
         self._module = module
         self._cache = cache
         self._seen = _Look(PackOutline(self._stem, error="The file is gone."))
-        self._last_listed = self._seen.outline
         self._loaded: _Loaded | None = None
-        self._outlined_specs: dict[str, tuple[ToolOutline, ToolSpec]] = {}
+        self._last_listed: tuple[PackOutline, _Loaded | None] = (self._seen.outline, None)
         self._fault = ""
         self._looking = ForkLock()
         self._importing = ForkLock()
@@ -279,15 +279,16 @@ class PackFile:
         return self._seen.outline.pack
 
     def refresh(self) -> bool:
-        """Outline the file again if it changed. Returns whether the outline changed since the last call."""
+        """Outline the file again if it changed. Returns whether it was changed or imported since it was listed."""
         self._look()
-        changed = self._last_listed is not self._seen.outline
-        self._last_listed = self._seen.outline
-        return changed
+        outline, loaded = self._last_listed
+        return self._seen.outline is not outline or self._loaded is not loaded
 
     def tools(self) -> Iterator[ToolSpec]:
-        for tool in self._seen.outline.tools:
-            yield self._spec(tool)
+        outline, loaded = self._last_listed = (self._seen.outline, self._loaded)
+        for tool in outline.tools:
+            is_current = loaded is not None and loaded.outline is outline and tool.name in loaded.specs
+            yield loaded.specs[tool.name] if loaded is not None and is_current else self._written(tool)
 
     def problems(self) -> Iterator[Problem]:
         outline = self._seen.outline
@@ -307,23 +308,14 @@ class PackFile:
     def _problem(self, message: str, hint: str) -> Problem:
         return Problem(self._shown, message.rstrip(".") + ".", hint)
 
-    def _spec(self, tool: ToolOutline) -> ToolSpec:
-        """The tool from the imported code if it is current, else from the outline."""
-        loaded = self._loaded
-        if loaded is not None and loaded.outline is self._seen.outline and tool.name in loaded.specs:
-            return loaded.specs[tool.name]
-        known = self._outlined_specs.get(tool.name)
-        if known is None or known[0] is not tool:
-            known = self._outlined_specs[tool.name] = (tool, self._spec_from_outline(tool))
-        return known[1]
-
-    def _spec_from_outline(self, tool: ToolOutline) -> ToolSpec:
+    def _written(self, tool: ToolOutline) -> ToolSpec:
+        """Return the tool as its text describes it."""
         return ToolSpec(
             name=tool.name,
             description=tool.description,
             parameters=tool.parameters,
             positional=tool.positional,
-            run=lambda args: self._live(tool.name).run(args),
+            run=lambda args: self._load(tool.name).run(args),
             is_async=tool.is_async,
             returns=tool.returns,
             example=tool.example,
@@ -332,28 +324,12 @@ class PackFile:
             read_only=tool.read_only,
             timeout_s=tool.timeout_s,
             where=f"{self._shown}:{tool.line}",
-            live=partial(self._live, tool.name),
-            reread=partial(self._reread, tool.name),
+            load=partial(self._load, tool.name),
             deps=tool.deps,
             identity=self._identity,
             resource=tool.resource,
             prompt=tool.prompt,
-            returned=lambda: self._returned(tool),
         )
-
-    def _returned(self, tool: ToolOutline) -> Json | None:
-        """The schema of what a tool returns: by its code if that was imported, else by its text."""
-        loaded = self._loaded
-        spec = loaded.specs.get(tool.name) if loaded is not None and loaded.outline is self._seen.outline else None
-        return tool.returned if spec is None or spec.returned is None else spec.returned()
-
-    def _reread(self, name: str) -> ToolSpec:
-        """Return the tool as the file is written now; nothing is imported."""
-        self._look()
-        found = next((tool for tool in self._seen.outline.tools if tool.name == name), None)
-        if found is None:
-            raise ToolNotFound(f"The tool '{name}' is no longer in '{self._shown}'.")
-        return self._spec(found)
 
     def _identity(self) -> str:
         """Return the hash of the file's current text; empty if it cannot be read."""
@@ -362,15 +338,19 @@ class PackFile:
         except OSError:
             return ""
 
-    def _live(self, name: str) -> ToolSpec:
+    def _load(self, name: str) -> ToolSpec:
         """Return the tool as the file has it now; import the file if needed."""
         self._look()
         loaded = self._loaded
         if loaded is None or loaded.outline is not self._seen.outline:
+            before = loaded
             with self._importing.mine():
                 loaded = self._loaded
                 if loaded is None or loaded.outline is not self._seen.outline:
-                    loaded = self._loaded = self._load()
+                    loaded = self._loaded = self._import()
+            # The import tells schemas that the text cannot tell: whoever lists the tools hears of it.
+            if loaded is not before:
+                self._on_import()
         spec = loaded.specs.get(name)
         if spec is not None:
             return spec
@@ -431,7 +411,7 @@ class PackFile:
             raise Unreadable(f"{fault.message} {fault.hint}")
         return content.data
 
-    def _load(self) -> _Loaded:
+    def _import(self) -> _Loaded:
         """Run the file. `require_trust` raises Untrusted if the user has not approved it."""
         self._require_trust(self.path)
         seen = self._seen
@@ -508,8 +488,7 @@ class PackFile:
             loaded.specs[tool.name] = spec.replace(
                 name=tool.name,
                 deps=merge_deps(tool.deps, spec.deps),
-                live=partial(self._live, tool.name),
-                reread=partial(self._reread, tool.name),
+                load=partial(self._load, tool.name),
                 identity=self._identity,
             )
         return loaded
@@ -518,7 +497,8 @@ class PackFile:
 class PackFiles:
     """The pack files of a project: every file that the patterns of `tools_dir` match, relative to `root`.
 
-    `require_trust` is called before a file is run, and raises Untrusted if it must not run.
+    `require_trust` is called before a file is run, and raises Untrusted if it must not run; `on_import` is called after
+    it was run.
     """
 
     def __init__(
@@ -528,12 +508,15 @@ class PackFiles:
         *,
         cache: OutlineCache | None = None,
         require_trust: Callable[[Path], None] = lambda _path: None,
+        on_import: Callable[[], object] = lambda: None,
     ) -> None:
         self._root = root
+        self._on_import = on_import
         self._require_trust = require_trust
         self._patterns = tuple(patterns)
         self._cache = cache
         self._files: dict[Path, PackFile] = {}
+        self._listed: list[Path] = []
         self._problems: list[Problem] = []
         self.refresh()
 
@@ -546,7 +529,9 @@ class PackFiles:
         return [os.path.relpath(path, self._root) for path in self._files]
 
     def tools(self) -> Iterator[ToolSpec]:
-        for file in self._files.values():
+        files = self._files
+        self._listed = list(files)
+        for file in files.values():
             yield from file.tools()
 
     def problems(self) -> Iterator[Problem]:
@@ -555,16 +540,22 @@ class PackFiles:
             yield from file.problems()
 
     def refresh(self) -> bool:
-        """Look for new, changed and removed files."""
+        """Look for new, changed and removed files. Returns whether there are others than those listed."""
         found = self._found()
-        changed = found != list(self._files)
+        changed = found != self._listed
         files: dict[Path, PackFile] = {}
         owners = Owners(self._root)
         with collector_paused():
             for path in found:
                 known = self._files.get(path)
                 if known is None:
-                    known = PackFile(path, cache=self._cache, require_trust=self._require_trust, owners=owners)
+                    known = PackFile(
+                        path,
+                        cache=self._cache,
+                        require_trust=self._require_trust,
+                        owners=owners,
+                        on_import=self._on_import,
+                    )
                 elif known.refresh():
                     changed = True
                 files[path] = known
@@ -675,17 +666,20 @@ class _Offer(NamedTuple):
 
 
 class EntryPoints:
-    """The packs of installed distributions."""
+    """The packs of installed distributions. `on_import` is called after one was imported."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_import: Callable[[], object] = lambda: None) -> None:
+        self._on_import = on_import
         self._files: list[PackFile] = []
         self._problems: list[Problem] = []
         self._places: tuple[tuple[str, int], ...] | None = None
         self._offers: tuple[_Offer, ...] = ()
+        self._listed: tuple[_Offer, ...] = ()
         self.refresh()
 
     def tools(self) -> Iterator[ToolSpec]:
-        for file in self._files:
+        self._listed, files = self._offers, self._files
+        for file in files:
             yield from file.tools()
 
     def problems(self) -> Iterator[Problem]:
@@ -694,35 +688,34 @@ class EntryPoints:
             yield from file.problems()
 
     def refresh(self) -> bool:
-        """Look for edited packs, and for new and removed ones if `sys.path` changed."""
+        """Look for edited packs, and for new and removed ones if `sys.path` changed since they were listed."""
         places = tuple(_places())
         if places == self._places:
             return self._refresh_files()
         self._places = places
-        self._problems = []
+        fault: list[Problem] = []
         try:
             offers = tuple(_offers()) if _any_offer() else ()
         except Exception as exc:  # noqa: BLE001 - the metadata of a foreign distribution may be broken in any way
-            self._problems.append(Problem("entry points", f"{type(exc).__name__}: {exc}"))
-            offers = ()
-        if offers == self._offers:
+            fault, offers = [Problem("entry points", f"{type(exc).__name__}: {exc}")], ()
+        if offers == self._offers and not fault:
             return self._refresh_files()
         self._offers = offers
         self._files = [
-            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module)
+            PackFile(offer.file, origin="entry_point", pack=offer.name, module=offer.module, on_import=self._on_import)
             for offer in offers
             if offer.file is not None
         ]
-        self._problems += [
+        self._problems = fault + [
             Problem(f"entry point '{offer.name}'", f"No module '{offer.module}'.", "Is its distribution complete?")
             for offer in offers
             if offer.file is None
         ]
-        return True
+        return self._refresh_files()
 
     def _refresh_files(self) -> bool:
         changed = [file.refresh() for file in self._files]  # a list, so that every file is refreshed
-        return any(changed)
+        return any(changed) or self._offers != self._listed
 
 
 def _places() -> Iterator[tuple[str, int]]:

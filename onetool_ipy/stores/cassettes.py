@@ -6,8 +6,8 @@ where the recording caller got the true value. A result that cannot be restored 
 A file that is damaged in one place, or has a later format, is refused as a whole and never written to.
 
 `stores.replays` knows which cassettes are on in a toolbox; its `step` in the executor asks the active one.
-Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is recorded and replayed; a passing
-one (a time-out, no network) and a call that never began (bad arguments) are not.
+Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is recorded and replayed; a
+transient one (a time-out, no network) and a call that never began (bad arguments) are not.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed, UsageProblem
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, UsageProblem, is_transient
 from onetool_ipy.base.files import StoreError, append, write_whole
 from onetool_ipy.core import current, names
-from onetool_ipy.core.executor import is_passing
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import BoundCall, ToolSpec, UncheckedCall, schema_hash
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
@@ -437,7 +436,7 @@ def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str]
         return ToolResult(failure is None, found.value, failure, {"replayed": True})
     result = yield
     error = result.error
-    if error is None or (error.code == "execution_error" and not is_passing(result)):
+    if error is None or (error.code == "execution_error" and not is_transient(error.exception)):
         version = "" if bound.spec is None else schema_hash(bound.spec)
         ms = float(result.meta.get("duration_ms") or 0)
         failure_form = None if error is None else _write_failure(error)
@@ -454,10 +453,10 @@ def _is_current(spec: ToolSpec | None, version: str) -> bool:
     """Whether a tool's schema is still the recorded one. A tool known only by its file's text is imported to tell."""
     if spec is None or not version or version == schema_hash(spec):
         return True
-    if spec.live is None:
+    if spec.load is None:
         return False
     try:
-        return version == schema_hash(spec.live())
+        return version == schema_hash(spec.load())
     except CallFailure:
         return False
 

@@ -1,4 +1,4 @@
-"""Count the modules that run code during a call, by running five calls in a real IPython shell.
+"""Count the modules that run code during a call, by running five calls in a real IPython shell and one by REST.
 
 Each line runs until it is warm, then once more while a profile function notes the file of every Python function that is
 entered, in every thread. Code that only an import runs is not counted. The HTTP tool asks a server on the loopback
@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
+import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from tests.code_map.recorder import Recorder
 from tests.harness import surroundings
-
-__all__ = ["LINES", "measure"]
 
 LINES = {
     "%tool fs.read_file": "%tool fs.read_file path=notes.txt",
@@ -52,7 +52,7 @@ server.run()
 def measure(package: Path) -> dict[str, list[str]]:
     """The modules that each line of LINES passes through. Call it once, before a thread of the package is started."""
     with tempfile.TemporaryDirectory(prefix="code-map-") as folder, _http_server() as port:
-        recorder = _Recorder(package)
+        recorder = Recorder(package)
         threading.setprofile(recorder)  # threads cannot be given one later before Python 3.12, so it is always there
         sys.setprofile(recorder)
         try:
@@ -62,22 +62,7 @@ def measure(package: Path) -> dict[str, list[str]]:
             threading.setprofile(None)
 
 
-class _Recorder:
-    """A profile function that notes the files of the functions that are entered, while it is switched on."""
-
-    def __init__(self, package: Path) -> None:
-        self.is_on = False
-        self.files: set[str] = set()
-        self._root = str(package.resolve()) + os.sep
-
-    def __call__(self, frame: FrameType, event: str, _arg: object) -> None:
-        if self.is_on and event == "call":
-            code = frame.f_code
-            if code.co_filename.startswith(self._root) and code.co_name != "<module>":
-                self.files.add(code.co_filename[len(self._root) :])
-
-
-def _run(folder: Path, port: int, recorder: _Recorder) -> dict[str, list[str]]:
+def _run(folder: Path, port: int, recorder: Recorder) -> dict[str, list[str]]:
     surroundings.enter(folder / "home")
     _write_project(folder / "project", port)
     os.chdir(folder / "project")
@@ -100,12 +85,26 @@ def _run(folder: Path, port: int, recorder: _Recorder) -> dict[str, list[str]]:
             _cell(shell, line)
             recorder.is_on = False
             found[name] = sorted(recorder.files)
+        found["REST invoke"] = _rest_call(folder / "project")
     finally:
         _cell(shell, "%unload_ext onetool_ipy")
         InteractiveShell.clear_instance()
         os.chdir(surroundings.ROOT)
         surroundings.leave()
     return found
+
+
+def _rest_call(project: Path) -> list[str]:
+    """Invoke the HTTP tool by REST, in a server of its own."""
+    (path,) = (project / ".onetool" / "bundles" / "demo").glob("get@*.json")
+    record = json.loads(path.read_text(encoding="utf-8"))
+    tool = f"bundles/{record['bundleID']}/tools/{record['slug']}/version/{record['version']}"
+    command = [sys.executable, "-m", "tests.code_map.rest_call", str(project), tool]
+    done = subprocess.run(command, cwd=surroundings.ROOT, capture_output=True, text=True, check=False)
+    if done.returncode or "Traceback" in done.stderr:
+        raise RuntimeError(f"The REST call failed:\n{done.stderr}")
+    files: list[str] = json.loads(done.stdout)
+    return files
 
 
 def _cell(shell: Any, code: str) -> None:

@@ -1,4 +1,4 @@
-"""Read a package's source: its modules, lines, imports, class names and functions.
+"""Read a package's source: its modules, lines, imports, class names and functions, and the figures made of them.
 
 Reads text only and imports nothing of the package. A module that a package's `__init__` gives on is found where the
 import statement names it: `from shop import prices` imports `shop.prices` if there is such a module.
@@ -7,24 +7,21 @@ import statement names it: `from shop import prices` imports `shop.prices` if th
 from __future__ import annotations
 
 import ast
-from collections import defaultdict
+import io
+import tokenize
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "MAX_FUNCTION_LINES",
-    "Import",
-    "Module",
-    "class_names_defined_twice",
-    "late_imports",
-    "long_functions",
-    "modules_with_one_importer",
-    "modules_without_tests",
-    "read_package",
-]
+MAX_FUNCTION_LINES = 60
 
-MAX_FUNCTION_LINES = 50
+PARTICIPLES = frozenset(("found", "said", "told", "made", "given", "known", "shown", "wanted", "asked"))
+"""Words that do not say what a variable holds (style 4)."""
+
+_NO_CODE = frozenset(
+    (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+)
 
 _UNTESTED = ("__init__", "__main__", "_version")
 """Modules that need no tests of their own name."""
@@ -47,9 +44,17 @@ class Module:
     name: str
     path: Path
     lines: int
+    code_lines: int
+    comments: int
     classes: tuple[tuple[str, int], ...]
     functions: tuple[tuple[str, int, int], ...]
     imports: tuple[Import, ...]
+    private_functions: tuple[tuple[str, int, int], ...]
+    """Private functions at the top of the module: name, line, and how often the module uses it."""
+
+    signatures: int
+    signatures_with_any: tuple[tuple[str, int], ...]
+    participles: tuple[tuple[str, int], ...]
 
 
 def read_package(folder: Path) -> list[Module]:
@@ -94,6 +99,60 @@ def long_functions(modules: list[Module]) -> list[str]:
     ]
 
 
+def helpers_with_one_use(modules: list[Module]) -> list[str]:
+    """Private functions of a module that one place of it uses."""
+    return [
+        f"{module.path}:{line} {name}"
+        for module in modules
+        for name, line, uses in module.private_functions
+        if uses == 1
+    ]
+
+
+def variables_named_by_a_participle(modules: list[Module]) -> list[str]:
+    """Places where a variable gets a value under a name such as `found`."""
+    return [f"{module.path}:{line} {name}" for module in modules for name, line in module.participles]
+
+
+def largest_circle(modules: list[Module]) -> list[str]:
+    """The largest set of modules that import each other in a circle, imports for annotations included.
+
+    The package's own face, which hands on names from everywhere, is left out.
+    """
+    face = min(module.name for module in modules)
+    targets = {module.name: {one.module for one in module.imports} - {module.name, face} for module in modules}
+    circles = sorted(_strong_components(targets), key=lambda names: (len(names), sorted(names)))
+    return sorted(circles[-1]) if circles else []
+
+
+def _strong_components(targets: dict[str, set[str]]) -> list[list[str]]:
+    """The strongly connected components of more than one module, by Tarjan's algorithm."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    components: list[list[str]] = []
+
+    def visit(name: str) -> None:
+        order[name] = low[name] = len(order)
+        stack.append(name)
+        for target in sorted(targets.get(name, ())):
+            if target not in order:
+                visit(target)
+            if target in stack:
+                low[name] = min(low[name], low[target])
+        if low[name] == order[name]:
+            cut = stack.index(name)
+            component = stack[cut:]
+            del stack[cut:]
+            if len(component) > 1:
+                components.append(component)
+
+    for name in sorted(targets):
+        if name not in order:
+            visit(name)
+    return components
+
+
 def modules_without_tests(modules: list[Module], package: Path, tests: Path) -> list[str]:
     """Modules `a/b.py` for which there is neither `a/test_b.py` nor a part of it, `a/test_b_*.py`, below the tests."""
     found = []
@@ -117,19 +176,33 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
     package = name if path.stem == "__init__" else name.rpartition(".")[0]
     tree = ast.parse(text)
     found = list(_statements(tree))
+    functions = [node for node, _, _ in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    uses = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
     return Module(
         name=name,
         path=path,
         lines=len(text.splitlines()),
+        code_lines=_code_lines(text, tree),
+        comments=_own_line_comments(text),
         classes=tuple(
             (node.name, node.lineno)
             for node in tree.body
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
         ),
         functions=tuple(
-            (node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1)
-            for node, _, _ in found
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            (node.name, node.lineno, (node.end_lineno or node.lineno) - node.lineno + 1) for node in functions
+        ),
+        private_functions=tuple(
+            (node.name, node.lineno, uses[node.name])
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("_")
+        ),
+        signatures=len(functions),
+        signatures_with_any=tuple((node.name, node.lineno) for node in functions if _has_any(node)),
+        participles=tuple(
+            (node.id, node.lineno)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in PARTICIPLES
         ),
         imports=tuple(
             Import(module, node.lineno, is_late and not is_for_types, is_for_types)
@@ -138,6 +211,43 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
             for target in _targets(node, package)
             if (module := _module_of(target, known))
         ),
+    )
+
+
+def _code_lines(text: str, tree: ast.Module) -> int:
+    """Lines that hold code proper: no blank line, docstring, comment, import or `__all__`."""
+    lines = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in _NO_CODE
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    for node in ast.walk(tree):
+        is_import = isinstance(node, ast.Import | ast.ImportFrom)
+        is_docstring = (
+            isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        )
+        is_all = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        if (is_import or is_docstring or is_all) and isinstance(node, ast.stmt):
+            lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    return len(lines)
+
+
+def _own_line_comments(text: str) -> int:
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return sum(token.type == tokenize.COMMENT and token.line.strip().startswith("#") for token in tokens)
+
+
+def _has_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether an annotation of a function's signature holds `Any`."""
+    arguments = function.args
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    annotations = [function.returns, *(each.annotation for each in every if each is not None)]
+    return any(
+        isinstance(node, ast.Name) and node.id == "Any"
+        for annotation in annotations
+        if annotation is not None
+        for node in ast.walk(annotation)
     )
 
 

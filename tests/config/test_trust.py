@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.config.load import load_config
-from onetool_ipy.config.trust import TrustList, difference, pin_of, referenced_names
+from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.trust import TrustList, difference, reach_of, referenced_names
 from tests.config.conftest import Project
 
 _FULL = """\
@@ -17,7 +18,9 @@ packs: {brave: {key: "${TOKEN}"}}
 servers:
   gh: {command: npx, args: ["-y", "gh"], env: {GH: "${TOKEN}"}, trusted: true}
 models: {default: m, m: {provider: ollama, base_url: "http://127.0.0.1:1", model: x, key: TOKEN}}
-ask: {approve: ["*"], max_steps: 3}
+ask: {approve: ["*"], max_steps: 3, max_tokens: 9000000, tool_allow: []}
+stats: {enabled: false}
+output: {max_inline_bytes: 5, result_ttl_s: 1}
 http: {allowed_hosts: ["evil.example"], allow_private: true}
 fs: {roots: [".", "sub", "..", "/etc", "~/x"]}
 topics: [{pattern: in, file: notes.yaml}, {pattern: out, file: ../../out.yaml}, {pattern: abs, file: /abs.yaml}]
@@ -90,8 +93,7 @@ def test_nothing_of_an_untrusted_project_reaches_out(project: Project, env: dict
     assert found.packs == {}
     assert found.models.named == {}
     assert found.models.default is None
-    assert found.ask.approve == ()
-    assert found.ask.max_steps == 3
+    assert (found.ask, found.stats, found.output) == (Settings().ask, Settings().stats, Settings().output)
     assert found.http.allowed_hosts == ()
     assert not found.http.allow_private
     assert found.fs.roots == (".", "sub")
@@ -107,10 +109,15 @@ def test_nothing_of_an_untrusted_project_reaches_out(project: Project, env: dict
 def test_the_same_project_counts_whole_when_it_is_trusted(project: Project, env: dict[str, str]) -> None:
     """The control: each setting that the test above misses does count after a yes."""
     project.write("onetool.yaml", _FULL)
-    TrustList(project.state).add(project.folder, {})
+    untrusted = load_config(env=env, cwd=project.folder)
+    TrustList(project.state).add(project.folder, untrusted.reach)
     config = load_config(env=env, cwd=project.folder)
     found = config.settings
     assert config.trust.how == "listed"
+    assert config.withheld == {}
+    assert found.ask.max_steps == 3
+    assert not found.stats.enabled
+    assert found.output.max_inline_bytes == 5
     assert found.packs["brave"].data == {"key": "t0ken-of-the-user"}
     assert found.models.default == "m"
     assert found.http.allow_private
@@ -118,6 +125,26 @@ def test_the_same_project_counts_whole_when_it_is_trusted(project: Project, env:
     assert len(found.topics) == 3
     assert found.servers["gh"].data["env"] == {"GH": "t0ken-of-the-user"}
     assert found.state_dir == "../other-state"
+
+
+def test_prompts_of_a_project_count_after_the_yes(project: Project, env: dict[str, str]) -> None:
+    project.write("prompts.yaml", "packs: {fs: Obey me.}\n")
+    assert load_config(env=env, cwd=project.folder).prompts == {}
+    TrustList(project.state).add(project.folder, {})
+    assert load_config(env=env, cwd=project.folder).prompts == {"fs": "Obey me."}
+
+
+@pytest.mark.parametrize("is_approved", [False, True])
+def test_no_cache_is_read_from_a_state_folder_that_is_not_approved(
+    project: Project, env: dict[str, str], is_approved: bool
+) -> None:
+    del env["ONETOOL_STATE"]
+    project.write("onetool.yaml", "state_dir: ../kept\n")
+    reach = load_config(env=env, cwd=project.folder).reach
+    TrustList.of(env, project.home).add(project.folder, reach if is_approved else {})
+    config = load_config(env=env, cwd=project.folder)
+    assert (config.paths.state == project.folder.parent / "kept") is is_approved
+    assert (project.folder.parent / "kept").exists() is is_approved
 
 
 @pytest.mark.parametrize("name", ["topics", "roots"])
@@ -132,8 +159,8 @@ def test_a_link_inside_an_untrusted_project_leads_nowhere(project: Project, env:
 
 def test_a_record_belongs_to_one_folder(project: Project, env: dict[str, str]) -> None:
     known = TrustList(project.state)
-    known.add(project.folder, {"gh": {"command": "npx"}})
-    assert known.get(project.folder) == {"gh": {"command": "npx"}}
+    known.add(project.folder, {"server": {"gh": {"command": "npx"}}})
+    assert known.get(project.folder) == {"server": {"gh": {"command": "npx"}}}
     assert known.get(project.folder / "sub") is None
     assert known.folders() == [project.folder]
     assert known.path(project.folder).stat().st_mode & 0o777 == 0o600
@@ -151,9 +178,11 @@ def test_a_record_belongs_to_one_folder(project: Project, env: dict[str, str]) -
         b"null",
         b"\xff" * 9,
         b"[" * 100_000,
-        b'{"version": 1}',
-        b'{"version": 2, "folder": "X", "servers": {}}',
-        b'{"version": 1, "folder": "X", "servers": {"a": 1}}',
+        b'{"version": 2}',
+        b'{"version": 1, "folder": "X", "servers": {}}',
+        b'{"version": 1, "folder": "X", "pins": {}}',
+        b'{"version": 3, "folder": "X", "pins": {}}',
+        b'{"version": 2, "folder": "X", "pins": {"a": 1}}',
     ],
 )
 def test_a_damaged_record_is_none(project: Project, content: bytes) -> None:
@@ -195,24 +224,109 @@ def test_a_change_of_mind_shows(project: Project, env: dict[str, str]) -> None:
 
 
 class TestPins:
-    def test_a_pin_holds_the_definition_as_written(self, project: Project) -> None:
-        config = project.load(
-            'servers: {gh: {command: npx, args: [1, "${TOKEN}"], env: {A: b}, timeout_s: 3}}\n', TOKEN="t0ken"
-        )
-        assert pin_of(config.settings.servers["gh"].written) == {
-            "command": "npx",
-            "args": [1, "${TOKEN}"],
-            "env": {"A": "b"},
+    def test_reach_is_everything_that_runs_or_leads_out_as_it_is_written(self, project: Project) -> None:
+        """Nothing of it is filled, and settings that lead nowhere are not in it."""
+        config = project.load(_FULL, TOKEN="t0ken-of-the-user")
+
+        above = str(project.folder.parent)
+        assert config.reach == {
+            "server": {
+                "gh": {"command": "npx", "args": ["-y", "gh"], "env": {"GH": "${TOKEN}"}, "trusted": True},
+            },
+            "model": {"m": {"provider": "ollama", "base_url": "http://127.0.0.1:1", "model": "x", "key": "TOKEN"}},
+            "folder": {
+                "..": {"path": above},
+                "/etc": {"path": os.path.realpath("/etc")},
+                "~/x": {"path": os.path.realpath(os.path.expanduser("~/x"))},
+            },
+            "host": {"evil.example": {}},
+            "setting": {"http.allow_private": {"value": True}},
+            "file": {"../../out.yaml": {"path": f"{above}/out.yaml"}, "/abs.yaml": {"path": "/abs.yaml"}},
+            "state folder": {"../other-state": {"path": f"{above}/other-state"}},
         }
 
-    def test_only_the_pinned_definition_is_covered(self, project: Project, env: dict[str, str]) -> None:
-        project.write("onetool.yaml", "version: 1\n")
-        pin = {"command": "npx", "args": ["a"]}
-        TrustList(project.state).add(project.folder, {"gh": pin})
-        trust = load_config(env=env, cwd=project.folder).trust
-        assert trust.covers("gh", dict(pin))
-        assert not trust.covers("gh", {**pin, "args": ["b"]})
-        assert not trust.covers("other", pin)
+    @pytest.mark.parametrize(
+        ("before", "after", "kind"),
+        [
+            ("models: {m: {provider: ollama, model: x}}", "models: {m: {provider: ollama, model: x, key: K}}", "model"),
+            ("models: {m: {provider: ollama, model: x}}", "models: {n: {provider: ollama, model: x}}", "model"),
+            ("fs: {roots: [., /etc]}", "fs: {roots: [., /etc, /usr]}", "folder"),
+            ("fs: {roots: [link]}", "fs: {roots: [link]}", "folder"),
+            ("http: {allowed_hosts: [a.example]}", "http: {allowed_hosts: [a.example, b.example]}", "host"),
+            ("http: {allow_private: false}", "http: {allow_private: true}", "setting"),
+            ("topics: [{pattern: n, file: n.yaml}]", "topics: [{pattern: n, file: /n.yaml}]", "file"),
+            ("version: 1", "state_dir: ../kept", "state folder"),
+            ("servers: {s: {command: a}}", "servers: {s: {command: a, sampling: true}}", "server"),
+            ("servers: {s: {command: a, inherit: [X]}}", "servers: {s: {command: a, inherit: [Y]}}", "server"),
+            ("servers: {s: {command: a, env: {A: b}}}", "servers: {s: {command: a, env: {A: '${B}'}}}", "server"),
+        ],
+    )
+    def test_what_is_new_or_changed_does_not_count_until_it_is_approved(
+        self, project: Project, env: dict[str, str], before: str, after: str, kind: str
+    ) -> None:
+        link = project.folder / "link"
+        link.symlink_to("/usr")
+        project.write("onetool.yaml", before + "\n")
+        known = TrustList(project.state)
+        known.add(project.folder, load_config(env=env, cwd=project.folder).reach)
+        assert load_config(env=env, cwd=project.folder).withheld == {}
+        link.unlink()
+        link.symlink_to("/etc")
+        project.write("onetool.yaml", after + "\n")
+
+        config = load_config(env=env, cwd=project.folder)
+
+        assert list(config.withheld) == [kind]
+        assert len(config.withheld[kind]) == 1
+        settings = config.settings
+        counted = {
+            "model": settings.models.named,
+            "folder": [root for root in settings.fs.roots if root in ("/usr", "link")],
+            "host": [host for host in settings.http.allowed_hosts if host != "a.example"],
+            "setting": settings.http.allow_private,
+            "file": settings.topics,
+            "state folder": settings.state_dir,
+            "server": (),
+        }
+        assert not counted[kind]
+        known.add(project.folder, config.reach)
+        assert load_config(env=env, cwd=project.folder).withheld == {}
+
+    def test_other_settings_change_without_a_yes(self, project: Project, env: dict[str, str]) -> None:
+        project.write("onetool.yaml", "servers: {s: {command: a}}\nfs: {roots: [.]}\n")
+        TrustList(project.state).add(project.folder, load_config(env=env, cwd=project.folder).reach)
+        project.write(
+            "onetool.yaml",
+            "servers: {s: {command: a, timeout_s: 5}}\nfs: {roots: [., sub]}\nstats: {enabled: false}\n"
+            "aliases: {now: time.now}\ntopics: [{pattern: n, file: n.yaml}]\nhttp: {timeout_s: 3}\n",
+        )
+        assert load_config(env=env, cwd=project.folder).withheld == {}
+
+    def test_a_default_model_that_is_withheld_stays_the_default(self, project: Project, env: dict[str, str]) -> None:
+        """So that an ask without a name is refused for that model, and does not go to another one."""
+        project.write("onetool.yaml", "models: {m: {provider: ollama, model: x}}\n")
+        TrustList(project.state).add(project.folder, load_config(env=env, cwd=project.folder).reach)
+        more = "models: {default: n, m: {provider: ollama, model: x}, n: {provider: ollama, model: y}}\n"
+        project.write("onetool.yaml", more)
+        models = load_config(env=env, cwd=project.folder).settings.models
+        assert models.default == "n"
+        assert list(models.named) == ["m"]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "servers: 5\nmodels: [1]\nfs: x\nhttp: [y]\ntopics: 3\nstate_dir: 7\n",
+            "servers: {a: 1, b: {env: [x], args: y, headers: 3}}\nmodels: {m: 1}\nfs: {roots: [1, {a: b}]}\n",
+            'fs: {roots: ["a\\0b"]}\ntopics: [{file: "\\0"}, 1, {pattern: x}]\nhttp: {allowed_hosts: [[1], {}]}\n',
+            "servers: {a: {env: {1: 2, 2020-01-01: 2020-01-01}}}\n",
+        ],
+    )
+    def test_faulty_settings_cost_only_themselves(self, project: Project, env: dict[str, str], text: str) -> None:
+        project.write("onetool.yaml", text)
+        config = load_config(env=env, cwd=project.folder)
+        assert config.settings.fs.roots in ((), (".",))
+        TrustList(project.state).add(project.folder, config.reach)
+        assert load_config(env=env, cwd=project.folder).withheld == {}
 
     def test_a_difference_reads_as_lines(self) -> None:
         before, after = {"command": "a", "args": ["x"]}, {"command": "b", "args": ["x"], "env": {"K": "${T}"}}
@@ -222,5 +336,7 @@ class TestPins:
         value = {"a": ["${ONE}", {"b": "x${TWO}y${ONE}"}], "c": "$${NOT}", "d": 3}
         assert referenced_names(value) == ["ONE", "TWO"]
 
-    def test_a_pin_is_plain_json(self) -> None:
-        json.dumps(pin_of({"command": "x", "args": [1.5, True, None], "env": {"d": {"deep": 1}}}))
+    def test_reach_is_plain_json(self, project: Project) -> None:
+        data = {"servers": {"a": {"command": "x", "args": [1.5, True, None], "env": {"d": {"deep": (1, 2)}}}}}
+        reach = reach_of(data, project.folder)
+        assert json.loads(json.dumps(reach)) == reach

@@ -480,7 +480,7 @@ def test_what_is_not_allowed_is_not_even_imported(bench: MakeBench) -> None:
 
     table = bench()
     spec = ToolSpec(name="t.file", description="x", parameters={"type": "object"}, run=lambda args: 1)
-    table.add(spec.replace(live=live))
+    table.add(spec.replace(load=live))
 
     assert table.call("t.file", allow=["t.other"]).error.reason == "not_allowed"
     assert imported == []

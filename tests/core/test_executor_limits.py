@@ -321,7 +321,7 @@ async def test_the_limit_covers_the_import_of_a_file(bench: MakeBench, gate: thr
         return spec
 
     table = bench()
-    table.add(spec.replace(live=live))
+    table.add(spec.replace(load=live, origin="file"))
 
     assert table.call("t.file", timeout_s=0.05).error.reason == "timeout"
     result = await table.acall("t.file", timeout_s=0.05)

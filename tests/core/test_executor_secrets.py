@@ -39,6 +39,21 @@ def test_the_span_says_tool_arguments_outcome_and_time(bench: MakeBench, caplog:
     assert len(bad.fields["a"]) == 200
 
 
+def test_the_span_does_not_follow_the_root_logger(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    """A notebook that calls `logging.basicConfig(level=INFO)` does not get the arguments of every call."""
+    with caplog.at_level(logging.INFO), caplog.at_level(logging.NOTSET, SPAN_LOGGER):
+        bench(add, steps=[span(str)]).call("t.add", {"a": 1})
+
+    assert caplog.records == []
+
+
+def test_the_span_keeps_a_level_that_the_user_set_before(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, SPAN_LOGGER):
+        bench(add, steps=[span(str)]).call("t.add", {"a": 1})
+
+    assert [record.name for record in caplog.records] == [SPAN_LOGGER]
+
+
 def test_a_secret_at_the_edge_of_a_cut_leaves_no_part_of_itself(
     bench: MakeBench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -65,6 +65,9 @@ def test_an_address_is_https_or_on_this_machine(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
+        "https://shop.example:99999/pay",
+        "https://shop.example:0/pay",
+        "https://shop.example:http/pay",
         "http://shop.example/",
         "javascript:alert(1)",
         "file:///etc/passwd",

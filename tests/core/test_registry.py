@@ -244,12 +244,12 @@ def test_news_are_not_lost_when_stop_comes_while_looking(place: str) -> None:
     assert not registry.refresh()
 
 
-def test_a_demand_gives_the_tool_as_written_and_a_load_as_its_code_has_it() -> None:
-    written, exact = tool("a.search"), tool("a.search")
-    registry = Registry([Listed(tool("a.search", live=lambda: exact, reread=lambda: written), tool("a.plain"))])
+def test_a_demand_gives_the_tool_as_it_is_listed_and_a_load_as_its_code_has_it() -> None:
+    code = tool("a.search")
+    registry = Registry([Listed(tool("a.search", load=lambda: code), tool("a.plain"))])
 
-    assert registry.require("a.search") is written
-    assert registry.load("a.search") is exact
+    assert registry.require("a.search") is registry.get("a.search")
+    assert registry.load("a.search") is code
     assert registry.require("a.plain") is registry.load("a.plain") is registry.get("a.plain")
     for demand in (registry.require, registry.load):
         with pytest.raises(ToolNotFound, match=r"No tool 'a\.serch'\. Did you mean 'a\.search'\?"):

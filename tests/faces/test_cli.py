@@ -284,6 +284,19 @@ def test_what_a_tool_prints_goes_to_stderr_and_stdout_is_json(project: Path, wor
         ]
 
 
+def test_health_names_servers_as_servers(project: Path) -> None:
+    """`proxy` is a word of `ot.health()` alone."""
+    (project / ".onetool" / "onetool.yaml").write_text(
+        "version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n", encoding="utf-8"
+    )
+    ran = subprocess.run([sys.executable, "-m", "onetool_ipy", "health"], capture_output=True, text=True, check=False)
+
+    health = json.loads(ran.stdout)
+    assert "proxy" not in ran.stdout
+    assert health["server"]["servers"] == {"gone": "disconnected"}
+    assert health["server"]["states"] == {"gone": "failed"}
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encoding: str) -> None:
     (project / ".onetool" / "tools" / "w\u00f6rter.py").write_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import subprocess
 import sys
 from pathlib import Path
@@ -32,9 +33,9 @@ def test_a_call_is_refused_until_the_folder_is_trusted(folder: Path) -> None:
     assert refused.returncode == 1
     assert json.loads(refused.stdout)["error"]["reason"] == "untrusted"
     assert "onetool-ipy trust" in refused.stderr
-    said = run(folder, "trust")
-    assert said.returncode == 0
-    assert "tools/mine.py" in said.stderr
+    shown = run(folder, "trust", "--yes")
+    assert shown.returncode == 0
+    assert "tools/mine.py" in shown.stderr
     assert json.loads(run(folder, "tools", "invoke", "mine.go").stdout)["data"] == 7
     assert run(folder, "trust", "--list").stdout.split() == [str(folder)]
     assert "no longer trusted" in run(folder, "trust", "--remove").stderr
@@ -42,10 +43,62 @@ def test_a_call_is_refused_until_the_folder_is_trusted(folder: Path) -> None:
     assert "was not trusted" in run(folder, "trust", "--remove").stderr
 
 
+@pytest.mark.parametrize("path", [".", "../clone"])
+def test_without_a_terminal_nothing_is_trusted_but_the_list_and_the_line_to_type_are_shown(
+    folder: Path, path: str
+) -> None:
+    refused = run(folder, "trust", path)
+    assert refused.returncode == 1
+    assert "  pack file tools/mine.py" in refused.stderr
+    line = "onetool-ipy trust --yes" + ("" if path == "." else " ../clone")
+    assert refused.stderr.rstrip().endswith(f"run: {line}")
+    assert run(folder, "tools", "invoke", "mine.go").returncode == 1
+    assert run(folder, *line.split()[1:]).returncode == 0
+    assert run(folder, "tools", "invoke", "mine.go").returncode == 0
+    assert "is trusted already" in run(folder, "trust", path).stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "is_trusted"), [("y", True), ("YES", True), ("n", False), ("", False), ("yep", False)]
+)
+def test_at_a_terminal_the_list_is_shown_before_the_question(folder: Path, typed: str, is_trusted: bool) -> None:
+    (folder / ".onetool" / "onetool.yaml").write_text(
+        "models: {m: {provider: ollama, model: x, base_url: 'http://127.0.0.1:1', key: TOKEN}}\n", encoding="utf-8"
+    )
+    home = folder.parent
+    env = {**os.environ, "HOME": str(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": ""}
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{typed}\n".encode())
+
+    command = [sys.executable, "-m", "onetool_ipy", "trust"]
+    shown = subprocess.run(
+        command, cwd=folder, env=env, stdin=theirs, capture_output=True, text=True, timeout=100, check=False
+    )
+
+    os.close(ours)
+    os.close(theirs)
+    before, _, after = shown.stderr.partition("Trust it? [y/N] ")
+    assert "model m: ollama x at http://127.0.0.1:1" in before
+    assert "sends the key TOKEN" in before
+    assert ("is trusted from now on" in after) is is_trusted
+    assert (shown.returncode == 0) is is_trusted
+    assert (run(folder, "tools", "invoke", "mine.go").returncode == 0) is is_trusted
+
+
+def test_what_was_added_since_is_shown_alone(folder: Path) -> None:
+    run(folder, "trust", "--yes")
+    (folder / ".onetool" / "onetool.yaml").write_text("fs: {roots: [., /etc]}\n", encoding="utf-8")
+    shown = run(folder, "trust")
+    assert shown.returncode == 1
+    assert "has changed since you trusted it" in shown.stderr
+    assert "folder /etc" in shown.stderr
+    assert "mine.py" not in shown.stderr
+
+
 def test_a_folder_is_trusted_by_its_path(folder: Path) -> None:
     beside = folder.parent / "beside"
     beside.mkdir()
-    assert run(beside, "trust", "../clone").returncode == 0
+    assert run(beside, "trust", "../clone", "--yes").returncode == 0
     assert run(folder, "tools", "invoke", "mine.go").returncode == 0
 
 
@@ -77,7 +130,7 @@ def test_the_token_of_our_mcp_server_comes_from_no_project_that_is_not_trusted(f
     secrets.touch(mode=0o600)
     secrets.write_text("ONETOOL_MCP_TOKEN: known-to-who-wrote-it\n", encoding="utf-8")
     if is_trusted:
-        run(folder, "trust")
+        run(folder, "trust", "--yes")
     home = folder.parent
     env = {**os.environ, "HOME": str(home), "ONETOOL_STATE": str(home / "state"), "ONETOOL_TRUST": ""}
     command = [sys.executable, "-m", "onetool_ipy", "mcp", "--http"]

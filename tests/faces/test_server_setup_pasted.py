@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.client_files import FoundServer
-from onetool_ipy.faces.server_setup import read_pasted
+from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 
 MEMORY = {"type": "stdio", "command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}
 
@@ -77,3 +80,15 @@ def test_several_servers_keep_their_names() -> None:
 def test_anything_else_says_what_is_wrong(text: str, said: str) -> None:
     with pytest.raises(UsageProblem, match=said):
         read_pasted(text)
+
+
+def test_server_that_a_person_saves_is_trusted_with_the_project(tmp_path: Path) -> None:
+    """In a folder that this makes a project, and again in the project that it is then."""
+    env = {**os.environ, "HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": ""}
+    (tmp_path / "new").mkdir()
+    with open_leniently(env=env, cwd=tmp_path / "new") as box:
+        for name in ("first", "second"):
+            ServerSetup(box).add([FoundServer(name, {"command": "echo", "args": [name]})], is_saved=True)
+            assert box.config.trust.how == "listed"
+            assert box.config.withheld == {}
+            assert dict(box.servers.items())[name] == "not started"

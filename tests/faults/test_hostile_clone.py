@@ -21,10 +21,12 @@ from mcp.client.stdio import stdio_client
 
 from onetool_ipy import Toolbox
 from onetool_ipy.assemble import open_leniently
+from onetool_ipy.base.errors import Untrusted
+from onetool_ipy.config.settings import Settings
 from onetool_ipy.faces.rest.routes import ROUTES
 from onetool_ipy.llm import ScriptedModel
 from tests.faces.rest.serving import Server
-from tests.faults.hostile_clone import ESCAPE, SECRET, TOKEN, Clone, Listener
+from tests.faults.hostile_clone import ESCAPE, PROMPT, SECRET, TOKEN, TOKEN_NAME, Clone, Listener
 from tests.harness.kernel import Kernel, Outcome
 from tests.harness.patience import HANG_S
 
@@ -54,6 +56,7 @@ class Watch:
         assert self._clone.listener.accepted == 0, f"{done}: {self._clone.listener.received}"
         assert TOKEN not in said, done
         assert SECRET not in said, done
+        assert PROMPT not in said, done
         assert ESCAPE not in said, f"{done}: {said!r}"
 
     def finish(self) -> None:
@@ -161,6 +164,7 @@ CALLS = (
     *(
         "%ask hello",
         "%ask --model m hello",
+        "%ask --model n hello",
         "%%ask\ntool:at_import.go {}",
         "%ask tool:shop.get {}",
         "%ask tool:srv.x {}",
@@ -214,7 +218,8 @@ def test_every_call_in_a_notebook_is_refused(notebook: Kernel, watch: Watch) -> 
     for line in CALLS:
         outcome = notebook.execute(line, allow_errors=True)
         watch.check(line, said_in(outcome))
-        if line.startswith(("%tool at_", "%tool in_", "%tool shop.", "%tool srv.", "%tool web.", "$")):
+        asks_a_model = line.startswith("%ask") and "tool:" not in line
+        if asks_a_model or line.startswith(("%tool at_", "%tool in_", "%tool shop.", "%tool srv.", "%tool web.", "$")):
             assert "%tool trust" in outcome.text or "--bg" in line, f"{line}: {outcome.text}"
 
 
@@ -267,10 +272,27 @@ def test_an_ask_calls_nothing_of_it(box: Toolbox, watch: Watch) -> None:
         model = ScriptedModel([[*calls], "Done."])
         answer = box.ask("Go.", model=model, approve=approve)
         watch.check("ask", str(answer.to_dict()))
+        watch.check("what the model is told", str(model.requests))
         refusals = [outcome.content["error"]["reason"] for outcome in model.requests[1].outcomes]
         assert set(refusals) <= {"untrusted", "not_approved", None}, refusals
     watch.check("tool:", str(box.ask("tool:at_import.go {}", model=ScriptedModel(["No."])).to_dict()))
     watch.check("formats", str([box.formats(provider) for provider in ("openai", "gemini", "anthropic", "ollama")]))
+
+
+def test_its_settings_do_not_count(box: Toolbox, watch: Watch) -> None:
+    """No model, folder, host or state folder of it; its limits do not hold, and it cannot turn the call log off."""
+    settings = box.config.settings
+    assert dict(settings.models.named) == {}
+    assert (settings.fs.roots, settings.topics, settings.state_dir) == ((".",), (), None)
+    assert settings.http == Settings().http
+    assert (settings.ask, settings.stats, settings.output) == (Settings().ask, Settings().stats, Settings().output)
+    assert box.config.prompts == {}
+    assert box.call("time.now").ok
+    assert box.ot.history()[0]["tool"] == "time.now"
+    for which in ("m", "n", None):
+        with pytest.raises(Untrusted):
+            box.ask("Hello.", model=which)
+    watch.check("settings", str(box.ot.config()))
 
 
 def test_rest_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
@@ -351,7 +373,10 @@ def test_our_mcp_server_does_nothing(clone: Clone, watch: Watch) -> None:
             listed = await client.list_tools()
             wanted = [tool.name for tool in listed.tools if str(tool.title).partition(".")[0] in mine]
             called = [str(await client.call_tool(name, {})) for name in wanted]
-        return "\n".join([str(listed), *called])
+            prompts = await client.list_prompts()
+            texts = [await client.get_prompt(prompt.name) for prompt in prompts.prompts]
+            offered = [client.instructions, prompts, *texts, await client.list_resources()]
+        return "\n".join([str(listed), *map(str, offered), *called])
 
     said = asyncio.run(drive())
     assert "at_import" in said
@@ -375,6 +400,7 @@ HAPPENS: tuple[tuple[str, set[str]], ...] = (
     ("%tool shop.signed", {"/token", "/signed"}),
     ("%tool web.anything", {"/mcp"}),
     ("%ask hello", {"/model/api/chat"}),
+    ("%ask --model n hello", {"/other/chat/completions"}),
 )
 """What a trusted project does, and the markers and paths that show it: each this one thing, and nothing else."""
 
@@ -400,7 +426,30 @@ def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Cl
     assert clone.fired() == {"import"}, "the call that was asked for, and nothing else"
     assert clone.listener.accepted == 0
     named = ("tools/at_import.py", "tools/in_requires.py", sys.executable, f"{clone.listener.url}/mcp", "HOSTILE_TOKEN")
-    for part in (*named, "2 HTTP tools to 127.0.0.1", "$boom", "$jinja"):
+    url, token = clone.listener.url, f"${{{TOKEN_NAME}}}"
+    reached = (
+        *(
+            "sets PRELOAD=${HOME}/x.so",
+            f"sets T={token}",
+            f"sends the header Authorization: Bearer {token}",
+            "(sampling)",
+        ),
+        *(f"model m: ollama x at {url}/model", f"model n: openai y at {url}/other", f"sends the key {TOKEN_NAME}"),
+        *(
+            "folder /:",
+            "folder ~:",
+            f"folder {clone.outside}:",
+            f"host 127.0.0.1:{clone.listener.port}:",
+            f"host {token}:",
+        ),
+        *(
+            "http.allow_private",
+            "file ../../outside/made.yaml:",
+            "file topic_link.yaml:",
+            f"state folder {clone.outside}",
+        ),
+    )
+    for part in (*named, *reached, "2 HTTP tools to 127.0.0.1", "$boom", "$jinja"):
         assert part in question, part
     assert TOKEN not in question
     seen = {"import"}
@@ -413,10 +462,37 @@ def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Cl
         kernel.execute(line, allow_errors=True)
     assert clone.fired() | clone.listener.paths() == seen, "what is outside, too large or switched off"
     assert (clone.markers / "server").read_text() == TOKEN, "it got what the question named"
-    assert any(TOKEN.encode() in data for data in clone.listener.received if data.startswith(b"POST /mcp"))
+    for path in (b"POST /mcp", b"POST /model", b"POST /other"):
+        assert any(TOKEN.encode() in data for data in clone.listener.received if data.startswith(path)), path
     assert (clone.outside / "state").is_dir(), "state_dir counts now"
     assert kernel.execute("%tool fs.list_dir path=../outside").ok, "and fs.roots"
     assert "ask.approve" in kernel.execute("%tool health").text, "which never counts from a project"
+
+
+def test_what_a_pull_adds_waits_for_a_yes_of_its_own(trusted: tuple[Clone, Kernel, str]) -> None:
+    """In a trusted project: another address, key, folder, host and variable, in the notebook and the command line."""
+    clone, kernel, _ = trusted
+    config = clone.onetool / "onetool.yaml"
+    text = config.read_text(encoding="utf-8").replace("/model", "/pulled").replace("/x.so", "/y.so")
+    config.write_text(text.replace('"roots": [', '"roots": ["/proc", '), encoding="utf-8")
+    before = clone.fired(), clone.listener.accepted
+    kernel.execute("ot.reload()")
+    for line in ("%ask hello", "%ask --model m hello", "%tool srv.anything"):
+        assert "is new or has changed" in kernel.execute(line, allow_errors=True).text, line
+    words = [sys.executable, "-m", "onetool_ipy", "ask", "hello"]
+    env = {**os.environ, **clone.env()}
+    done = subprocess.run(words, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert "is new or has changed" in done.stderr
+    assert "onetool-ipy trust" in done.stderr
+    assert (clone.fired(), clone.listener.accepted) == before
+    assert "model m, folder /proc" in kernel.execute("%tool health").text
+    running = kernel.start_execute("%ask hello", allow_stdin=True)
+    kernel.answer_input("yes")
+    question = running.wait(allow_errors=True).text
+    assert "The model m of this project has changed since you trusted it" in question
+    assert f"+ base_url: {clone.listener.url}/pulled" in question
+    assert "y.so" not in question, "the server is asked for by itself"
+    assert "/pulled/api/chat" in clone.listener.paths()
 
 
 def test_what_never_happens_is_no_dud(clone: Clone) -> None:
@@ -434,9 +510,7 @@ def test_the_end_of_trust_ends_what_runs(trusted: tuple[Clone, Kernel, str]) -> 
     assert "no longer trusted" in kernel.execute("%tool trust --remove").text
     before = clone.fired(), clone.listener.accepted
     for line in ("%tool at_import.go", "at_import.go(1)", *(line for line, _ in HAPPENS)):
-        assert "%tool trust" in kernel.execute(line, allow_errors=True).text or line.startswith(
-            ("ot.", "%ask", "%tool check")
-        )
+        assert "%tool trust" in kernel.execute(line, allow_errors=True).text or line.startswith(("ot.", "%tool check"))
     assert (clone.fired(), clone.listener.accepted) == before
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.timeout(600)  # kernels and servers start and end again
 
 START = """
 %load_ext onetool_ipy
-while "not started" in (_states := ot.health()["proxy"]["servers"]).values():
+while "starting" in (_states := ot.health()["proxy"]["states"]).values():
     pass  # each look waits for 8 s
 print(_states)
 """

@@ -18,6 +18,8 @@ hostile.py [FLAG ...]
   --flood-at-once  answer the handshake with a line without an end
   --offers         have resources, templates and prompts too, good ones and wrong ones; see OFFERS
   --mute-offers    say that there are resources and prompts, and answer no request about them
+  --no-templates   with --offers: do not know the method that lists templates
+  --terse          speak 2026-07-28, and leave resultType, ttlMs and cacheScope out of every result
   --no-levels      say that there are log messages, and refuse to be told from which level on
   --attack=JSON    put this text into descriptions, refusals, results and stderr
 """
@@ -39,6 +41,7 @@ ATTACK: str = json.loads(FLAGS.get("--attack", '""'))
 CANCELLED: dict[Any, threading.Event] = {}
 EXTRA: list[str] = []
 CALLS = [0]
+UNKNOWN = ("resources/templates/list",) if "--no-templates" in FLAGS else ()
 NAMES = ("get-sum", "a/b", "a.b", "class", "with blank", "1st", "ünï", "x" * 200, "echo")
 
 TEXT = {
@@ -89,6 +92,8 @@ def answer(message: dict[str, Any]) -> None:
         write("debug: got something\n")
     if method == "notifications/cancelled":
         CANCELLED.setdefault(params.get("requestId"), threading.Event()).set()
+    elif method == "server/discover" and "--terse" in FLAGS:
+        reply(number, {**handshake(params), "supportedVersions": ["2026-07-28"]})
     elif method == "initialize" and "--flood-at-once" in FLAGS:
         flood(int(1e9))
     elif method == "initialize":
@@ -100,7 +105,7 @@ def answer(message: dict[str, Any]) -> None:
     elif method == "tools/call":
         CALLS[0] += 1
         threading.Thread(target=call, args=(number, params), daemon=True).start()
-    elif method in OFFERS and ("--offers" in FLAGS or "--mute-offers" in FLAGS):
+    elif method in OFFERS and {"--offers", "--mute-offers"} & FLAGS.keys() and method not in UNKNOWN:
         if "--offers" in FLAGS:
             OFFERS[method](number, params)
     elif number is not None:
@@ -110,7 +115,7 @@ def answer(message: dict[str, Any]) -> None:
 def handshake(params: dict[str, Any]) -> dict[str, Any]:
     return {
         "protocolVersion": params.get("protocolVersion", "2025-06-18"),
-        "capabilities": {"tools": {"listChanged": True}, **capabilities()},
+        "capabilities": {"tools": {"listChanged": "--terse" not in FLAGS}, **capabilities()},
         "serverInfo": {"name": "hostile", "version": "6.6.6"},
         "instructions": FLAGS.get("--instructions", ""),
     }
@@ -121,7 +126,7 @@ def capabilities() -> dict[str, Any]:
         return {"logging": {}}
     if not {"--offers", "--mute-offers"} & FLAGS.keys():
         return {}
-    return {"resources": {"subscribe": True, "listChanged": True}, "prompts": {}, "completions": {}}
+    return {"resources": {"subscribe": True, "listChanged": "--terse" not in FLAGS}, "prompts": {}, "completions": {}}
 
 
 def tools() -> list[Any]:

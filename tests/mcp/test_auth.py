@@ -19,12 +19,13 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import httpx2
 import pytest
-from mcp.shared.auth import OAuthToken
+from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
+from pydantic import AnyUrl
 
 from onetool_ipy import Toolbox, ToolCallError, UsageProblem, open_toolbox
 from onetool_ipy.base.errors import Unavailable, Untrusted
-from onetool_ipy.mcp.auth import ServerAuth
-from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.auth import ServerAuth, SignIn
+from onetool_ipy.mcp.definition import ServerDefinition, UnconfirmedIssuer
 from onetool_ipy.stores.tokens import Grant, TokenStore
 from tests.harness.oauth import CANARY, OAuthServer
 from tests.harness.patience import HANG_S, until
@@ -140,7 +141,7 @@ class SlowStore(TokenStore):
 async def test_a_slow_look_at_the_tokens_does_not_bring_spent_ones_back(tmp_path: Path) -> None:
     """One request reads the file while another renews the tokens: the renewed ones count."""
     store = SlowStore(tmp_path)
-    definition = ServerDefinition("crm", "here", "http", url="http://127.0.0.1:1/mcp")
+    definition = ServerDefinition(name="crm", where="here", type="http", url="http://127.0.0.1:1/mcp")
     store.write(store.path(definition.url, ""), {"tokens": {"access_token": "a", "refresh_token": "spent"}})
     auth = ServerAuth(definition, store)
     looking = asyncio.create_task(auth.load())
@@ -176,7 +177,7 @@ async def test_a_renewal_does_not_undo_a_new_sign_in(tmp_path: Path, status: int
 
     store = TokenStore(tmp_path, lambda _: None)
     with Stub(answer) as stub:
-        definition = ServerDefinition("crm", "here", "http", url=stub.url("/mcp"))
+        definition = ServerDefinition(name="crm", where="here", type="http", url=stub.url("/mcp"))
         path = store.path(definition.url, "")
         store.write(path, grant("old", 1.0))
         async with httpx2.AsyncClient(auth=ServerAuth(definition, store)) as client:
@@ -289,10 +290,14 @@ def test_a_code_that_is_over_gives_no_token(box: Toolbox, server: OAuthServer) -
     ("key", "value", "said"),
     [
         ("authorization_endpoint", "http://login.example/authorize", "sign in at an address that is not safe"),
+        ("authorization_endpoint", "https://bank.example@login.example/a", "sign in at an address that is not safe"),
         ("registration_endpoint", "http://login.example/register", "not safe: http://login.example/register"),
+        ("registration_endpoint", "https://you@login.example/register", "not safe: https://you@login.example/register"),
+        ("code_challenge_methods_supported", ["plain"], "does not offer PKCE with S256"),
+        ("code_challenge_methods_supported", None, "does not offer PKCE with S256"),
     ],
 )
-def test_a_server_that_leads_to_an_unsafe_address(opened: Open, key: str, value: str, said: str) -> None:
+def test_a_server_that_leads_to_an_unsafe_sign_in(opened: Open, key: str, value: Any, said: str) -> None:
     def answer(asked: Asked) -> tuple[int, Any]:
         url = stub.url("")
         if asked.path == "/mcp":
@@ -302,13 +307,57 @@ def test_a_server_that_leads_to_an_unsafe_address(opened: Open, key: str, value:
         if asked.path == "/register":
             return 201, {"client_id": "x", "redirect_uris": []}
         known = {"issuer": url, "authorization_endpoint": f"{url}/a", "token_endpoint": f"{url}/t"}
-        known |= {"registration_endpoint": f"{url}/register", key: value}
+        known |= {"registration_endpoint": f"{url}/register", "code_challenge_methods_supported": ["S256"], key: value}
         return 200, {"response_types_supported": ["code"], **known}
 
     with Stub(answer) as stub:
         box = opened({"crm": {"url": stub.url("/mcp")}})
         with pytest.raises(Unavailable, match=said):
             box.servers.sign_in("crm")
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "0x7f000001", "2130706433", "127.1", "0.0.0.0", "[::]"],
+)
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_a_server_elsewhere_cannot_make_us_dial_this_machine(tmp_path: Path, scheme: str, host: str) -> None:
+    with Stub(lambda _asked: (200, {})) as stub:
+        port = urlsplit(stub.url("")).port
+        headers = {"WWW-Authenticate": f'Bearer resource_metadata="{scheme}://{host}:{port}/metadata"'}
+        definition = ServerDefinition(name="crm", where="onetool.yaml", type="http", url="https://crm.example/mcp")
+
+        async def connect() -> None:
+            raise AssertionError("Nobody signed in.")
+
+        sign_in = SignIn(
+            definition, TokenStore(tmp_path, lambda _: None), {}, httpx2.Response(401, headers=headers), connect
+        )
+        with pytest.raises(Unavailable, match="an address for its sign-in that is not safe"):
+            await sign_in.finished()
+
+    assert not stub.asked
+
+
+def test_the_secret_of_a_client_goes_to_no_issuer_that_only_the_server_names(opened: Open, server: OAuthServer) -> None:
+    redirect_uri = "http://127.0.0.1:1/callback"
+    auth = {"client_id": "mine", "client_secret": "${CRM}", "redirect_uri": redirect_uri}
+    server.clients["mine"] = OAuthClientInformationFull(
+        client_id="mine",
+        client_secret="a-secret-canary",
+        redirect_uris=[AnyUrl(redirect_uri)],
+        scope="read",
+        token_endpoint_auth_method="client_secret_basic",
+    )
+    box = opened({"crm": {"url": server.url, "auth": auth}}, env={**os.environ, "CRM": "a-secret-canary"})
+
+    with pytest.raises(UnconfirmedIssuer, match="as its authorization server") as refused:
+        box.servers.sign_in("crm")
+
+    assert f"issuer: {refused.value.issuer}" in refused.value.hint
+    link = box.servers.sign_in("crm", issuer=refused.value.issuer)
+    assert box.servers.await_sign_in("crm", server.visit(link.url)) == "connected"
+    assert box.call("crm.whoami").unwrap() == "you"
 
 
 def test_a_redirect_to_a_foreign_host_gets_no_code(box: Toolbox, server: OAuthServer) -> None:

@@ -121,9 +121,15 @@ def test_a_check_with_a_limit_leaves_a_slow_server_starting(opened: Open, tmp_pa
     line = f'until [ -e "{gate}" ]; do sleep 0.05; done; exec "$0" "$@"'
     box = opened({"srv": {**real, "command": "sh", "args": ["-c", line, real["command"], *real["args"]]}})
 
-    assert box.servers.check(0.2) == {"srv": "not started"}
+    assert box.servers.check(0.2) == {"srv": "starting"}
 
-    assert box.servers.reason("srv") == "It is still starting."
+    assert (box.servers.reason("srv"), box.servers.problems()) == ("", [])
+    missing = box.servers.explain("srv.echo")
+    assert missing is not None
+    assert (missing.message, missing.hint) == (
+        "No tool 'srv.echo'. The server 'srv' is still starting.",
+        "Try again in a moment.",
+    )
     gate.touch()
     until(lambda: dict(box.servers) == {"srv": "connected"})
 
@@ -232,7 +238,7 @@ def test_a_server_that_is_switched_off_is_left_out(opened: Open) -> None:
     box = opened({"srv": hostile(enabled=False)})
 
     assert not [name for name in box.ot.tools(info="list") if name.startswith("srv")]
-    assert box.ot.health()["proxy"] == {"status": "ok", "server_count": 0, "servers": {}}
+    assert box.ot.health()["proxy"] == {"status": "ok", "server_count": 0, "servers": {}, "states": {}}
     assert dict(box.servers) == {"srv": "disabled"}
     with pytest.raises(Unavailable, match="switched off"):
         box.servers.start("srv")

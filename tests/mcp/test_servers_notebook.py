@@ -19,7 +19,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
     with private_kernel(folder) as kernel:
         assert kernel.execute("%load_ext onetool_ipy").text == ""
         assert kernel.evaluate("[m for m in ('mcp', 'mcp_types', 'httpx2') if m in __import__('sys').modules]") == "[]"
-        kernel.execute("while 'not started' in ot.health()['proxy']['servers'].values(): pass", HANG_S)
+        kernel.execute("while 'starting' in ot.health()['proxy']['states'].values(): pass", HANG_S)
         yield kernel
 
 

@@ -71,7 +71,7 @@ def test_every_tool_of_every_server_is_listed(real_box: Toolbox) -> None:
 def test_health_is_true_now(real_box: Toolbox) -> None:
     proxy = real_box.ot.health()["proxy"]
 
-    assert proxy["servers"] == {**dict.fromkeys(COUNTS, "connected"), "sqlite": "failed"}
+    assert proxy["states"] == {**dict.fromkeys(COUNTS, "connected"), "sqlite": "failed"}
     assert (proxy["status"], proxy["server_count"]) == ("degraded", len(COUNTS) + 1)
 
 
@@ -121,7 +121,7 @@ def test_why_a_server_did_not_start(real_box: Toolbox) -> None:
     """mcp-server-sqlite as installed breaks with mcp 2.x: the state, the reason from its stderr, and where to look."""
     health = real_box.ot.health()
 
-    assert health["proxy"]["servers"]["sqlite"] == "failed"
+    assert health["proxy"]["states"]["sqlite"] == "failed"
     assert health["proxy"]["status"] == "degraded"
     (problem,) = [p for p in health["problems"] if "sqlite" in p["message"]]
     assert "It ended with status 1." in problem["message"]

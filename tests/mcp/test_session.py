@@ -89,6 +89,26 @@ def test_errors_of_a_server_are_execution_errors(box: Toolbox, tool: str, words:
     assert box.call("srv.echo", {"text": "still there"}).data == "still there"
 
 
+def test_a_result_that_leaves_out_what_it_is_counts_as_complete(opened: Open) -> None:
+    """The newest protocol asks for `resultType`, `ttlMs` and `cacheScope`; a result without them has a meaning, too."""
+    box = opened({"srv": hostile("--terse", "--offers")})
+
+    assert box.call("srv.echo", {"text": "hello"}).data == "hello"
+    assert box.servers.test("srv")["protocol"] == "2026-07-28"
+    assert box.read_resource("srv", "x:text")
+
+
+def test_a_server_without_templates_has_no_problem(opened: Open) -> None:
+    box = opened({"srv": hostile("--offers", "--no-templates")})
+
+    assert box.servers.start("srv") == "connected"
+
+    listing = box.servers.listing("srv")
+    assert listing is not None
+    assert (len(listing.resources) > 0, listing.templates) == (True, ())
+    assert not [problem for problem in box.servers.problems() if "templates" in problem.message]
+
+
 def test_media_are_values_that_a_notebook_shows_without_running_anything(box: Toolbox) -> None:
     found = box.call("srv.media").data
 

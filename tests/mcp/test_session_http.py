@@ -79,7 +79,7 @@ def test_headers_hold_secrets_by_name(opened: Open, ours: str, tmp_path: Path) -
 
     health = box.ot.health()
 
-    assert health["proxy"]["servers"] == {"kernel": "connected", "locked": "signed out"}
+    assert health["proxy"]["states"] == {"kernel": "connected", "locked": "signed out"}
     (problem,) = health["problems"]
     assert problem["message"] == "The server 'locked': It wants you to sign in."
     assert problem["hint"] == "Sign in with: %tool server login locked"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy.base.errors import HostNotAllowed
-from onetool_ipy.net.hosts import is_odd_address, is_public, require_public
+from onetool_ipy.net.hosts import is_odd_address, is_public, is_this_machine, require_public
 
 PRIVATE = [
     "127.0.0.1",
@@ -84,3 +84,15 @@ def test_numbers_that_only_some_programs_read_are_odd(host: str) -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "example.com", "1.example.com", "::1", "a1", "x0x1"])
 def test_names_and_plain_addresses_are_not_odd(host: str) -> None:
     assert not is_odd_address(host)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "127.9.9.9", "::1", "0.0.0.0", "::", "::ffff:127.0.0.1", "::ffff:0.0.0.0"]
+)
+def test_addresses_that_lead_to_this_machine(address: str) -> None:
+    assert is_this_machine(address)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "1.1.1.1", "fe80::1", "::ffff:10.0.0.1", "2606:4700::1111"])
+def test_addresses_that_lead_elsewhere(address: str) -> None:
+    assert not is_this_machine(address)

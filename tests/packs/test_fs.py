@@ -349,20 +349,33 @@ def test_nothing_in_a_state_directory_is_read_or_listed(project: Project, place:
     assert "x.json" not in str(rows)
 
 
-def test_a_project_inside_the_state_directory_is_read_but_for_what_is_kept_there(project: Project) -> None:
-    project.env["ONETOOL_STATE"] = str(project.root)
+@pytest.mark.parametrize("place", ["tokens/server.json", "other-0123456789ab/approvals.json", "a.txt"])
+@pytest.mark.parametrize("way", ["the root is the state directory", "it holds the project", "a hard link"])
+def test_state_is_not_read_where_a_root_is_a_state_directory(project: Project, place: str, way: str) -> None:
+    state = project.root if way == "it holds the project" else project.root.parent / "state"
+    project.env["ONETOOL_STATE"] = str(state)
+    file = state / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("t0ken-of-the-user")
+    if way == "a hard link":
+        (project.root / "linked.txt").hardlink_to(file)
+        file = project.root / "linked.txt"
+    box = project.open(f"fs: {{roots: ['.', '{state}']}}")
+
+    error = box.call("fs.read_file", {"path": str(file)}).error
+
+    assert error.reason == "not_allowed"
+    assert "state directory" in error.message
+
+
+def test_file_with_two_names_outside_the_state_is_read(project: Project) -> None:
     (project.root / "a.txt").write_text("a")
-    box = project.open()
-    kept = box.config.paths.state
-    kept.mkdir(exist_ok=True)
-    (kept / "x.json").write_text("hunter22")
+    (project.root / "b.txt").hardlink_to(project.root / "a.txt")
 
-    assert kept.parent == project.root
-    assert box.call("fs.read_file", {"path": str(project.root / "a.txt")}).unwrap() == "a"
-    assert box.call("fs.read_file", {"path": str(kept / "x.json")}).error.reason == "not_allowed"
+    assert project.open().call("fs.read_file", {"path": str(project.root / "b.txt")}).unwrap() == "a"
 
 
-@pytest.mark.parametrize("source", ["model", "rest", "mcp", "tool"])
+@pytest.mark.parametrize("source", ["model", "rest", "mcp"])
 def test_ten_megabytes_are_the_most_that_is_read_for_others(desk: Desk, source: Any) -> None:
     big, fits = desk.root / "big.txt", desk.root / "fits.txt"
     for path, size in ((big, 10 * 1024 * 1024 + 1), (fits, 10 * 1024 * 1024)):
@@ -377,6 +390,22 @@ def test_ten_megabytes_are_the_most_that_is_read_for_others(desk: Desk, source: 
     assert str(10 * 1024 * 1024) in error.message
     assert len(read(fits, source).unwrap()) == 10 * 1024 * 1024
     assert len(read(big, "python").unwrap()) == 10 * 1024 * 1024 + 1
+
+
+@pytest.mark.parametrize(("source", "is_read"), [("model", False), ("python", True)])
+def test_limit_for_others_holds_through_a_tool_and_for_no_tool_of_a_person(
+    desk: Desk, source: Any, is_read: bool
+) -> None:
+    with (desk.root / "big.txt").open("wb") as file:
+        file.truncate(10 * 1024 * 1024 + 1)
+
+    def reader() -> int:
+        """Read the file by another tool."""
+        args = {"path": str(desk.root / "big.txt"), "maxBytes": 10**18}
+        return len(desk.box.call("fs.read_file", args, source="tool").unwrap())
+
+    desk.box.adopt(reader)
+    assert desk.box.call("nb.reader", source=source).ok is is_read
 
 
 def test_a_huge_max_bytes_takes_no_memory(desk: Desk) -> None:

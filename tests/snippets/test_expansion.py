@@ -141,9 +141,11 @@ def test_text_at_a_place_where_it_cannot_be_safe_is_refused(body: str) -> None:
 
 def test_empty_value_cannot_join_the_quotes_around_it() -> None:
     """Found by re-reading the result: each of these would move the end of a string."""
-    for body in ("x = '{{ v }}''a'", "x = r'\\{{ v }}', '{{ w }}'", 'x = "{{ v }}""a"'):
+    for body in ("x = '{{ v }}''a'", 'x = "{{ v }}""a"'):
         with pytest.raises(UsageProblem, match="would change how the code"):
-            expand(snippet(body, v={}, w={"default": "+evil()+"}), {"v": ""})
+            expand(snippet(body, v={}), {"v": ""})
+    with pytest.raises(UsageProblem, match="right after a backslash"):
+        expand(snippet("x = r'\\{{ v }}', '{{ w }}'", v={}, w={"default": "+evil()+"}), {"v": ""})
 
 
 @pytest.mark.parametrize(
@@ -157,14 +159,37 @@ def test_empty_value_cannot_join_the_quotes_around_it() -> None:
         ("x = {{ v }}", (1,), "x = (1,)"),
         ("x = {{ v }}", {"a": [None, True]}, "x = {'a': [None, True]}"),
         ("x_{{ v }} = 1", 5, "x_5 = 1"),
-        ("x = f'{ {{ v }} }'", 5, "x = f'{ 5 }'"),
-        ("x = f'{ {{ v }} }'", "a b", "x = f'{ \"a b\" }'"),
-        ("x = f'{y:{{ v }}}'", ">10", "x = f'{y:>10}'"),
+        ("x = f'{y} {{ v }}'", "{z}", "x = f'{y} {{z}}'"),
+        ("if a:\n    !ls {{ v }}\n    x = {{ v }}", "b", "if a:\n    !ls b\n    x = 'b'"),
+        ("x = (a\n% {{ v }})", "b", "x = (a\n% 'b')"),
+        ("# it's\n%tool a.b q={{ v }}", "b", "# it's\n%tool a.b q=b"),
+        ('x = """\n%s {{ v }}"""', "b c", 'x = """\n%s b c"""'),
+        ("%%bash\necho 'a\n{{ v }}", "b", "%%bash\necho 'a\nb"),
+        ("!ls \\\n  {{ v }}\ny = {{ v }}", "b", "!ls \\\n  b\ny = 'b'"),
         ("x = '{{ v }}'", [1, "a"], "x = '[1, \\'a\\']'"),
     ],
 )
 def test_value_is_written_for_its_place(body: str, value: Any, code: str) -> None:
     assert expand(snippet(body, v={}), {"v": value}) == code
+
+
+@pytest.mark.parametrize("body", ["x = f'{ {{ v }} }'", "x = f'{y:{{ v }}}'", "x = f'{{ v }} { {{ v }} }'"])
+def test_value_in_the_braces_of_an_f_string_is_refused_with_the_way_out(body: str) -> None:
+    with pytest.raises(UsageProblem, match="assign it to a variable"):
+        expand(snippet(body, v={}), {"v": 5})
+
+
+@pytest.mark.parametrize("body", ["x = 'never {{ v }}\ny = 1", "x = ({{ v }}", 'x = """{{ v }}'])
+def test_body_that_is_not_closed_is_refused(body: str) -> None:
+    with pytest.raises(UsageProblem, match="Line 1: a string or a bracket is not closed"):
+        expand(snippet(body, v={}), {"v": "a"})
+
+
+def test_body_of_many_lines_is_read_once() -> None:
+    """A reader that began again at each line would need minutes; the limit of every test ends that."""
+    lines = "y = 1\n" * 40_000
+
+    assert expand(snippet(lines + "x = {{ v }}", v={}), {"v": 1}) == lines + "x = 1"
 
 
 def test_object_without_a_literal_is_refused_with_the_way_out() -> None:

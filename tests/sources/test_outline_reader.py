@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.schema.read import signature_text
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 from onetool_ipy.sources.outline_reader import read_outline
 from tests.core.support import short
@@ -58,18 +59,17 @@ def test_a_whole_function_is_outlined() -> None:
         timeout_s=2.5,
         is_async=True,
         line=5,
-        returned={"type": "array", "items": {"type": "string"}},
     )
     assert tool.parameters == {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What."},
-            "count": {"type": "integer", "description": "How many.", "default": 5},
-            "rest": {"type": "array", "items": {"type": "number"}},
-            "deep": {"type": "boolean", "default": False},
+            "query": {"type": "string", "x-annotation": "str", "description": "What."},
+            "count": {"type": "integer", "x-annotation": "int", "description": "How many.", "default": 5},
+            "rest": {"type": "array", "x-annotation": "list[float]"},
+            "deep": {"type": "boolean", "x-annotation": "bool", "default": False},
         },
         "required": ["query"],
-        "additionalProperties": {"type": "integer"},
+        "additionalProperties": True,
     }
 
 
@@ -180,50 +180,52 @@ def test_the_decorator_is_read_as_text(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "schema", "exact"),
+    ("argument", "shown"),
     [
-        ("x", {}, True),
-        ("x: 'int'", {"type": "integer"}, True),
-        ("x: Optional[int]", {"anyOf": [{"type": "integer"}, {"type": "null"}]}, True),
-        ("x: typing.Literal['a', 'b']", {"enum": ["a", "b"]}, True),
-        (
-            "x: dict[str, list[int]]",
-            {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "integer"}}},
-            True,
-        ),
-        ("x: int | None = None", {"anyOf": [{"type": "integer"}, {"type": "null"}], "default": None}, True),
-        ("x: Path", {"type": "string", "format": "path"}, True),
-        ("x: datetime", {"type": "string", "format": "date-time"}, True),
-        ("x: pathlib.Path | None", {"anyOf": [{"type": "string", "format": "path"}, {"type": "null"}]}, True),
-        ("x: date = None", {"anyOf": [{"type": "string", "format": "date"}, {"type": "null"}], "default": None}, True),
-        ("x: Own", {}, False),
-        ("x: list[Own]", {}, False),
-        ("x: 'not a type('", {}, False),
-        ("x: make()", {}, False),
-        ("x: int = DEFAULT", {"type": "integer"}, False),
-        ("x: 5 + 5", {}, False),
-        ("x: __import__('os')", {}, False),
-        ("x: (y := 5)", {}, False),
+        ("x", "x: Any"),
+        ("x: int", "x: int"),
+        ("x: 'int'", "x: int"),
+        ("x: Optional[int]", "x: Optional[int]"),
+        ("x: dict[str, list[int]] = {}", "x: dict[str, list[int]] = {}"),
+        ("x: int | None = None", "x: int | None = None"),
+        ("x: Own", "x: Own"),
+        ("x: list[Own] = ()", "x: list[Own] = []"),
+        ("x: Size = Size.SMALL", "x: Size = Size.SMALL"),
+        ("x: Annotated[int, Field(gt=0)] = 1", "x: int = 1"),
+        ("x: float = -1.5", "x: float = -1.5"),
+        ("*x: int", "x: list[int] = ..."),
+        ("x: 'not a type('", "x: Any"),
+        ("x: " + "a." * 100 + "b", "x: Any"),
     ],
     ids=short,
 )
-def test_what_annotations_tell_without_running_them(arguments: str, schema: dict[str, Any], exact: bool) -> None:
-    tool = _one(f"def f({arguments}): ...")
+def test_parameters_are_shown_as_they_are_written(argument: str, shown: str) -> None:
+    tool = _one(f"def f({argument}): ...")
 
-    assert tool.parameters["properties"]["x"] == schema
-    assert tool.exact is exact
+    assert signature_text("f", tool.parameters) == f"f({shown})"
+
+
+@pytest.mark.parametrize(
+    ("annotation", "known"),
+    [
+        ("Literal['a', 'b']", {"enum": ["a", "b"]}),
+        ("typing.Literal['a']", {"enum": ["a"]}),
+        ("Literal[MADE]", {}),
+        ("bool", {"type": "boolean"}),
+        ("list[int]", {}),
+    ],
+    ids=short,
+)
+def test_tab_knows_options_and_plain_types_from_the_text(annotation: str, known: dict[str, Any]) -> None:
+    properties = _one(f"def f(x: {annotation}): ...").parameters["properties"]
+
+    assert properties["x"] == {"x-annotation": annotation, **known}
 
 
 def test_a_function_without_a_docstring_is_described_by_its_name() -> None:
     tool = _one("def look_up(): ...")
 
     assert (tool.description, tool.documented) == ("look_up", False)
-
-
-def test_a_decorated_function_is_not_exact_but_a_declared_dependency_is() -> None:
-    assert not _one("@cached\ndef f(x: int): ...").exact
-    assert not _one("@tool(name=NAME)\ndef f(x: int): ...").exact
-    assert _one("@requires_lib('x')\n@tool\ndef f(x: int): ...").exact
 
 
 def test_outlining_runs_nothing_and_loads_nothing_heavy(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy import Toolbox
+from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.base.files import is_young, stamp_from
 from onetool_ipy.sources.outline import OutlineCache, PackOutline
 from onetool_ipy.sources.pack_files import PackFile
@@ -94,7 +94,7 @@ def test_edits_of_the_same_size_in_the_same_moment_are_seen(project: Project) ->
             raw.write(str(n).encode())
             if n % 2:
                 os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-            assert spec.live().run({}) == n
+            assert spec.load().run({}) == n
 
 
 def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_coarse(
@@ -116,7 +116,7 @@ def test_edits_of_the_same_size_in_the_same_second_are_seen_where_the_clock_is_c
     for n in range(101, 150):
         text = path.read_text()
         path.write_text(text.replace(f"return {n - 1}", f"return {n}"))
-        assert spec.live().run({}) == n
+        assert spec.load().run({}) == n
     assert 0 < len(seen) < 49, "no two edits were in the same second"
 
 
@@ -271,17 +271,17 @@ def test_a_look_that_was_stopped_is_done_again(project: Project, monkeypatch: py
         os.utime(path, (number * 10, number * 10))
         return path
 
-    (spec,) = PackFile(write(0)).tools()
-    assert spec.live is not None
-    assert spec.reread is not None
-    assert spec.live().run({}) == 0
+    file = PackFile(write(0))
+    (spec,) = file.tools()
+    assert spec.load is not None
+    assert spec.load().run({}) == 0
 
     line, is_stopped = 0, True
     while is_stopped:
         line += 1
         write(line)
-        is_stopped = _stopped_at(line, spec.reread)
-        assert spec.live().run({}) == line, f"stopped at line {line}"
+        is_stopped = _stopped_at(line, file.refresh)
+        assert spec.load().run({}) == line, f"stopped at line {line}"
 
     assert line > 20, "no look was stopped inside"
 
@@ -373,7 +373,7 @@ def test_a_thread_that_waited_for_the_look_of_another_does_not_look_again(tmp_pa
     path.write_text('def give() -> int:\n    """Give."""\n    return 1\n')
     cache = _SlowCache(tmp_path / "cache.json")
     file = PackFile(path, cache=cache)
-    listed = [spec.live() for spec in file.tools() if spec.live is not None]
+    listed = [spec.load() for spec in file.tools() if spec.load is not None]
     path.touch()
     assert until(lambda: not is_young(stamp_from(path.stat())))
     cache.waits, cache.hits = True, 0
@@ -386,7 +386,7 @@ def test_a_thread_that_waited_for_the_look_of_another_does_not_look_again(tmp_pa
     for thread in threads:
         thread.join(HANG_S)
 
-    assert [spec.live() for spec in file.tools() if spec.live is not None] == listed
+    assert [spec.load() for spec in file.tools() if spec.load is not None] == listed
     assert cache.hits == 0
 
 
@@ -530,7 +530,7 @@ def test_decorated_functions_and_marks_are_exact_after_the_import(project: Proje
     box = project.open()
     sketch = box.registry.get("geo.shout")
     assert (sketch.tags, sketch.read_only, sketch.timeout_s, sketch.example) == (("loud",), True, 3.0, "shout('x')")
-    assert sketch.parameters["properties"]["at"] == {"default": None}
+    assert sketch.signature == "geo.shout(text: str, at: Point | None = None)"
 
     exact = box.registry.load("geo.shout")
 
@@ -540,6 +540,69 @@ def test_decorated_functions_and_marks_are_exact_after_the_import(project: Proje
     assert box.call("geo.shout", {"text": "a", "at": {"x": 1}}).data == "A POINT(X=1)"
     assert box.call("geo.shout", {"text": "a", "at": {"x": "y"}}).error.details[0]["pointer"] == "/at/x"
     assert box.registry.pack("nb") is None, "what a file defines is the file's"
+
+
+TYPED = '''
+    import pathlib
+    from typing import TypedDict
+
+    class Item(TypedDict):
+        name: str
+        count: int
+
+    pathlib.Path({marker!r}).touch()
+
+    def order(items: list[Item]) -> int:
+        """Order them."""
+        return len(items)
+'''
+
+
+def _item_schema(parameters: dict[str, Any]) -> Any:
+    """The properties of an item of the argument `items`."""
+    return parameters["properties"]["items"].get("items", {}).get("properties")
+
+
+ITEM = {"name": {"type": "string"}, "count": {"type": "integer"}}
+
+
+def test_a_list_has_the_schema_of_the_code_once_the_file_was_imported(project: Project) -> None:
+    project.write("tools/shop.py", TYPED.format(marker=str(project.root / "imported")))
+    box = project.open()
+    told: list[bool] = []
+    box.subscribe(changed=lambda: told.append(True))
+    assert _item_schema(box.registry.get("shop.order").parameters) is None
+
+    assert box.call("shop.order", {"items": [{"name": "pear", "count": 2}]}).data == 1
+
+    (spec,) = [spec for spec in box.registry.known() if spec.name == "shop.order"]
+    assert _item_schema(spec.parameters) == ITEM
+    assert told == [True]
+
+
+@pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "untrusted"])
+def test_the_formats_of_providers_import_the_packs_of_a_trusted_project(
+    project: Project, monkeypatch: pytest.MonkeyPatch, is_trusted: bool
+) -> None:
+    marker = project.root / "imported"
+    project.write("tools/shop.py", TYPED.format(marker=str(marker)))
+    project.write("onetool.yaml", "version: 1")
+    monkeypatch.chdir(project.root)
+    env = {**os.environ, "ONETOOL_STATE": str(project.root / "state"), "ONETOOL_TRUST": ""}
+    with open_toolbox(project.root if is_trusted else None, env=env) as box:
+        (declared,) = box.formats("openai", allowed=["shop.*"])
+
+    assert (_item_schema(declared["function"]["parameters"]) == ITEM) is is_trusted
+    assert marker.exists() is is_trusted
+
+
+def test_a_pack_that_cannot_be_imported_is_offered_as_its_text_describes_it(project: Project) -> None:
+    project.write("tools/shop.py", "raise ValueError('no')\n" + _dedent(TYPED.format(marker="x")))
+    box = project.open()
+
+    (declared,) = box.formats("openai", allowed=["shop.*"])
+
+    assert list(declared["function"]["parameters"]["properties"]) == ["items"]
 
 
 def test_types_of_the_file_work_with_postponed_annotations(project: Project) -> None:

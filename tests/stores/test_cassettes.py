@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import json
 import os
+import socket
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -288,6 +289,27 @@ def test_what_may_pass_and_what_never_began_is_not_recorded(bench: Open) -> None
     assert not made.file.exists()
     made.gives = lambda number: "there"
     assert made.ask("a").data == "there"
+
+
+def test_a_refused_connection_is_not_recorded(bench: Open) -> None:
+    """An HTTP tool whose server is away: the outage must not be replayed for ever."""
+    opened = bench()
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{held.getsockname()[1]}"
+        config = opened.file.parent / ".onetool" / "onetool.yaml"
+        config.write_text(f"version: 1\nhttp: {{allowed_hosts: ['{place}']}}\n", encoding="utf-8")
+        opened.box.reload()
+        bundles = opened.box.bundles
+        away = bundles.put_bundle(bundles.new_id(), slug="away", display_name="Away")
+        request = {"method": "POST", "urlTemplate": f"http://{place}/"}
+        bundles.put_tool(away.bundle_id, "send", "1", {"type": "http", "http": {"request": request}})
+        with opened.box.ot.replay(opened.file):
+            result = opened.box.call("away.send")
+
+    assert result.error is not None
+    assert "Cannot connect" in result.error.message
+    assert not opened.file.exists()
 
 
 def test_only_the_outermost_call_is_recorded_and_ot_never(bench: Open) -> None:

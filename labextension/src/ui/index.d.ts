@@ -121,7 +121,7 @@ export function createQuestion(question: IQuestion, answer: (given: IAnswer) => 
 export interface IWouldRun {
   folder: string;
   packFiles: string[];
-  servers: { name: string; runs: string; variables: string[]; secrets: string[]; changes: string[] }[];
+  parts: { key: string; kind: string; name: string; text: string; details: string[]; changes: string[] }[];
   httpTools: number;
   hosts: string[];
   snippets: string[];

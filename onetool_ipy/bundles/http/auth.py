@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Set
 from typing import NamedTuple
 from urllib.parse import quote
 
-from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidOutput
+from onetool_ipy.base.errors import TRANSIENT_STATUSES, ExecutionFailed, InvalidArgs, InvalidOutput
 from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, ApiKey, Auth, Basic, Bearer, NoAuth, OAuth2
 from onetool_ipy.bundles.http.request import OutgoingRequest, Piece, UrlWriter, bound, encoded
 from onetool_ipy.bundles.http.request import text as writing_text
@@ -154,11 +154,13 @@ class Tokens:
     def take(self, grant: Grant, reply: HttpResponse) -> str:
         """Keep and return the token of a response; raises if it has none."""
         if not 200 <= reply.status < 300:
-            raise ExecutionFailed(
+            failure = ExecutionFailed(
                 f"No token: '{_place(grant.url)}' answers {reply.status}.",
                 hint="Look at the client's id and secret.",
                 details={"status": reply.status},
             )
+            failure.transient = reply.status in TRANSIENT_STATUSES
+            raise failure
         said = reply.json()
         token = said.get("access_token") if isinstance(said, dict) else None
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():

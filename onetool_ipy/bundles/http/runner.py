@@ -21,7 +21,15 @@ from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, InvalidTool, RateLimited
+from onetool_ipy.base.errors import (
+    TRANSIENT_STATUSES,
+    CallFailure,
+    CallTimeout,
+    ExecutionFailed,
+    InvalidOutput,
+    InvalidTool,
+    RateLimited,
+)
 from onetool_ipy.bundles.http.auth import NO_AUTH, AuthParts, Credentials, Grant, TokenRequest, Tokens, auth_of, bearer
 from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, ResponseOptions, ToolLimits
 from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
@@ -213,11 +221,13 @@ def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
     words = f": {values.cut(mask(said[:20_000]), _MAX_SAID)}" if said else "."
     after = reply.headers.get("retry-after", "")
     hint = f"It asks to wait: Retry-After {mask(after[:40])}." if after else ""
-    return ExecutionFailed(
+    failure = ExecutionFailed(
         f"HTTP {reply.status} {phrase_of(reply.status)}".rstrip() + words,
         hint=hint,
         details={"status": reply.status, "attempts": reply.attempts},
     )
+    failure.transient = reply.status in TRANSIENT_STATUSES
+    return failure
 
 
 def _message(reply: HttpResponse) -> str:

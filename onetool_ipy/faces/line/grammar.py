@@ -56,6 +56,7 @@ __all__ = [
     "Line",
     "OptionKind",
     "Options",
+    "asks_for_help",
     "plain_words",
     "read_arguments",
     "read_body",
@@ -153,6 +154,12 @@ def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[dict[str, A
     if index < len(found) and _raw(line, found[index]) == "--":
         return given, line[found[index].end :].strip()
     return given, line[found[index].start :].strip() if index < len(found) else ""
+
+
+def asks_for_help(text: str) -> bool:
+    """Whether `--help` stands among the words of a sub-command, before a lone `--`. Never raises."""
+    raw = [_raw(text, word) for word in words(text)]
+    return "--help" in raw[: raw.index("--") if "--" in raw else None]
 
 
 def plain_words(text: str) -> list[Word]:

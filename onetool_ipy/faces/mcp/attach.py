@@ -38,8 +38,6 @@ from onetool_ipy.base.files import read_own
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient
 
-__all__ = ["LOOPBACK", "NOTES", "ServingNote", "attach", "choose_note", "note_of_kernel", "read_note"]
-
 NOTES = "serving"
 """The folder of the notes, in a project's state folder."""
 
@@ -82,15 +80,15 @@ def choose_note(state: Path, project: Path, port: int) -> ServingNote | None:
 
     Raises UsageProblem if several do.
     """
-    found = [note for file in sorted((state / NOTES).glob("*.json")) if (note := _read(file)) is not None]
-    chosen = [note for note in found if port in (0, note.port)]
+    notes = [note for file in sorted((state / NOTES).glob("*.json")) if (note := _read(file)) is not None]
+    chosen = [note for note in notes if port in (0, note.port)]
     if len(chosen) == 1:
         return chosen[0]
-    if not found and not port:
+    if not notes and not port:
         return None
-    ports = ", ".join(str(note.port) for note in found)
-    said = f"Several serve the tools of '{project}'" if not port else f"Nothing serves '{project}' on port {port}"
-    raise UsageProblem(f"{said}; ports: {ports or 'none'}.", hint="Choose one with --port.")
+    ports = ", ".join(str(note.port) for note in notes)
+    problem = f"Several serve the tools of '{project}'" if not port else f"Nothing serves '{project}' on port {port}"
+    raise UsageProblem(f"{problem}; ports: {ports or 'none'}.", hint="Choose one with --port.")
 
 
 def attach(note: ServingNote) -> None:
@@ -164,13 +162,13 @@ class _HeaderStamps:
         method = getattr(message, "method", None)
         if version is None or method is None:
             return {inbound.MCP_PROTOCOL_VERSION_HEADER: self._version} if self._version else None
-        found = {inbound.MCP_PROTOCOL_VERSION_HEADER: str(version), inbound.MCP_METHOD_HEADER: method}
+        headers = {inbound.MCP_PROTOCOL_VERSION_HEADER: str(version), inbound.MCP_METHOD_HEADER: method}
         name = params.get(inbound.NAME_BEARING_METHODS.get(method, ""))
         if isinstance(name, str):
-            found[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
+            headers[inbound.MCP_NAME_HEADER] = inbound.encode_header_value(name)
             if method == "tools/call" and name in self._arguments:
-                found |= inbound.mcp_param_headers(self._arguments[name], params.get("arguments") or {})
-        return found
+                headers |= inbound.mcp_param_headers(self._arguments[name], params.get("arguments") or {})
+        return headers
 
     def learn(self, message: types.JSONRPCMessage) -> None:
         """Note the revision that a session agrees on, and which arguments of tools go as headers, too."""
@@ -183,17 +181,18 @@ class _HeaderStamps:
 
 def note_of_kernel(project: Path) -> ServingNote:
     """Let the kernel of a project serve its tools to this process. Raises UsageProblem if there is not just one."""
-    found, silent = _kernels_of(project)
+    kernels, silent = _kernels_of(project)
     try:
-        if not found:
+        if not kernels:
             raise _none(project, silent)
-        if len(found) > 1:
+        if len(kernels) > 1:
             raise UsageProblem(
-                f"{len(found)} notebooks of '{project}' are running.", hint="In the one that you mean, run: %tool serve"
+                f"{len(kernels)} notebooks of '{project}' are running.",
+                hint="In the one that you mean, run: %tool serve",
             )
-        answer = _Asked(found[0], f"{_LOADED}.serve_to({str(project)!r}, {os.getpid()})").answer(_SERVE_S)
+        answer = _Asked(kernels[0], f"{_LOADED}.serve_to({str(project)!r}, {os.getpid()})").answer(_SERVE_S)
     finally:
-        for client in found:
+        for client in kernels:
             client.stop_channels()
     note = read_note(answer or "")
     if note is None:
@@ -229,22 +228,22 @@ def _kernels_of(project: Path) -> tuple[list[BlockingKernelClient], int]:
     """Return the clients of the kernels whose toolbox is of this project, and how many kernels did not answer."""
     clients = [client for info in _connections() if (client := _connect(info)) is not None]
     waiting = [(client, _Asked(client, f"str({_LOADED}.box.config.paths.project)")) for client in clients]
-    found: list[BlockingKernelClient] = []
+    kernels: list[BlockingKernelClient] = []
     until = time.monotonic() + _ASK_S
     while waiting and time.monotonic() < until:
-        for client, asked in waiting[:]:
-            answer = asked.answer(_TURN_S)
+        for client, request in waiting[:]:
+            answer = request.answer(_TURN_S)
             if answer is None:
                 continue
-            waiting.remove((client, asked))
+            waiting.remove((client, request))
             if answer == str(project):
-                found.append(client)
+                kernels.append(client)
                 until = min(until, time.monotonic() + _OTHERS_S)
             else:
                 client.stop_channels()
     for client, _ in waiting:
         client.stop_channels()
-    return found, len(waiting)
+    return kernels, len(waiting)
 
 
 def _connections() -> Iterator[dict[str, Any]]:

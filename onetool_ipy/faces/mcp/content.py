@@ -28,8 +28,6 @@ from onetool_ipy.schema.check import Checker
 from onetool_ipy.schema.read import resolve
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["MAX_MEDIA", "DeclaredOutput", "call_result", "content_blocks", "declared_output", "medium_of", "result_uri"]
-
 MAX_MEDIA = 20_000_000
 """How many bytes of one image, sound or file are sent."""
 
@@ -145,8 +143,8 @@ def result_uri(handle: str) -> str:
 
 def _media(value: Any) -> Any | None:
     """Return the value if it is, or holds, something other than data."""
-    found = medium_of(value)
-    return found if isinstance(found, (Image, Audio, Resource, ResourceLink, Blocks)) else None
+    medium = medium_of(value)
+    return medium if isinstance(medium, (Image, Audio, Resource, ResourceLink, Blocks)) else None
 
 
 def _block(part: Any, mask: Callable[[str], str]) -> Block:
@@ -184,9 +182,9 @@ def _require_size(size: int) -> None:
 
 
 def _stored(handle: str, lines: int, tool: str) -> types.ResourceLink:
-    said = f"All {lines:,} lines of this result. Page with ?offset=1&limit=100, search with ?search=REGEX."
+    description = f"All {lines:,} lines of this result. Page with ?offset=1&limit=100, search with ?search=REGEX."
     return types.ResourceLink(
-        uri=result_uri(handle), name=f"{tool or 'result'} {handle}", description=said, mime_type="text/plain"
+        uri=result_uri(handle), name=f"{tool or 'result'} {handle}", description=description, mime_type="text/plain"
     )
 
 

@@ -29,8 +29,6 @@ from onetool_ipy.faces.mcp.attach import NOTES
 from onetool_ipy.faces.mcp.server import ToolboxServer
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Serving", "serve_http", "serve_stdio", "serve_to_process"]
-
 PATH = "/mcp"
 MAX_SESSIONS = 100
 """How many sessions there may be at a time."""
@@ -163,10 +161,10 @@ class _TokenRequired:
         await send({"type": "http.response.body", "body": b"A bearer token is needed.\n"})
 
     def _is_known(self, scope: Any) -> bool:
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) != 1 or self._wanted is None:
+        credentials = [value for name, value in scope["headers"] if name == b"authorization"]
+        if len(credentials) != 1 or self._wanted is None:
             return False
-        kind, _, rest = given[0].partition(b" ")
+        kind, _, rest = credentials[0].partition(b" ")
         return hmac.compare_digest(kind.lower() + b" " + rest.strip(), self._wanted)
 
 

@@ -27,8 +27,6 @@ from onetool_ipy.core.question import NobodyToAsk, Question, Reply, form_errors
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.sdk.tools import LogLevel, Roots, Sample
 
-__all__ = ["MAX_WAITING", "WAIT_S", "ServedRequest", "WaitingRequests"]
-
 MAX_WAITING = MAX_ABANDONED // 2  # each holds one of that many threads; the others are for the calls that run
 WAIT_S = 600.0
 _LOG_LEVELS: tuple[str, ...] = get_args(LogLevel)
@@ -55,24 +53,24 @@ class WaitingRequests:
         if request is None:
             raise MCPError(types.INVALID_PARAMS, "Invalid or expired requestState")
         try:
-            asked = await request.next_round(context, params.input_responses or {})
+            questions = await request.next_round(context, params.input_responses or {})
         except asyncio.CancelledError:
             request.cancel()
             raise
-        return await request.result() if asked is None else self._ask(request, asked)
+        return await request.result() if questions is None else self._ask(request, questions)
 
     def close(self) -> None:
         """Cancel them all. May be called twice."""
         while self._waiting:
             self._waiting.popitem()[1].cancel()
 
-    def _ask(self, request: ServedRequest, asked: dict[str, types.InputRequest]) -> types.InputRequiredResult:
+    def _ask(self, request: ServedRequest, questions: dict[str, types.InputRequest]) -> types.InputRequiredResult:
         while len(self._waiting) >= MAX_WAITING:
             self._end(next(iter(self._waiting)))
         state = secrets.token_urlsafe(16)
         self._waiting[state] = request
         asyncio.get_running_loop().call_later(WAIT_S, self._end, state)
-        return types.InputRequiredResult(input_requests=asked, request_state=state)
+        return types.InputRequiredResult(input_requests=questions, request_state=state)
 
     def _end(self, state: str) -> None:
         request = self._waiting.pop(state, None)
@@ -131,13 +129,17 @@ class ServedRequest:
 
     def can(self) -> frozenset[str]:
         """Return what the client answers."""
-        found = None if self._context is None else self._context.session.client_capabilities
-        if found is None:
+        capabilities = None if self._context is None else self._context.session.client_capabilities
+        if capabilities is None:
             return frozenset()
-        form = found.elicitation
+        form = capabilities.elicitation
         has_form = form is not None and (form.form is not None or form.url is None)
-        known = {"elicitation": has_form, "sampling": found.sampling is not None, "roots": found.roots is not None}
-        return frozenset(name for name, is_there in known.items() if is_there)
+        abilities = {
+            "elicitation": has_form,
+            "sampling": capabilities.sampling is not None,
+            "roots": capabilities.roots is not None,
+        }
+        return frozenset(name for name, is_there in abilities.items() if is_there)
 
     def put(self, question: Question) -> Reply:
         """Put a question of a nested server to the client's user."""
@@ -165,10 +167,10 @@ class ServedRequest:
     def log(self, level: str, text: str, logger: str) -> None:
         """Send a line of a log if the client wants lines of this level; in any thread."""
         context = self._context
-        wanted = self._log_level
+        threshold = self._log_level
         if context is not None and context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            wanted = str((context.meta or {}).get(_LEVEL_KEY, ""))
-        if context is None or wanted not in _LOG_LEVELS or _LOG_LEVELS.index(level) < _LOG_LEVELS.index(wanted):
+            threshold = str((context.meta or {}).get(_LEVEL_KEY, ""))
+        if context is None or threshold not in _LOG_LEVELS or _LOG_LEVELS.index(level) < _LOG_LEVELS.index(threshold):
             return
         params = types.LoggingMessageNotificationParams(level=level, data=text, logger=logger)  # type: ignore[arg-type]  # checked above
         note = types.LoggingMessageNotification(params=params)
@@ -203,11 +205,11 @@ class ServedRequest:
             if context is not None and context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
                 return {name: await _over_session(context, question) for name, question in questions.items()}
             for _ in range(_MAX_ROUNDS):
-                found = {name: _read(question, self._answers.get(name)) for name, question in questions.items()}
-                missing = {name: _request(questions[name]) for name, value in found.items() if value is _UNANSWERED}
+                replies = {name: _read(question, self._answers.get(name)) for name, question in questions.items()}
+                missing = {name: _request(questions[name]) for name, value in replies.items() if value is _UNANSWERED}
                 if not missing:
                     self._answers = {name: value for name, value in self._answers.items() if name not in questions}
-                    return found
+                    return replies
                 self._answered = self._loop.create_future()
                 self._asked.set_result(missing)
                 await self._answered
@@ -266,9 +268,9 @@ async def _over_session(context: ServerRequestContext[Any], question: Any) -> An
     try:
         answer = await context.session.send_request(_request(question), expected, metadata=related)
     except (MCPError, ValidationError) as exc:
-        said = exc.error.message if isinstance(exc, MCPError) else "its answer is not one of the protocol"
-        raise Unavailable(f"The client did not answer: {said}.") from exc
-    found = _read(question, answer)
-    if found is _UNANSWERED:
+        reason = exc.error.message if isinstance(exc, MCPError) else "its answer is not one of the protocol"
+        raise Unavailable(f"The client did not answer: {reason}.") from exc
+    reply = _read(question, answer)
+    if reply is _UNANSWERED:
         raise Unavailable("The client's answer does not fit the form.")
-    return found
+    return reply

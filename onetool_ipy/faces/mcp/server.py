@@ -57,13 +57,8 @@ from onetool_ipy.packs.ot.catalog import pack_text
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource
 from onetool_ipy.render.views import counted
 from onetool_ipy.snippets.definition import Bare, Snippet, expand
+from onetool_ipy.stores.results import HandleNotFound
 from onetool_ipy.toolbox import Toolbox
-
-__all__ = [
-    "MAX_LINES",
-    "RESULT_TEMPLATE",
-    "ToolboxServer",
-]
 
 _NAME = "onetool_ipy"
 _DOCS = "onetool://docs/"
@@ -139,16 +134,16 @@ class ToolboxServer:
 
     def offer(self, flag: str) -> str:
         """Say how many tools are offered, how many are not, and how to offer others with that flag."""
-        known = [spec for spec in self._box.registry.list() if not spec.disabled]
-        offered = sum(self._is_offered(spec) and not (spec.prompt or spec.resource) for spec in known)
+        specs = [spec for spec in self._box.registry.list() if not spec.disabled]
+        offered = sum(self._is_offered(spec) and not (spec.prompt or spec.resource) for spec in specs)
         text = f"Offering {counted(offered, 'tool')}"
         if self._allow is None:
-            left = sum(not spec.read_only for spec in known)
+            left = sum(not spec.read_only for spec in specs)
             others = f" Left out, since they may change something: {left}." if left else ""
             return f"{text} that only read.{others} Name what to offer instead with {flag}; '*' is all."
         snippets = {"$*", *(f"${name}" for name in self._box.shortcuts.snippets)}
         tools = [entry for entry in self._allow if entry not in snippets]
-        lost = [entry for entry in tools if not any(names.allowed(spec.name, [entry]) for spec in known)]
+        lost = [entry for entry in tools if not any(names.allowed(spec.name, [entry]) for spec in specs)]
         return text + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".")
 
     def close(self) -> None:
@@ -160,12 +155,19 @@ class ToolboxServer:
     async def _list(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
+        specs = await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
         wire = self._names()
-        specs = [spec for spec in self._box.registry.list() if not spec.disabled and self._is_listed(spec)]
-        page, more = _page(specs, params)
+        page, more = _page([spec for spec in specs if self._is_listed(spec)], params)
         return types.ListToolsResult(tools=[self._tool(spec, wire[spec.name]) for spec in page], next_cursor=more)
+
+    def _look(self) -> list[ToolSpec]:
+        """Return the tools that may be listed now, with their schemas: imports the packs they are from."""
+        registry = self._box.registry
+        registry.refresh()
+        return registry.loaded(
+            spec for spec in registry.list() if not spec.disabled and (self._is_offered(spec) or self._is_listed(spec))
+        )
 
     def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
         return types.Tool(
@@ -188,14 +190,14 @@ class ToolboxServer:
         if spec is None:
             return DeclaredOutput(None, str)
         source = spec.output_schema or (None if spec.returned is None else spec.returned())
-        known = self._outputs.get(spec.name)
-        if known is None or known.source is not source:
-            known = self._outputs[spec.name] = DeclaredOutput(source, self._box.mask)
-        return known
+        declared = self._outputs.get(spec.name)
+        if declared is None or declared.source is not source:
+            declared = self._outputs[spec.name] = DeclaredOutput(source, self._box.mask)
+        return declared
 
-    def _input_schema(self, asked: str) -> Any:
+    def _input_schema(self, name: str) -> Any:
         """Return the schema by which the SDK compares the headers of a call with its arguments."""
-        spec = self._box.registry.get(self._canonical(asked))
+        spec = self._box.registry.get(self._canonical(name))
         return None if spec is None else spec.parameters
 
     async def _call(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
@@ -212,12 +214,12 @@ class ToolboxServer:
     async def _list_prompts(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
+        await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
-        known = self._prompts.all(self._offered())
-        page, more = _page(sorted(known), params)
+        prompts = self._prompts.all(self._offered())
+        page, more = _page(sorted(prompts), params)
         return types.ListPromptsResult(
-            prompts=[self._prompts.describe(name, known[name]) for name in page], next_cursor=more
+            prompts=[self._prompts.describe(name, prompts[name]) for name in page], next_cursor=more
         )
 
     async def _get_prompt(self, context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> Any:
@@ -230,6 +232,7 @@ class ToolboxServer:
         try:
             if not isinstance(prompt, ToolSpec):
                 return await asyncio.to_thread(self._prompts.text, prompt, args)
+            (prompt,) = await asyncio.to_thread(self._box.registry.loaded, [prompt])
             typed = _typed_arguments(args, prompt.parameters)
             result = await self._run(prompt.name, typed, request, (prompt.name,))
             return await asyncio.to_thread(_prompt_result, result.unwrap(), self._box.mask)
@@ -239,37 +242,37 @@ class ToolboxServer:
     async def _list_resources(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
+        await asyncio.to_thread(self._look)
         self._note_client(context)
-        await asyncio.to_thread(self._box.registry.refresh)
         offered = self._offered()
-        known = [
+        resources = [
             types.Resource(
                 uri=spec.resource, name=name, title=spec.name, description=self._box.mask(spec.summary) or None
             )
             for name, spec in offered.items()
             if spec.resource and not UriTemplate.is_template(spec.resource)
         ]
-        known += [
+        resources += [
             types.Resource(uri=_DOCS + pack, name=pack, title=f"Docs of {pack}", mime_type="text/markdown")
             for pack in dict.fromkeys(spec.pack for spec in offered.values())
         ]
-        page, more = _page(known, params)
+        page, more = _page(resources, params)
         return types.ListResourcesResult(resources=page, next_cursor=more)
 
     async def _list_templates(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         self._note_client(context)
-        said = "Lines of a stored result: offset counts from 1, search is a regular expression (RE2)."
-        known = [types.ResourceTemplate(uri_template=RESULT_TEMPLATE, name="result", description=said)]
-        known += [
+        description = "Lines of a stored result: offset counts from 1, search is a regular expression (RE2)."
+        templates = [types.ResourceTemplate(uri_template=RESULT_TEMPLATE, name="result", description=description)]
+        templates += [
             types.ResourceTemplate(
                 uri_template=spec.resource, name=name, title=spec.name, description=self._box.mask(spec.summary) or None
             )
             for name, spec in self._offered().items()
             if UriTemplate.is_template(spec.resource)
         ]
-        page, more = _page(known, params)
+        page, more = _page(templates, params)
         return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=more)
 
     async def _read_resource(self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> Any:
@@ -285,10 +288,11 @@ class ToolboxServer:
                 text = await asyncio.to_thread(_docs_text, self._box, specs[0].pack, specs)
                 contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
                 return types.ReadResourceResult(contents=[contents])
-            found = _match_tool(uri, [spec for spec in self._offered().values() if spec.resource])
-            if found is None:
+            match = _match_tool(uri, [spec for spec in self._offered().values() if spec.resource])
+            if match is None:
                 raise ValueError(f"No resource '{uri[:200]}'.")
-            spec, args = found
+            spec, args = match
+            (spec,) = await asyncio.to_thread(self._box.registry.loaded, [spec])
             typed = _typed_arguments(args, spec.parameters)
             result = await self._run(spec.name, typed, request, (spec.name,))
             return await asyncio.to_thread(self._resource, uri, result)
@@ -303,7 +307,11 @@ class ToolboxServer:
 
     async def _read_page(self, page: _ResultPage, request: ServedRequest) -> types.ReadResourceResult:
         args = {"handle": page.handle, "offset": page.offset, "limit": page.limit, "search": page.search}
-        result = await self._run(_RESULT_TOOL, args, request, self._allowed(_RESULT_TOOL, args))
+        allow = self._allowed(_RESULT_TOOL, args)
+        # A client that may not call `ot.result` reads the results that it was given. For it there are no others.
+        if not names.allowed(_RESULT_TOOL, allow):
+            raise HandleNotFound(page.handle)
+        result = await self._run(_RESULT_TOOL, args, request, allow)
         answer = result.unwrap()
         if isinstance(answer, str):  # how `ot.result` words its errors
             raise ValueError(answer)
@@ -321,10 +329,10 @@ class ToolboxServer:
             prompt = ""
         else:
             prompt = next((spec for spec in offered.values() if spec.resource == ref.uri), "")
-        found = [each for each in _choices_for(prompt, argument.name) if each.startswith(argument.value)]
-        shown = [self._box.mask(printable(each)) for each in found[:_MAX_COMPLETIONS]]
-        more = len(found) > len(shown)
-        return types.CompleteResult(completion=types.Completion(values=shown, total=len(found), has_more=more))
+        choices = [each for each in _choices_for(prompt, argument.name) if each.startswith(argument.value)]
+        texts = [self._box.mask(printable(each)) for each in choices[:_MAX_COMPLETIONS]]
+        more = len(choices) > len(texts)
+        return types.CompleteResult(completion=types.Completion(values=texts, total=len(choices), has_more=more))
 
     async def _watch(
         self, context: ServerRequestContext[Any], params: types.SubscribeRequestParams
@@ -412,16 +420,16 @@ class ToolboxServer:
         """Return the wire names of all tools by their canonical names."""
         return self._both_names()[0]
 
-    def _canonical(self, asked: str) -> str:
+    def _canonical(self, name: str) -> str:
         """Return the canonical name of a tool; a client may use its wire name or its own name."""
-        return self._both_names()[1].get(asked, asked)
+        return self._both_names()[1].get(name, name)
 
     def _both_names(self) -> tuple[dict[str, str], dict[str, str]]:
-        known = self._wire
-        if known is None:
+        both = self._wire
+        if both is None:
             wire = names.wire_names(spec.name for spec in self._box.registry.known())
-            known = self._wire = (wire, {each: name for name, each in wire.items()})
-        return known
+            both = self._wire = (wire, {each: name for name, each in wire.items()})
+        return both
 
     def _note_client(self, context: ServerRequestContext[Any]) -> Any:
         """Remember the client of a request, to tell it of changes; return its connection."""
@@ -494,10 +502,10 @@ class _ResultPage(NamedTuple):
     @classmethod
     def of(cls, uri: str) -> _ResultPage | None:
         """Return the page that an address names; None for another address. Raises ValueError for wrong numbers."""
-        found = _RESULT.match(uri)
-        if found is None:
+        variables = _RESULT.match(uri)
+        if variables is None:
             return None
-        text = {name: value for name, value in found.items() if isinstance(value, str)}
+        text = {name: value for name, value in variables.items() if isinstance(value, str)}
         offset, limit = (_whole(name, text.get(name, str(usual))) for name, usual in (("offset", 1), ("limit", 100)))
         return cls(uri, text.get("handle", ""), offset, min(limit, MAX_LINES), text.get("search", ""))
 
@@ -536,22 +544,22 @@ def _match_tool(uri: str, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, dict[str
         if not UriTemplate.is_template(spec.resource):
             continue
         try:
-            found = UriTemplate.parse(spec.resource).match(uri)
+            variables = UriTemplate.parse(spec.resource).match(uri)
         except InvalidUriTemplate:
             continue
-        if found is not None and all(isinstance(value, str) and _is_safe(value) for value in found.values()):
-            return spec, {name: str(value) for name, value in found.items()}
+        if variables is not None and all(isinstance(value, str) and _is_safe(value) for value in variables.values()):
+            return spec, {name: str(value) for name, value in variables.items()}
     return None
 
 
 def _resource_contents(box: Toolbox, uri: str, value: Any, outgoing: Any) -> list[Any]:
     """Return what a tool gave as contents of its resource; `outgoing` is its JSON, or its handle. Raises TooLarge."""
-    found = medium_of(value)
-    if isinstance(found, (Image, Audio)):
-        found = Resource(uri, found.mime, found.data)
-    if isinstance(found, Resource):
-        address = uri if found.uri == "onetool://bytes" else found.uri
-        (block,) = content_blocks(found._replace(uri=address), box.mask)
+    medium = medium_of(value)
+    if isinstance(medium, (Image, Audio)):
+        medium = Resource(uri, medium.mime, medium.data)
+    if isinstance(medium, Resource):
+        address = uri if medium.uri == "onetool://bytes" else medium.uri
+        (block,) = content_blocks(medium._replace(uri=address), box.mask)
         return [block.resource] if isinstance(block, types.EmbeddedResource) else []
     if isinstance(outgoing, dict) and outgoing.keys() == {"handle", "total_lines", "preview"}:
         raise TooLarge(
@@ -597,12 +605,12 @@ class _PromptOffers:
         """Return all prompts; `offered` are the tools that are offered, by wire name. A text is a pack's own."""
         config = self._box.config
         packs = {spec.pack for spec in offered.values()}
-        found: dict[str, Any] = {pack: text for pack, text in config.prompts.items() if pack in packs and text}
+        prompts: dict[str, Any] = {pack: text for pack, text in config.prompts.items() if pack in packs and text}
         for name, snippet in self._box.shortcuts.snippets.items():
             is_known = config.trust.how != "untrusted" or self._box.is_session_snippet(name)
             if is_known and (self._allow is None or {"*", "$*", f"${name}"} & set(self._allow)):
-                found[name] = snippet
-        return found | {name: spec for name, spec in offered.items() if spec.prompt}
+                prompts[name] = snippet
+        return prompts | {name: spec for name, spec in offered.items() if spec.prompt}
 
     def describe(self, name: str, prompt: ToolSpec | Snippet | str) -> types.Prompt:
         """Return a prompt as it is listed."""
@@ -615,8 +623,8 @@ class _PromptOffers:
             for key, about in schema.get("properties", {}).items()
         ]
         title = prompt.name if isinstance(prompt, ToolSpec) else f"${name}"
-        said = self._text(prompt.description) or f"The snippet ${name}"
-        return types.Prompt(name=name, title=title, description=said, arguments=arguments)
+        description = self._text(prompt.description) or f"The snippet ${name}"
+        return types.Prompt(name=name, title=title, description=description, arguments=arguments)
 
     def text(self, prompt: Snippet | str, args: Mapping[str, str]) -> types.GetPromptResult:
         """Return a snippet with its arguments, or a pack's instructions. Raises UsageProblem."""
@@ -652,7 +660,7 @@ def _choices_for(prompt: ToolSpec | Snippet | str, argument: str) -> list[str]:
     if about is None:
         return []
     expected = Expected.of(prompt.parameters).at(argument)
-    found = [*expected.choices, *(["true", "false"] if expected.kinds == {"boolean"} else [])]
+    choices = [*expected.choices, *(["true", "false"] if expected.kinds == {"boolean"} else [])]
     if isinstance(about, dict) and about.get("default") not in (None, ""):
-        found.append(about["default"])
-    return list(dict.fromkeys(each if isinstance(each, str) else str(each) for each in found if each is not None))
+        choices.append(about["default"])
+    return list(dict.fromkeys(each if isinstance(each, str) else str(each) for each in choices if each is not None))

@@ -268,7 +268,7 @@ class AskMagic:
                 attached += messages.images
                 text, own = messages.text, prompt[hit.end() :]
         for hit in _ATTACHED.finditer(own):  # what a server wrote names nothing of ours
-            if self._box.is_server(hit["server"]):
+            if hit["server"] in self._box.servers:
                 result = self._box.read_resource(hit["server"], hit["uri"].rstrip(_PUNCTUATION), source="magic")
                 result.unwrap()
                 result.meta["attached"] = hit[0].rstrip(_PUNCTUATION)
@@ -289,7 +289,8 @@ class AskMagic:
 
     def _model(self, name: str | None) -> Any:
         """A configured model by its name, or the model in a variable of the notebook."""
-        if name is None or name in self._box.config.settings.models.named:
+        config = self._box.config
+        if name is None or name in config.settings.models.named or name in config.withheld.get("model", ()):
             return name
         held = self._shell.user_ns.get(name)
         return held if isinstance(held, str) or callable(getattr(held, "complete", None)) else name

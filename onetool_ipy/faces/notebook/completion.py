@@ -113,7 +113,7 @@ class CompletionContext(NamedTuple):
 
     def uris(self, server: str) -> list[CompletionItem]:
         """The known resources and templates of a server."""
-        listing = self.box.servers.listing(server) if self.box.is_server(server) else None
+        listing = self.box.servers.listing(server) if server in self.box.servers else None
         return [] if listing is None else [CompletionItem(row["uri"], "value") for row in resource_rows(listing)]
 
     def from_server(self, spec: ToolSpec, argument: str, typed: str, given: Mapping[str, str]) -> list[str]:
@@ -199,7 +199,7 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
 
 def _server_named(pack: str, context: CompletionContext) -> str:
     """The server that Python spells so; empty if there is none."""
-    known = context.box.config.settings.servers if not context.box.is_server(pack) else [pack]
+    known = context.box.config.settings.servers if pack not in context.box.servers else [pack]
     return next((name for name in known if identifier(name) == pack), "")
 
 

@@ -15,6 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -191,7 +192,10 @@ class Extension:
         self.names.restore()
         self._is_in_cell = True
         if self._host is not None:
-            self._host.progress.before_cell()
+            self._host.before_cell()
+        elif _has_project():  # it was made since; where it cannot be opened, the first use of it says why
+            with suppress(OneToolError):
+                self.host.offer_packs()
 
     def _after_cell(self, _result: Any) -> None:
         self._is_in_cell = False
@@ -256,7 +260,11 @@ def _spare_packs(shell: Any) -> None:
 
 def _has_project() -> bool:
     """Whether there is a configuration, found as `load_config` finds it."""
-    found = find_config(None, env=os.environ, cwd=Path.cwd(), home=Path.home())
+    try:
+        cwd = Path.cwd()
+    except FileNotFoundError:  # it was deleted under our feet
+        return False
+    found = find_config(None, env=os.environ, cwd=cwd, home=Path.home())
     return found.onetool_dir is not None or found.config_file is not None or bool(found.problems)
 
 
@@ -316,7 +324,7 @@ class Namespace:
         """Add the names that are free to the namespace; return the others."""
         taken = []
         for name, value in found:
-            if not name.isidentifier() or not self._is_free(name):
+            if not name.isidentifier() or not self.is_free(name):
                 taken.append(name)
                 continue
             self._ours[name] = self._shell.user_ns[name] = self._shell.user_ns_hidden[name] = value
@@ -336,7 +344,8 @@ class Namespace:
                 self._shell.user_ns_hidden.pop(name, None)
         self._ours.clear()
 
-    def _is_free(self, name: str) -> bool:
+    def is_free(self, name: str) -> bool:
+        """Whether a name is unused or ours."""
         if name not in self._shell.user_ns:
             return not hasattr(builtins, name)
         return name in self._ours and self._shell.user_ns[name] is self._ours[name]

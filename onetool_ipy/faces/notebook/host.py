@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import Untrusted
-from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.files import Stamp, is_young, stamp_of
+from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.faces.notebook.progress import CellProgress, cell_output, is_watched
@@ -25,6 +26,7 @@ from onetool_ipy.host import Host
 from onetool_ipy.render import html
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.toolbox import PackProxy, Toolbox
+from onetool_ipy.trust_gate import question_lines
 
 if TYPE_CHECKING:
     from onetool_ipy.core.executor import CallListener
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.faces.widgets.widget import NotebookScreens
 
-__all__ = ["NotebookHost", "TrustQuestion", "can_ask", "question_lines"]
+__all__ = ["NotebookHost", "TrustQuestion", "can_ask"]
 
 
 class NotebookHost(Host):
@@ -53,10 +55,13 @@ class NotebookHost(Host):
         self._magics = magics
         self._names = names
         self._question = TrustQuestion(box)
+        self._offered: set[str] = set()
+        self._bundles: tuple[Stamp | None, bool] = (None, False)
         self._screens: NotebookScreens | None = None
         self._panels = panels
         self._open_questions: OpenQuestions | None = None
         box.host = self
+        box.subscribe(changed=self._tools_changed)
 
     def stop(self) -> None:
         """Stop redrawing outputs."""
@@ -66,8 +71,29 @@ class NotebookHost(Host):
 
     def offer_packs(self) -> None:
         """Offer the project's packs as names in the notebook."""
-        packs = [name for name in self.box.parts.pack_names if name != "ot"]
+        self._offered = {"ot"}
+        self._offer_new_packs()
+
+    def _offer_new_packs(self) -> None:
+        packs = [name for name in self.box.parts.pack_names if name not in self._offered]
+        self._offered.update(packs)
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in packs])
+
+    def before_cell(self) -> None:
+        """Offer the packs that came since: from a screen, or as bundles that another process made."""
+        before, was_young = self._bundles
+        stamp = stamp_of(self.box.config.paths.bundles)
+        if stamp != before or was_young:
+            self._bundles = (stamp, stamp is not None and is_young(stamp))
+            self._offer_new_packs()
+        self.progress.before_cell()
+
+    def _tools_changed(self) -> None:
+        # Only the main thread may add names: elsewhere the cell's own code may be going through them.
+        if threading.current_thread() is threading.main_thread():
+            self._offer_new_packs()
+        else:
+            self._bundles = (None, True)
 
     def listen(self, call: ToolCall) -> CallListener | None:
         return self.progress(call)
@@ -88,6 +114,9 @@ class NotebookHost(Host):
         self.offer_packs()
         added = self.box.servers.added()
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in added])
+
+    def has_name(self, name: str) -> bool:
+        return not self._names.is_free(name)
 
     def note(self, text: str) -> None:
         if threading.current_thread() is threading.main_thread():  # a job has its own output
@@ -166,36 +195,24 @@ class TrustQuestion:
 
     def __call__(self, needed: Untrusted) -> None:
         """Ask for the trust that a call needs; a yes is recorded and holds from now on."""
-        found = self._box.would_run()
-        about = (found.folder, repr([s for s in found.servers if s.name == needed.server]) if needed.server else "")
+        inventory, part = self._box.would_run(), needed.part
+        about = (inventory.folder, repr([each for each in inventory.parts if each.key == part]) if part else "")
         if about in self._answered or threading.current_thread() is not threading.main_thread():
             return
         from onetool_ipy.core.question import NobodyToAsk, Question  # late: most notebooks need no yes
 
-        lines = question_lines(self._box, needed.server)
-        data = {**found.to_dict(), "server": needed.server}
-        if needed.server:
-            data["servers"] = [server for server in data["servers"] if server["name"] == needed.server]
-        asked = Question("this project", "\n".join(lines), trust=values.map_text(data, self._box.mask))
+        data = {**inventory.to_dict(), "part": part}
+        if part:
+            data["parts"] = [each for each in data["parts"] if each["key"] == part]
+        text = "\n".join(question_lines(self._box, part))
+        question = Question("this project", text, trust=values.map_text(data, self._box.mask))
         try:
-            reply = self._box.host.ask(asked)
+            reply = self._box.host.ask(question)
         except NobodyToAsk:
             return
         if reply.action == "accept":
-            self._box.trust(needed.server, shown=found)
+            self._box.trust(part, shown=inventory)
         self._answered.add(about)
-
-
-def question_lines(box: Toolbox, server: str = "") -> list[str]:
-    """The question as lines: what a yes would let run."""
-    found = box.would_run()
-    if server:
-        entries = [entry for entry in found.servers if entry.name == server]
-        how = "has changed since you trusted it" if any(e.changes for e in entries) else "is new"
-        shown = [line for entry in entries for line in entry.lines()]
-        return [box.mask(line) for line in [f"A server of this project {how}:", *(f"  {line}" for line in shown)]]
-    head = [f"This project is not trusted yet: {printable_line(found.folder)}", "If you trust it, it may run:"]
-    return [box.mask(line) for line in [*head, *(f"  {line}" for line in found.lines())]]
 
 
 def can_ask(shell: Any) -> bool:

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple, Protocol
 from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core.tool import CallSource, ToolCall
+from onetool_ipy.core.callers import TYPED
+from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces.notebook.interrupt import Interrupts
 from onetool_ipy.render.html import AS_TEXT, EDGE, escape
 from onetool_ipy.render.views import counted
@@ -136,7 +137,6 @@ _ELAPSED_S = 1.0
 _IDLE_TICKS = 5
 _MAX_TEXT = 80
 _MAX_ROWS = 5
-_PERSON: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
 
 Mask = Callable[[str], str]
 Report = tuple[float | None, float | None, str]
@@ -287,7 +287,7 @@ class CellProgress:
 
     def __call__(self, call: ToolCall) -> CallProgress | None:
         """The progress of a call, if a person made it in the running cell."""
-        if self._thread != get_ident() or call.source not in _PERSON or self._pid != getpid():
+        if self._thread != get_ident() or call.source not in TYPED or self._pid != getpid():
             return None
         if self._publisher is not None and self._publisher.parent_header is not self._header:
             return None  # a task left over from an earlier cell

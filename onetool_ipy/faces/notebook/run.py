@@ -17,10 +17,11 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.core.tool import ToolCall, ToolSpec
+from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces.line.grammar import (
     Flags,
     Line,
+    asks_for_help,
     read_arguments,
     read_body,
     read_snippet_arguments,
@@ -37,7 +38,9 @@ from onetool_ipy.faces.notebook.commands.setup import SetupCommands
 from onetool_ipy.faces.notebook.completion import CompletionContext
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.host import run_source, snippet_file
+from onetool_ipy.packs.ot.catalog import page_of
 from onetool_ipy.proxies import usage_of
 from onetool_ipy.render.pages import Row, Rows
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
@@ -70,7 +73,7 @@ class Commands:
         return frozenset(self._table)
 
     def run(self, word: str, rest: str, cell: str | None = None) -> Any:
-        if rest.strip() in ("--help", "-h", "?"):
+        if asks_for_help(rest) or rest.strip() in ("-h", "?"):
             return self.pages.command(word)
         if cell is None or not cell.strip():
             return self._table[word](rest)
@@ -97,22 +100,22 @@ class LineRunner:
     def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
         """`%tool` and `%%tool`."""
         with self._remembered():
-            asked = split_line(line, self._commands.words())
-            value = self._answer(asked, cell, local_ns)
-            return None if cell is None and asked.is_silent else value
+            request = split_line(line, self._commands.words())
+            value = self._answer(request, cell, local_ns)
+            return None if cell is None and request.is_silent else value
 
-    def _answer(self, asked: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        if asked.flags.save is not None:
-            return self._save(asked.flags.save, cell)
-        if asked.kind == "empty":
-            if asked.flags != Flags():
+    def _answer(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        if request.flags.save is not None:
+            return self._save(request.flags.save, cell)
+        if request.kind == "empty":
+            if request.flags != Flags():
                 raise UsageProblem("A flag needs a tool's name.", hint="For example: %tool time.now --dry")
             return self._pages.overview()
-        if asked.kind == "command":
-            return self._commands.run(asked.name, asked.rest, cell)
-        if asked.kind == "help":
-            return self._pages.usage(asked.name)
-        return self._call(asked, cell, local_ns)
+        if request.kind == "command":
+            return self._commands.run(request.name, request.rest, cell)
+        if request.kind == "help":
+            return self._pages.usage(request.name)
+        return self._call(request, cell, local_ns)
 
     def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
         """`%snippet NAME k=v [--show]`, `%snippet NAME --save`, and `%%snippet NAME [param[=default] ...] [--save]`."""
@@ -137,18 +140,16 @@ class LineRunner:
         with self._remembered():
             name, _, rest = line.strip().partition(" ")
             if name.endswith("?") or rest.strip() == "?":
-                return self._box.ot.help(query=self._page_of(name.rstrip("?")))
-            found = self._box.shortcuts.find(name)
-            if isinstance(found, Snippet):
+                return self._shortcut_page(name.rstrip("?"))
+            target = self._box.shortcuts.find(name)
+            if isinstance(target, Snippet):
                 self._box.gate.require_snippet(name)
                 return self._run_snippet(
-                    name, expand(found, read_snippet_arguments(rest, self._evaluator(local_ns))), local_ns
+                    name, expand(target, read_snippet_arguments(rest, self._evaluator(local_ns))), local_ns
                 )
-            tool = found or name
-            is_known = found is not None or self._box.is_unlisted(tool.partition(".")[0])
-            if not is_known and self._box.registry.find(tool) is None:
-                known = [*self._box.shortcuts.snippets, *self._box.shortcuts.aliases]
-                raise self._no_shortcut(name, [*known, *(s.name for s in self._box.registry.known())])
+            tool = target or name
+            if target is None and not self._is_offered(tool):
+                raise self._no_shortcut(name, self._shortcut_names())
             return self._call(split_line(f'"{tool}" {rest}', ()), None, local_ns)
 
     def completion_context(self) -> CompletionContext:
@@ -174,6 +175,8 @@ class LineRunner:
             )
         paths = self._box.config.paths
         file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
+        if not file.exists():
+            require_free_name(self._box, pack, "_tools")
         with self._box.gate.saving():
             names = save_functions(file, cell, pack=pack)
         self._box.reload()
@@ -232,8 +235,23 @@ class LineRunner:
             self._last.style(exc, since=since)
             raise
 
-    def _page_of(self, name: str) -> str:
-        return f"${name}" if name in self._box.shortcuts.snippets else name
+    def _shortcut_page(self, name: str) -> Any:
+        """The page of a snippet, an alias, a tool or a pack. Starts nothing."""
+        query = f"${name}" if name in self._box.shortcuts.snippets else name
+        page = page_of(self._box, query)
+        if page is None and self._is_offered(name):
+            raise self._box.registry.missing(name)
+        if page is None:
+            raise self._no_shortcut(name, self._shortcut_names())
+        return page
+
+    def _is_offered(self, tool: str) -> bool:
+        """Whether a name is a tool, or belongs to a server, which says itself why it has no such tool."""
+        return tool.partition(".")[0] in self._box.servers or self._box.registry.find(tool) is not None
+
+    def _shortcut_names(self) -> list[str]:
+        shortcuts = self._box.shortcuts
+        return [*shortcuts.snippets, *shortcuts.aliases, *(spec.name for spec in self._box.registry.known())]
 
     def _no_shortcut(self, name: str, known: Iterable[str]) -> UsageProblem:
         near = did_you_mean(name, known)
@@ -257,43 +275,47 @@ class LineRunner:
             self._last.style(exc)
             raise
 
-    def _call(self, asked: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        to_call = not asked.flags.dry
-        if to_call:
-            self._box.make_ready(asked.name, "magic")
-            to_call = self._box.gate.is_admitted(asked.name)
-        spec = self._find(asked.name, to_call=to_call)
-        if spec is None and self._is_pack(asked.name):
-            return self._pack(asked)
-        if spec is None:
-            return self._missed(asked)
-        args = read_arguments(asked.rest, spec.parameters, self._evaluator(local_ns), asked.words)
+    def _call(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
+        if request.flags.dry:
+            self._box.gate.refresh()
+        else:
+            self._box.make_ready(request.name, "magic")
+        is_admitted = self._box.gate.is_admitted(request.name)
+        try:
+            # The code of a tool is the truth about its arguments; without the user's trust its text has to do.
+            spec = self._box.registry.load(request.name) if is_admitted else self._box.registry.require(request.name)
+        except CallFailure as exc:
+            return self._pack(request) if self._is_pack(request.name) else self._missed(request, exc)
+        args = read_arguments(request.rest, spec.parameters, self._evaluator(local_ns), request.words)
         if cell is not None:
-            args = read_body(cell, args, spec.parameters, body_arg=asked.flags.body, as_args=asked.flags.args)
-        timeout, check = asked.flags.timeout, not asked.flags.unchecked
-        if asked.flags.dry:
+            args = read_body(cell, args, spec.parameters, body_arg=request.flags.body, as_args=request.flags.args)
+        timeout, check = request.flags.timeout, not request.flags.unchecked
+        if request.flags.dry:
             return self._pages.dry(spec, args, check=check)
         if timeout is None and spec.timeout_s is None:
             timeout = self._options.timeout
-        call = ToolCall(self._box.new_id(), spec.name, args, "magic", spec if to_call else None)
-        if asked.flags.bg:
+        call = ToolCall(self._box.new_id(), spec.name, args, "magic", spec if is_admitted else None)
+        if request.flags.bg:
             return self._box.start(call, timeout=timeout, check=check)
-        return self._finish(asked, self._box.call(call, timeout=timeout, check=check))
+        return self._finish(request, self._box.call(call, timeout=timeout, check=check))
 
     def _is_pack(self, name: str) -> bool:
-        return name in self._box.registry.known_packs() or self._box.is_unlisted(name)
+        return name in self._box.registry.known_packs() or self._box.servers.is_unknown(name)
 
-    def _missed(self, asked: Line) -> Any:
-        """An unknown name is a failed call and counts as one, but not a mistyped command."""
-        name = asked.name
+    def _missed(self, request: Line, failure: CallFailure) -> Any:
+        """An unknown name is a failed call and counts as one, but not a mistyped command. A dry call just raises."""
+        name = request.name
         near = difflib.get_close_matches(name, [*self._commands.words(), "ask"], n=1, cutoff=0.7)
-        if near and not asked.flags.soft:
+        if near and not request.flags.soft:
             meant = "%ask" if near == ["ask"] else f"%tool {near[0]}"
             raise UsageProblem(f"No tool or command '{name}'. Did you mean '{meant}'?", hint="See all with: %tool help")
+        if request.flags.dry:
+            self._box.gate.admit(name)
+            raise failure
         result = self._box.call(name, {}, source="magic")
         if result.error is not None and (hint := self._meant(name)):
             result = ToolResult(False, None, Failure(**{**vars(result.error), "hint": hint}), result.meta)
-        return self._finish(asked, result)
+        return self._finish(request, result)
 
     def _meant(self, name: str) -> str:
         """A hint if the name is a shortcut."""
@@ -309,27 +331,21 @@ class LineRunner:
         packs = {name: PackProxy(self._box, name) for name in self._box.registry.known_packs()}
         return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
 
-    def _find(self, name: str, *, to_call: bool) -> ToolSpec | None:
-        """The tool, with its code loaded for a call; None if there is no such tool."""
-        registry = self._box.registry
-        try:
-            return registry.load(name) if to_call else registry.require(name)
-        except CallFailure:
-            return None
+    def _pack(self, request: Line) -> Any:
+        if request.rest.strip() or request.flags.dry:
+            raise UsageProblem(
+                f"'{request.name}' is a pack, not a tool.", hint=f"See its tools with: %tool {request.name}"
+            )
+        return self._pages.pack_page(request.name)
 
-    def _pack(self, asked: Line) -> Any:
-        if asked.rest.strip():
-            raise UsageProblem(f"'{asked.name}' is a pack, not a tool.", hint=f"See its tools with: %tool {asked.name}")
-        return self._pages.pack_page(asked.name)
-
-    def _finish(self, asked: Line, result: ToolResult) -> Any:
+    def _finish(self, request: Line, result: ToolResult) -> Any:
         if not result.ok:
             self._last.remember(result)
-            if not (asked.flags.soft or self._options.soft):
+            if not (request.flags.soft or self._options.soft):
                 raise_result(result, self._last)
-        if asked.flags.output is None:
+        if request.flags.output is None:
             return result
-        self._shell.user_ns[asked.flags.output] = result
+        self._shell.user_ns[request.flags.output] = result
         return None
 
     def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], Any]:

@@ -176,7 +176,8 @@ class _Handler(APIHandler):
             query = read_query((*route.query, PROJECT), self.request.query_arguments)
             body = self._decoded(route)
             async with self._projects.use(query.pop(PROJECT.name, None)) as box:
-                return await _run(RestRequest(box, self._projects.work, path, query, body), route)
+                request = RestRequest(box, self._projects.work, path, query, body, self.base_url)
+                return await _run(request, route)
         except OneToolError as exc:
             return refused(exc)
 

@@ -65,13 +65,14 @@ class QueryParam(NamedTuple):
 
 
 class RestRequest(NamedTuple):
-    """A decoded request; `path` and `query` are keyed by their names on the wire."""
+    """A decoded request; `path` and `query` are keyed by their names on the wire. `base_url` is the server's path."""
 
     box: Toolbox
     work: Work
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any
+    base_url: str = "/"
 
 
 class RestResponse(NamedTuple):

@@ -22,6 +22,7 @@ from onetool_ipy.bundles.importing.formats import import_document as read_docume
 from onetool_ipy.bundles.model import Bundle, BundleBody, Slug, Switch, Tool, ToolBody, WireModel, read
 from onetool_ipy.bundles.validation import beneath, fault
 from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
@@ -205,17 +206,19 @@ class ImportBody(PreviewBody):
 
 
 class TrustBody(WireModel):
-    """The body of POST /onetool/trust: a yes or a no to the project, or a yes to one server of it."""
+    """The body of POST /onetool/trust: a yes or a no to the project, or a yes to one part of it."""
 
     is_trusted: bool
     would_run: Annotated[
         Json | None, Field(description="With a yes: what the person was shown, as GET gave it in wouldRun.")
     ] = None
-    server: Annotated[str, Field(max_length=128, description="Say yes to this server alone.")] = ""
+    part: Annotated[
+        str, Field(max_length=1000, description="Say yes to this part alone: its `key` in wouldRun.parts.")
+    ] = ""
 
 
 class TrustState(WireModel):
-    """Whether a project is trusted, why, and what a yes would let run."""
+    """Whether a project is trusted, why, and what a yes would cover."""
 
     folder: str
     is_trusted: bool
@@ -474,13 +477,14 @@ async def invoke_tool(request: RestRequest) -> Finish:
     args = read(InvokeBody, request.body).args
     box, key = request.box, _tool_key(request)
     try:
-        tool = await request.work(lambda: box.bundles.find_tool(*key))
+        tool, spec = await request.work(lambda: box.bundles.find_tool(*key))
     except NotFound as exc:
         raise ToolNotFound(exc.message, hint=exc.hint) from exc
-    if not _runs_here(box, tool):
-        failure = Unavailable(f"'{tool.slug}' calls the Python function '{tool.go_tool.func}'. {_IN_KERNEL}")
+    failure = None if spec.disabled else _not_here(box, tool)
+    if failure is not None:
         return partial(_response_of, box, ToolResult(False, error=Failure.of(failure, tool.slug)), tool)
-    running = box.background.submit(lambda: box.bundles.ainvoke(*key, args, source="rest"))
+    call = ToolCall(box.new_id(), spec.name, args, "rest", spec)
+    running = box.background.submit(lambda: box.acall(call))
     result = await box.background.wait(running)
     return partial(_response_of, box, result, tool)
 
@@ -548,6 +552,7 @@ async def preview_import(request: RestRequest) -> Finish:
 
     def look() -> RestResponse:
         draft = _draft(request, body, source, ImportRequest(None, base_url))
+        draft.notes.extend(creation.name_bundle(request.box, draft, None))
         found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
         return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **found})
 
@@ -590,7 +595,7 @@ async def import_document(request: RestRequest) -> Finish:
 
 @route("GET", f"{PREFIX}/trust", {200: TrustState}, action="read")
 def get_trust(request: RestRequest) -> RestResponse:
-    """Whether the project is trusted, and what a yes would let run."""
+    """Whether the project is trusted, and what a yes would cover."""
     return RestResponse(200, trust_state(request.box))
 
 
@@ -598,12 +603,12 @@ def get_trust(request: RestRequest) -> RestResponse:
 def set_trust(request: RestRequest) -> RestResponse:
     """Trust the project, or trust it no longer."""
     box, body = request.box, read(TrustBody, request.body)
-    if body.server and body.server not in box.config.settings.servers:
-        raise NotFound(f"server: there is no server '{body.server}'.")
+    if body.part and body.part not in (part.key for part in box.would_run().parts):
+        raise NotFound(f"part: nothing named '{body.part}' waits for a yes.")
     try:
         if body.is_trusted:
             _require_shown(box, body)
-            box.trust(body.server)
+            box.trust(body.part)
         else:
             box.distrust()
     except UsageProblem as exc:
@@ -612,9 +617,9 @@ def set_trust(request: RestRequest) -> RestResponse:
 
 
 @route("GET", f"{PREFIX}/openapi.json", {200: dict[str, Any]}, action="read")
-def get_description(request: RestRequest) -> RestResponse:  # noqa: ARG001 - every route takes the request
+def get_description(request: RestRequest) -> RestResponse:
     """This description."""
-    return RestResponse(200, openapi(ROUTES, PROJECT))
+    return RestResponse(200, openapi(ROUTES, PROJECT, request.base_url))
 
 
 ROUTES: tuple[Route, ...] = (
@@ -681,12 +686,17 @@ def _response_of(box: Toolbox, result: ToolResult, tool: Tool) -> RestResponse:
     return invoked(result, box.outgoing(result), is_http=tool.type == "http")
 
 
-def _runs_here(box: Toolbox, tool: Tool) -> bool:
-    """Whether the server process may run a tool: an HTTP tool, a built-in one, or one that does not exist."""
+def _not_here(box: Toolbox, tool: Tool) -> Unavailable | None:
+    """Return why the server process does not run a tool: it runs HTTP tools and built-in functions, nothing else."""
     if tool.go_tool is None:
-        return True
-    spec = box.registry.get(tool.go_tool.func)
-    return spec is None or (spec.origin == "builtin" and spec.pack != "ot")
+        return None
+    function = tool.go_tool.func
+    spec = box.registry.get(function)
+    if spec is None:
+        return Unavailable(f"There is no function '{function}' now.", hint="The tool comes back with it.")
+    if spec.origin == "builtin" and spec.pack != "ot":
+        return None
+    return Unavailable(f"'{tool.slug}' calls the Python function '{function}'. {_IN_KERNEL}")
 
 
 def _tool_key(request: RestRequest) -> tuple[str, str, str]:
@@ -704,8 +714,11 @@ def _paging(request: RestRequest, *sizes: str) -> dict[str, Any]:
     return given
 
 
-def openapi(routes: Iterable[Route], project: QueryParam) -> Json:
-    """Write the document. Every route also takes the query parameter `project`."""
+def openapi(routes: Iterable[Route], project: QueryParam, base_url: str = "/") -> Json:
+    """Write the document. Every route also takes the query parameter `project`.
+
+    `base_url` is the path that the server has behind a proxy or a Hub; the host is the one that the document is from.
+    """
     listed = list(routes)
     models = [Refusal, *(model for route in listed for model in (route.body, *route.success.values()))]
     distinct = dict.fromkeys(m for m in models if isinstance(m, type) and issubclass(m, BaseModel))
@@ -721,6 +734,7 @@ def openapi(routes: Iterable[Route], project: QueryParam) -> Json:
             "version": __version__,
             "description": "Bundles and HTTP tools of a project, served by Jupyter Server with its own sign-in.",
         },
+        "servers": [{"url": base_url.rstrip("/") or "/"}],
         "paths": paths,
         "components": {
             "schemas": schemas["$defs"],

@@ -28,6 +28,7 @@ from onetool_ipy.bundles.http.template import SECRET_NAME, compile_selector
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.faces import creation
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class HttpToolRequests:
             bundles.draft(record)  # an invalid tool leaves no empty bundle behind
             slug = names["bundle"]
             try:
+                require_free_name(self._box, slug, creation.NEW_BUNDLE)
                 bundle = bundles.put_bundle(bundles.new_id(), slug=slug, display_name=slug, **shared)
             except OneToolError as exc:
                 return {"errors": [{"pointer": "/bundle", "message": _said(exc)}]}
@@ -228,7 +230,7 @@ class HttpToolRequests:
         if asked or not hosts:
             return [{"key": f"host:{host}", "text": f"HTTP tools may not reach '{host}' yet."} for host in asked]
         for host in hosts:
-            with self._box.gate.saving():
+            with self._box.gate.saving(f"host {host}"):
                 allow_host(self._box.config.paths, host)
         self._box.reload()
         return []

@@ -117,7 +117,7 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
     """The line that stays in the cell: what the person decided, and when. `reply` is None if Stop came first."""
     if question.trust is not None:
         did = {"accept": "You trusted", "decline": "You did not trust"}.get("" if reply is None else reply.action, "")
-        what = f"the server {question.trust['server']}" if question.trust.get("server") else "this project"
+        what = f"the {question.trust['part']}" if question.trust.get("part") else "this project"
         return f"{did} {what}, {at}." if did else f"Stopped, {at}: {what} is not trusted."
     asked = cut(question.text, 300) if question.yes else f"{question.subject} asked you."
     if question.calls:

@@ -33,10 +33,11 @@ from onetool_ipy.core.names import ASK
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import BADGES, Problem, ToolSpec
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
-from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
+from onetool_ipy.faces.widgets.table import TableQuery, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 from onetool_ipy.proxies import PackProxy
@@ -323,9 +324,9 @@ class ScreenRequests:
         }
 
     def _trust(self, payload: Json) -> Json:
-        """Record the person's yes to the project or to one server; return the state of its trust."""
+        """Record the person's yes to the project or to one part of it; return the state of its trust."""
         if payload.get("isTrusted") is True:
-            self._box.trust(str(payload.get("server") or ""), shown=self._shown)
+            self._box.trust(str(payload.get("part") or ""), shown=self._shown)
         return self._standing()
 
     def _standing(self) -> Json:
@@ -381,8 +382,13 @@ class ScreenRequests:
             self._index = (len(specs), Index(entry_of(spec) for spec in specs))
         return self._index[1]
 
+    def _spec(self, payload: Json) -> ToolSpec:
+        """Return the tool that a form is for, with the schema of its code: the pack is imported."""
+        (spec,) = self._box.registry.loaded([self._box.registry.require(_text(payload, "name"))])
+        return spec
+
     def _tool(self, payload: Json) -> Json:
-        spec = self._box.registry.require(_text(payload, "name"))
+        spec = self._spec(payload)
         row = next((r for r in self._box.log.usage(period="all", tool=spec.name).tools), None)
         found = {
             "name": spec.name,
@@ -422,7 +428,7 @@ class ScreenRequests:
         return {"errors": [], "code": code}
 
     def _asked(self, payload: Json) -> tuple[ToolSpec, Json]:
-        spec = self._box.registry.require(_text(payload, "name"))
+        spec = self._spec(payload)
         args = payload.get("args")
         if not isinstance(args, dict):
             raise UsageProblem("The arguments are an object.")
@@ -563,8 +569,9 @@ def save_tool(box: Toolbox, name: str, source: str) -> Json:
     paths = box.config.paths
     folder = (paths.onetool_dir or paths.project / ".onetool") / "tools"
     file = folder / f"{name}.py"
-    if os.path.lexists(file) or box.registry.pack(name) is not None:
+    if os.path.lexists(file):
         raise UsageProblem(f"There is a pack '{name}' already.", hint="Choose another name.")
+    require_free_name(box, name, "_tools")
     make_folder(folder)
     write_whole(file, (source.rstrip() + "\n").encode(), mode=0o644)
     box.reload()
@@ -616,7 +623,8 @@ def _length(value: Any) -> str:
     """The length of a value in words, or an empty text."""
     if not hasattr(value, "__len__"):
         return ""
-    noun = "row" if is_frame(value) or isinstance(value, list) else "character" if isinstance(value, str) else "item"
+    is_rows = isinstance(value, list) or values.is_frame(value)
+    noun = "row" if is_rows else "character" if isinstance(value, str) else "item"
     return f", {len(value):,} {noun}{'' if len(value) == 1 else 's'}"
 
 
@@ -698,7 +706,10 @@ class ServerRequests:
 
     def add(self, text: str, name: str, *, is_saved: bool) -> Json:
         """Add what a person pasted: a command line, an address, or JSON."""
-        return {"said": "\n".join(self._setup.add(read_pasted(text, name), is_saved=is_saved))}
+        servers, notes = read_pasted(text, name), list[str]()
+        if not name:
+            servers, notes = self._setup.proposed(servers)
+        return {"said": "\n".join([*self._setup.add(servers, is_saved=is_saved), *notes])}
 
     def _require(self, name: str) -> None:
         if name not in self._box.servers:

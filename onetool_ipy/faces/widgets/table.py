@@ -19,7 +19,7 @@ from onetool_ipy.core.result import Json
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-__all__ = ["FORMATS", "ResultTable", "TableQuery", "column_kind", "formats", "is_frame", "query_of", "shown_cell"]
+__all__ = ["FORMATS", "ResultTable", "TableQuery", "column_kind", "formats", "query_of", "shown_cell"]
 
 FORMATS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
 """The formats of a download and their media types."""
@@ -57,11 +57,6 @@ def formats() -> list[str]:
     return [name for name in FORMATS if name != "parquet" or importlib.util.find_spec("pyarrow") is not None]
 
 
-def is_frame(data: Any) -> bool:
-    """Whether a value is a DataFrame or a Series, found without importing pandas."""
-    return type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ in ("DataFrame", "Series")
-
-
 class ResultTable:
     """The table of one result."""
 
@@ -69,8 +64,8 @@ class ResultTable:
         import pandas as pd
 
         self._mask = mask
-        self._data: Any = data if is_frame(data) else [row for row in data if isinstance(row, Mapping)]
-        if is_frame(data):
+        self._data: Any = data if values.is_frame(data) else [row for row in data if isinstance(row, Mapping)]
+        if values.is_frame(data):
             self._cells = _with_index(data if isinstance(data, pd.DataFrame) else data.to_frame())
         else:
             self._cells = pd.DataFrame.from_records(self._data)
@@ -125,7 +120,7 @@ class ResultTable:
     def found(self, query: TableQuery) -> Any:
         """The found rows of the original data, in their order: of a frame a frame, of a list a list."""
         positions = self._positions(query)
-        return self._data.iloc[positions] if is_frame(self._data) else [self._data[at] for at in positions]
+        return self._data.iloc[positions] if values.is_frame(self._data) else [self._data[at] for at in positions]
 
     def download(self, query: TableQuery, columns: Sequence[int], kind: str) -> bytes:
         """The found rows and the wanted columns as a file."""
@@ -220,7 +215,7 @@ class ResultTable:
         return values.cut(self._mask(shown_cell(cell, self._decimals[column])), _CELL)
 
     def _plain(self, cell: Any) -> str:
-        return "" if _is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
+        return "" if values.is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
 
     def _masked(self, cell: Any) -> Any:
         return values.map_text(values.to_json(cell), self._mask) if isinstance(cell, (str, Mapping, list)) else cell
@@ -232,7 +227,7 @@ class ResultTable:
 
 def column_kind(cells: Sequence[Any]) -> str:
     """The kind of a column from its plain values: integer, number, boolean, date, text or nested."""
-    kinds = {_cell_kind(cell) for cell in cells if not _is_missing(cell)}
+    kinds = {_cell_kind(cell) for cell in cells if not values.is_missing(cell)}
     if len(kinds) == 1:
         return kinds.pop()
     return "number" if kinds == {"integer", "number"} else "nested" if "nested" in kinds else "text"
@@ -240,7 +235,7 @@ def column_kind(cells: Sequence[Any]) -> str:
 
 def shown_cell(cell: Any, decimals: int | None = None) -> str:
     """A cell as it is shown: dates short, the decimals of a column alike, everything in one line."""
-    if _is_missing(cell):
+    if values.is_missing(cell):
         return ""
     if isinstance(cell, float) and decimals is not None:
         return f"{cell:.{decimals}f}"
@@ -390,8 +385,3 @@ def _unique(names: Sequence[str]) -> list[str]:
             free, number = f"{name}_{number}", number + 1
         found[free] = None
     return list(found)
-
-
-def _is_missing(cell: Any) -> bool:
-    is_nan = isinstance(cell, float) and cell != cell
-    return cell is None or is_nan or type(cell).__name__ in ("NAType", "NaTType")

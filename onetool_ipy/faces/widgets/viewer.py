@@ -22,7 +22,6 @@ from onetool_ipy.faces.widgets.table import (
     TableQuery,
     column_kind,
     formats,
-    is_frame,
     shown_cell,
 )
 from onetool_ipy.stores.result_lines import pieces
@@ -291,7 +290,7 @@ def _kinds(data: Any) -> list[str]:
 
 
 def _is_table(data: Any) -> bool:
-    if is_frame(data):
+    if values.is_frame(data):
         return True
     return isinstance(data, (list, tuple)) and len(data) > 0 and all(isinstance(row, Mapping) for row in data[:50])
 

@@ -80,6 +80,7 @@ def _link(name: str, done: dict[str, str]) -> None:
 _MOST_TOOLS = 40
 _MOST_LINES = 20
 _COLUMNS = ("tool", "calls", "failures", "avg_ms", "p95_ms", "last_called")
+_FAILURES = "Failed calls by message:"
 _HINT = "Run this cell to use it. If it still is a picture then, anywidget is missing where JupyterLab runs."
 _ALONE = (
     "<style>.jp-OutputArea-child:has(.otx-picture) + .jp-OutputArea-child:not(:has(.otx,.otx-missing-widgets))"
@@ -123,13 +124,18 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
 
 
 def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
-    """Totals and tools of a period."""
-    found = usage_shown(box, {"period": period, "tool": tool})
-    title = ", ".join([f"Usage, {period}", *(f"{total['value']} {total['label']}" for total in found["totals"])]) + "."
-    rows: list[Any] = [{key: _figure(row[key]) for key in _COLUMNS} for row in found["tools"][:_MOST_TOOLS]]
+    """Totals, tools and failures of a period."""
+    usage = usage_shown(box, {"period": period, "tool": tool})
+    title = ", ".join([f"Usage, {period}", *(f"{total['value']} {total['label']}" for total in usage["totals"])]) + "."
+    rows: list[Any] = [{key: _figure(row[key]) for key in _COLUMNS} for row in usage["tools"][:_MOST_TOOLS]]
     width = max((len(row["tool"]) for row in rows), default=0)
     lines = [f"  {row['tool']:<{width}}  {row['calls']} calls, {row['failures']} failed" for row in rows]
-    return _made(box, title, html.table(rows, _COLUMNS), _HINT, [title, *lines])
+    body = html.table(rows, _COLUMNS)
+    failures = [{**row, "message": values.cut(row["message"], 200)} for row in usage["failures"][:_MOST_LINES]]
+    if failures:
+        body += html.note(_FAILURES) + html.table(failures)
+        lines += [_FAILURES, *(f"  {row['calls']} x {row['tool']}: {row['message']}" for row in failures)]
+    return _made(box, title, body, _HINT, [title, *lines])
 
 
 def _figure(value: Any) -> Any:

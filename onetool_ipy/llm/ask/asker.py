@@ -337,13 +337,14 @@ class Asker:
         """
         if not isinstance(prompt, str) or not prompt.strip():
             raise UsageProblem("There is nothing to ask.", hint='For example: box.ask("What time is it?")')
+        # The model comes first: a yes to it may trust the project, whose settings then count.
+        client = self._box.model(model)
         box, settings = self._box, self._box.config.settings.ask
         listener = listener or AskListener()
         allow = self._allow_list(tool_allow)
         is_on = settings.with_tools if with_tools is None else with_tools
         limits = settings.replace(max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
         conversation = self.session(session)
-        client = box.model(model)
         if is_on:
             allow = self._narrow(prompt, allow)
         selection = ToolSelection(box.registry, conversation, allow=allow, prompt=prompt, is_on=is_on)
@@ -401,7 +402,9 @@ class Asker:
             code = answer.stop_reason if answer.error is None else answer.error.code
             reason = f"{answer.stop_reason}\n{short_text(answer.note, self._box.mask, _MAX_NOTE)}"
         self._box.log.record(
-            *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000, code, reason),
+            *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000),
+            code=code,
+            reason=reason,
             size=len(answer.text),
         )
 
@@ -637,29 +640,25 @@ class CallRunner:
             return self._refused(call, name, BadJson(message))
         if self._selection.is_search(name):
             return _Plan(call, name)
-        try:
-            spec = self._as_written(name)
-        except CallFailure as exc:  # the tool is gone, so it cannot run
-            return self._refused(call, name, exc)
+        spec = self._box.registry.find(name)
         if spec is None or not (self._is_allowed(name) or self._selection.may_page(name, call.arguments)):
             return _Plan(call, name, refusal=self._by_executor(name, call.arguments))
+        try:
+            spec = self._loaded(spec)
+        except CallFailure as exc:  # the tool is gone, or its pack cannot be imported
+            return self._refused(call, name, exc)
         if spec.disabled:
-            return self._refused(call, name, Disabled(f"The tool '{name}' is switched off: {spec.disabled}"))
+            return self._refused(call, name, Disabled.of(name, spec.disabled))
         return _Plan(call, name, spec, fingerprint=spec.fingerprint)
 
     def _is_allowed(self, name: str) -> bool:
         return names.allowed(name, self._selection.allow)
 
-    def _as_written(self, name: str) -> ToolSpec | None:
-        """Return the tool as its file or record has it now. Imports nothing: nobody has approved it yet."""
-        spec = self._box.registry.find(name)
-        return None if spec is None else spec.as_written()
-
-    def _live(self, spec: ToolSpec) -> ToolSpec:
-        """Return the tool as its code has it now. That may run foreign code, so it has a time limit."""
-        if spec.live is None:
+    def _loaded(self, spec: ToolSpec) -> ToolSpec:
+        """Return the tool as its code or record is now. That may import a changed file, so it has a time limit."""
+        if spec.load is None:
             return spec
-        loaded: ToolSpec = self._box.executor.workers.run(spec.live, self._box.config.settings.timeouts.local_s)
+        loaded: ToolSpec = self._box.executor.workers.run(spec.load, self._box.config.settings.timeouts.local_s)
         return loaded
 
     def _by_executor(self, name: str, args: dict[str, Any]) -> ToolResult:
@@ -721,13 +720,13 @@ class CallRunner:
             return self._search(plan.name, args)
         try:
             if is_stale:
-                spec = self._as_written(plan.name)
+                spec = self._box.registry.find(plan.name)
                 if spec is None:
                     return self._by_executor(plan.name, args)
+                spec = self._loaded(spec)
                 if spec.fingerprint != plan.fingerprint:
                     message = f"'{plan.name}' changed since it was checked. Nothing was run; it can be called again."
                     return self._failed(plan.name, NotApproved(message))
-            spec = self._live(spec)
         except CallFailure as exc:
             return self._failed(plan.name, exc)
         if (reused := self._session.reuse(spec, args)) is not None:

@@ -85,7 +85,10 @@ def _target(name: str, shortcuts: Shortcuts) -> str:
 
 
 class ToolSelection:
-    """The tools of one ask: those offered in each request, and the search among the others."""
+    """The tools of one ask: those offered in each request, and the search among the others.
+
+    What is offered has the schema of its code: the packs of a trusted project are imported for it.
+    """
 
     def __init__(
         self, registry: Registry, session: Session, *, allow: Sequence[str] | None, prompt: str, is_on: bool
@@ -102,8 +105,7 @@ class ToolSelection:
         listing = self._registry.list()
         specs = self._visible(listing)
         self._search_name = ""
-        if len(specs) > MAX_OFFERED:
-            specs = self._best(specs)
+        specs = self._registry.loaded(specs) if len(specs) <= MAX_OFFERED else self._best(specs)
         # A session with large results can page them, whatever its allow-list says.
         pager = self._registry.get(PAGER) if self._session.handles else None
         if pager is not None and all(spec.name != PAGER for spec in specs):
@@ -118,7 +120,7 @@ class ToolSelection:
         """Return the matching tools with their schemas. They are offered from now on."""
         listing = self._registry.list()
         hits = Index(map(entry_of, self._visible(listing))).search(query, limit=_MAX_HITS)
-        specs: list[ToolSpec] = [hit.item.value for hit in hits]
+        specs = self._registry.loaded(hit.item.value for hit in hits)
         for spec in reversed(specs):
             self._hits.pop(spec.name, None)
             self._hits[spec.name] = None
@@ -148,7 +150,7 @@ class ToolSelection:
             run=lambda args: args,
             read_only=True,
         )
-        return [*(spec for spec in specs if spec.name in chosen), search]
+        return [*self._registry.loaded(spec for spec in specs if spec.name in chosen), search]
 
 
 def _best_matches(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:

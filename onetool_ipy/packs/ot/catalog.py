@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onetool_ipy._version import __version__
-from onetool_ipy.base.errors import CallFailure, OneToolError
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.search import Entry, Hit, Index, contains
-from onetool_ipy.base.values import cut
+from onetool_ipy.base.values import cut, map_text
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.tool import Dep, ToolSpec
@@ -33,11 +33,11 @@ __all__ = [
     "CatalogTools",
     "HelpTools",
     "Info",
-    "as_written",
     "documentation_url",
     "pack_instructions",
     "pack_parts",
     "pack_text",
+    "page_of",
     "snippet_page",
     "tool_parts",
 ]
@@ -143,12 +143,13 @@ class CatalogTools:
             ot.tools(pattern="search")
         """
         choice("info", info, INFO, "ot.tools(info='min')")
-        found = sorted((s for s in self._box.registry.list() if contains(pattern, s.name)), key=lambda s: s.name)
+        specs = sorted((s for s in self._box.registry.list() if contains(pattern, s.name)), key=lambda s: s.name)
         if info == "list":
-            return Listing(spec.name for spec in found)
-        if info == "min":
-            return Listing({"name": spec.name, "description": spec.summary} for spec in found)
-        return Listing(_tool_row(as_written(spec)) for spec in found)
+            return Listing(spec.name for spec in specs)
+        rows = (
+            {"name": spec.name, "description": spec.summary} if info == "min" else _tool_row(spec) for spec in specs
+        )
+        return Listing(map_text(list(rows), self._box.mask))
 
     @mark(read_only=True)
     @worded
@@ -166,12 +167,13 @@ class CatalogTools:
             ot.packs(pattern="brave", info="full")
         """
         choice("info", info, INFO, "ot.packs(info='min')")
-        found = {n: s for n, s in sorted(self._box.registry.packs().items()) if contains(pattern, n)}
+        packs = {n: s for n, s in sorted(self._box.registry.packs().items()) if contains(pattern, n)}
         if info == "list":
-            return Listing(found)
+            return Listing(packs)
         if info == "min":
-            return Listing({"name": n, "source": _kind(s), "tool_count": len(s)} for n, s in found.items())
-        return Text("\n\n".join(pack_text(self._box, name, specs) for name, specs in found.items()))
+            return Listing({"name": n, "source": _kind(s), "tool_count": len(s)} for n, s in packs.items())
+        pages = (pack_text(self._box, name, specs) for name, specs in packs.items())
+        return Text(self._box.mask("\n\n".join(pages)))
 
     @mark(read_only=True)
     @worded
@@ -226,8 +228,8 @@ class CatalogTools:
         if info == "min":
             lines = [(snippet.name, snippet.description) for snippet in found]
             lines += [(spec.name, spec.summary) for spec in prompts]
-            return Listing(f"{name}: {said}".rstrip() for name, said in lines)
-        return Text("\n\n".join([*map(snippet_page, found), *map(_prompt_page, prompts)]))
+            return Listing(self._box.mask(f"{name}: {text}".rstrip()) for name, text in lines)
+        return Text(self._box.mask("\n\n".join([*map(snippet_page, found), *map(_prompt_page, prompts)])))
 
     @mark(read_only=True)
     @worded
@@ -255,14 +257,6 @@ class CatalogTools:
             ot.version()
         """
         return Text(__version__)
-
-
-def as_written(spec: ToolSpec) -> ToolSpec:
-    """Return the tool as its file is now, or as it was listed if it is gone since. Imports nothing."""
-    try:
-        return spec.as_written()
-    except CallFailure:
-        return spec
 
 
 def _tool_row(spec: ToolSpec) -> Mapping[str, Any]:
@@ -300,6 +294,37 @@ def _kind(specs: list[ToolSpec]) -> str:
     return specs[0].source.partition(":")[0]
 
 
+def page_of(box: Toolbox, query: str, info: str = "min") -> Text | None:
+    """Return the page of a tool, a pack, a `$snippet` or an alias of exactly this name; None if none is known.
+
+    Starts nothing. The page has no secrets.
+    """
+    page = _exact_page(box, query, info)
+    return None if page is None else page.masked(box.mask)
+
+
+def _exact_page(box: Toolbox, query: str, info: str) -> Text | None:
+    registry, shortcuts = box.registry, box.shortcuts
+    spec = registry.find(query)
+    if spec is not None:
+        return Text(spec.name) if info == "list" else _tool_page(spec, info)
+    specs = registry.known_packs().get(query)
+    if specs is not None:
+        return Text("\n".join(s.name for s in specs)) if info == "list" else _pack_page(box, query, specs)
+    name = query.removeprefix("$")
+    if query.startswith("$") and name in shortcuts.snippets:
+        return Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
+    if name in shortcuts.aliases:
+        return Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
+    return None
+
+
+def _pack_page(box: Toolbox, name: str, specs: list[ToolSpec]) -> PageText:
+    page = pack_text(box, name, specs).replace("## ", "# ", 1)
+    docs = f"Docs: {documentation_url(name)}"
+    return PageText(f"{page}\n\n{docs}", [*pack_parts(box, name, specs), Note(docs)])
+
+
 class HelpTools:
     """The help function, of one toolbox."""
 
@@ -326,28 +351,11 @@ class HelpTools:
         asked = query.strip()
         if not asked:
             return PageText(_OVERVIEW, _overview_parts())
-        return self._exact(asked, info) or self._search(asked, info)
-
-    def _exact(self, query: str, info: str) -> Text | None:
-        registry, shortcuts = self._box.registry, self._box.shortcuts
-        spec = registry.find(query)
-        if spec is not None:
-            return Text(spec.name) if info == "list" else _tool_page(as_written(spec), info)
-        packs = registry.packs()
-        if query in packs:
-            names = "\n".join(s.name for s in packs[query])
-            return Text(names) if info == "list" else self._pack_page(query, packs[query])
-        name = query.removeprefix("$")
-        if query.startswith("$") and name in shortcuts.snippets:
-            return Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
-        if name in shortcuts.aliases:
-            return Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
-        return None
-
-    def _pack_page(self, name: str, specs: list[ToolSpec]) -> PageText:
-        page = pack_text(self._box, name, specs).replace("## ", "# ", 1)
-        docs = f"Docs: {documentation_url(name)}"
-        return PageText(f"{page}\n\n{docs}", [*pack_parts(self._box, name, specs), Note(docs)])
+        page = page_of(self._box, asked, info)
+        if page is None:
+            self._box.registry.list()  # a server that this starts may have the name
+            page = page_of(self._box, asked, info)
+        return page or self._search(asked, info).masked(self._box.mask)
 
     def _search(self, query: str, info: str) -> Text:
         """Return the best hits of each group; no group displaces another."""
@@ -367,7 +375,7 @@ class HelpTools:
 
     def _hit(self, hit: Hit, info: str) -> str:
         if info == "full" and isinstance(hit.item.value, ToolSpec):
-            return str(_tool_page(as_written(hit.item.value), "full")).replace("# ", "### ", 1)
+            return str(_tool_page(hit.item.value, "full")).replace("# ", "### ", 1)
         return f"- {hit.item.name}: {hit.item.description.partition(chr(10))[0]}".rstrip(": ")
 
     def _indexes(self) -> Mapping[str, Index]:
@@ -445,7 +453,7 @@ def _group_parts(kind: str, group: list[Hit], info: str) -> Iterable[Part]:
     yield Heading(kind, level=2)
     if info == "full" and kind == "Tools":
         for hit in group:
-            yield from tool_parts(as_written(hit.item.value))
+            yield from tool_parts(hit.item.value)
         return
     link: Link = "tool" if kind in ("Tools", "Packs") else "line" if kind == "Snippets" else ""
     found = ((hit.item.name, hit.item.description.partition("\n")[0]) for hit in group)

@@ -26,7 +26,7 @@ PATIENCE_S = 8.0
 """How long servers that do not answer are waited for."""
 _STATUS: Mapping[str, Status] = {
     "connected": "good",
-    **dict.fromkeys(("not started", "stopped", "disabled", "untrusted", "signed out"), "warning"),
+    **dict.fromkeys(("not started", "starting", "stopped", "disabled", "untrusted", "signed out"), "warning"),
 }
 """How a state of a server is marked; any other is bad."""
 
@@ -41,7 +41,7 @@ class Health(Record):
         """The page for people: tools, each server, then the problems and what to do about them."""
         problems = list(self["problems"])
         rows = [Row("tools", counted(self["registry"]["tool_count"], "tool"), self["registry"]["status"], "good")]
-        for name, state in self["proxy"]["servers"].items():
+        for name, state in self["proxy"]["states"].items():
             begin = f"The server '{name}': "
             own = [problem for problem in problems if problem["message"].startswith(begin)]
             problems = [problem for problem in problems if problem not in own]
@@ -78,17 +78,20 @@ class HealthTools:
         """Check every component, now.
 
         Returns:
-            {version, python, cwd, registry, proxy, problems}; each problem says where, what, and what to do.
+            {version, python, cwd, registry, proxy, problems}. proxy says of each MCP server whether it is connected,
+            and in states why not: starting, failed, signed out, ... Each problem says where, what, and what to do.
 
         Example:
             ot.health()
         """
         self._box.gate.refresh()
         states = dict(self._box.servers.check(PATIENCE_S))
+        is_connected = {name: state == "connected" for name, state in states.items()}
         proxy = {
-            "status": "ok" if all(state == "connected" for state in states.values()) else "degraded",
+            "status": "ok" if all(is_connected.values()) else "degraded",
             "server_count": len(states),
-            "servers": states,
+            "servers": {name: "connected" if up else "disconnected" for name, up in is_connected.items()},
+            "states": states,
         }
         record = Health(
             version=__version__,

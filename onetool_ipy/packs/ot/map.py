@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import NotAllowed
-from onetool_ipy.core import current
+from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class MapTools:
         """
         from onetool_ipy.packs.ot.map_run import run_map  # late: few notebooks map
 
-        if current.is_from_outside():  # a model's allow-list names tools; ot.map would bypass it
+        if is_from_outside():  # a model's allow-list names tools; ot.map would bypass it
             raise NotAllowed(f"'ot.map' is for people and programs; call '{tool}' itself.")
         options = {"workers": workers, "engine": engine, "retries": retries, "per_minute": per_minute}
         named = {"columns": columns, "const": const}

@@ -23,10 +23,9 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import InvalidArgs, UsageProblem
+from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
-from onetool_ipy.core.executor import is_passing
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec, code_hash
 from onetool_ipy.render.views import local_time
@@ -362,7 +361,7 @@ def _pack_spec(spec: ToolSpec) -> bytes:
             hint="Install it: pip install 'onetool-ipy[dask]', or save the tool: %%tool --save PACK",
         ) from exc
     try:
-        packed: bytes = cloudpickle.dumps(spec.replace(live=None, reread=None, returned=None))
+        packed: bytes = cloudpickle.dumps(spec.replace(load=None, returned=None))
     except Exception as exc:  # pickling runs foreign code
         raise UsageProblem(
             f"'{spec.name}' cannot be sent to another process: {exc}", hint="Save it to a pack file: %%tool --save PACK"
@@ -388,10 +387,11 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> To
     while True:
         number = f".{tries + waits}" if tries + waits else ""
         result = box.call(ToolCall(call_id + number, task.tool, args, "tool"), timeout=task.timeout_s)
-        if result.error is None or not is_passing(result) or result.error.reason == "cancelled":
+        error = result.error
+        if error is None or not is_transient(error.exception) or error.reason == "cancelled":
             return result
-        retry_after_s = _retry_after_s(result.error.details)
-        if result.error.reason == "rate_limited" and retry_after_s is not None and waits < _MAX_RATE_WAITS:
+        retry_after_s = _retry_after_s(error.details)
+        if error.reason == "rate_limited" and retry_after_s is not None and waits < _MAX_RATE_WAITS:
             waits += 1
             _sleep(retry_after_s)
             continue
@@ -447,7 +447,7 @@ class TableRows(Sequence[dict[str, Any]]):
             cell = cells[place]
             if cell is _ABSENT:
                 continue
-            if not _is_missing(cell):
+            if not values.is_missing(cell):
                 args[name] = cell
             elif name in self._required:
                 args[name] = None
@@ -614,15 +614,6 @@ def _column(label: Any, table: _Table) -> Sequence[Any]:
         said = f"There are {count} columns" if count else "There is no column"
         raise UsageProblem(f"{said} '{label}'.", hint=f"Columns: {_listed(table.labels)}")
     return table.cells(label)
-
-
-def _is_missing(cell: Any) -> bool:
-    if cell is None:
-        return True
-    kind = type(cell)
-    if kind is float:
-        return bool(cell != cell)  # NaN
-    return kind.__name__ in ("NaTType", "NAType")
 
 
 def _listed(labels: Sequence[Any]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base.errors import OneToolError, Returned
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.records import Value
-from onetool_ipy.core import current
+from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render import html, report
@@ -205,7 +205,7 @@ class UsageTools:
 
     def _require_place(self, path: Path) -> None:
         """Refuse a path where no report may be written. Opens only plain files."""
-        if current.is_from_outside() and not self._is_inside(path):
+        if is_from_outside() and not self._is_inside(path):
             said = "it is outside the allowed folders"
         else:
             said = _obstacle(path)

@@ -19,6 +19,8 @@ const KEYS = [
 ];
 const VIEWS = [['tools', 'Tools'], ['history', 'History'], ['results', 'Results']];
 const SLOW_MS = 2500;
+/** How many new parts of a trusted project get a form each; more are one form. */
+const MAX_FORMS = 3;
 const NO_FILTERS = { pack: '', source: '', tag: '', isFavourite: false };
 const ROW_HEIGHT = 44;
 const MAX_MATCHES = 500;
@@ -127,19 +129,21 @@ class ToolBrowser {
     show(fill(this.notice, message), true);
   }
 
-  /** Ask the user to trust the project, or its new servers. The form is redrawn only if the question changes. */
+  /** Ask the user to trust the project, or its new and changed parts. The form is redrawn only if the question changes. */
   drawTrust(trust) {
     const key = needsTrust(trust) ? JSON.stringify(trust) : '';
     if (key === this.trustKey) return;
     this.trustKey = key;
-    const servers = key && trust.isTrusted ? trust.wouldRun.servers.map(server => server.name) : key ? [''] : [];
-    const forms = servers.map(server => trustForm(trust.wouldRun, { server, onYes: () => this.grantTrust(server), onNo: () => show(this.trust, false) }).element);
+    const isTrusted = trust?.isTrusted ?? false;
+    const isEach = isTrusted && trust.wouldRun.parts.length <= MAX_FORMS;
+    const parts = !key ? [] : isEach ? trust.wouldRun.parts.map(part => part.key) : [''];
+    const forms = parts.map(part => trustForm(trust.wouldRun, { part, isTrusted, onYes: () => this.grantTrust(part), onNo: () => show(this.trust, false) }).element);
     show(fill(this.trust, forms), forms.length > 0);
   }
 
-  async grantTrust(server) {
+  async grantTrust(part) {
     try {
-      this.drawTrust(await this.transport.request('trust', { isTrusted: true, server }));
+      this.drawTrust(await this.transport.request('trust', { isTrusted: true, part }));
       await this.load();
       this.search.focus();
       this.onTrust();

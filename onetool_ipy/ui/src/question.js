@@ -34,7 +34,7 @@ export function createQuestion(question, answer) {
   }
 
   if (question.trust) {
-    const { element: trust } = trustForm(question.trust, { server: question.trust.server, onYes: () => send('accept'), onNo: () => send('decline') });
+    const { element: trust } = trustForm(question.trust, { part: question.trust.part, onYes: () => send('accept'), onNo: () => send('decline') });
     fill(element, trust, failure).removeAttribute('aria-labelledby');
     element.setAttribute('aria-label', 'Trust');
     return { element };
@@ -123,11 +123,21 @@ function plain(text) {
   return String(text).replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, visible);
 }
 
+/** An address to visit, whole, with its host in bold. One that no browser opens has no link, and can still be declined. */
 function address({ url }, send) {
-  const { host } = new URL(url);
-  const [before, after] = [url.slice(0, url.indexOf(host)), url.slice(url.indexOf(host) + host.length)];
-  const link = h('a.otx-run', { href: url, target: '_blank', rel: 'noopener noreferrer', onclick: () => send('accept') }, 'Open this address');
-  return [h('code.otx-question-address', null, before, h('strong', null, host), after), h('div.otx-question-buttons', null, link, button('Decline', () => send('decline')), button('Cancel', () => send('cancel')))];
+  const [, before, host, after] = /^(https?:\/\/)([^/?#\\]+)(.*)$/is.exec(url) ?? [null, '', '', url];
+  const isUsable = host !== '' && canOpen(url);
+  const link = isUsable ? h('a.otx-run', { href: url, target: '_blank', rel: 'noopener noreferrer', onclick: () => send('accept') }, 'Open this address') : null;
+  const note = isUsable ? null : h('p.otx-error', null, 'No browser opens this address.');
+  return [h('code.otx-question-address', null, before, h('strong', null, visible(host)), visible(after)), note, h('div.otx-question-buttons', null, link, button('Decline', () => send('decline')), button('Cancel', () => send('cancel')))];
+}
+
+function canOpen(url) {
+  try {
+    return Boolean(new URL(url).host);
+  } catch {
+    return false;
+  }
 }
 
 function form({ form: schema, yes, no }, send) {

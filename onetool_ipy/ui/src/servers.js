@@ -6,6 +6,7 @@ import { counted, drawIcon } from './format.js';
 /** How the state of a server is marked; any other is idle. */
 export const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
 const STARTS = 'It starts with its first call.';
+const STARTING_MS = 500;
 const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 
 /** Returns `{element, load(), act(name, action), close()}`; `act` does what a button of that server does. */
@@ -14,6 +15,7 @@ export function createServers(transport) {
   const status = h('p.otx-muted', { role: 'status' });
   const rows = new Map();
   let isClosed = false;
+  let timer = null;
 
   async function load() {
     try {
@@ -25,6 +27,9 @@ export function createServers(transport) {
         rows.get(item.name).draw(item);
       }
       reconcile(list, items.map(item => rows.get(item.name).element));
+      // Nothing tells the page when a start ends, and a person waits for it.
+      clearTimeout(timer);
+      if (items.some(item => item.state === 'starting')) timer = setTimeout(load, STARTING_MS);
       if (!items.length) say('No MCP servers yet. Paste the line or the JSON of a README above.');
     } catch (error) {
       say(error.message);
@@ -42,7 +47,7 @@ export function createServers(transport) {
     await rows.get(name)?.act(name, action);
   }
 
-  return { element, load, act, close: () => { isClosed = true; } };
+  return { element, load, act, close: () => { isClosed = true; clearTimeout(timer); } };
 }
 
 function addForm(transport, load, say) {
@@ -145,6 +150,7 @@ function actionsOf({ state, signsIn, type }) {
   const actions = [];
   if (state === 'signed out') actions.push(['signIn', 'Sign in']);
   if (state === 'connected') actions.push(['restart', 'Restart'], ['stop', 'Stop']);
+  else if (state === 'starting') actions.push(['stop', 'Stop']);
   else if (!['untrusted', 'disabled'].includes(state)) actions.push(['start', 'Start']);
   if (state === 'connected' && signsIn) actions.push(['signOut', 'Sign out']);
   if (type === 'stdio') actions.push(['logs', 'Logs']);

@@ -1,54 +1,67 @@
-// The form that asks the user to trust a project or a server: what would run, and two buttons. Its content comes from the
-// project's files and is shown as text.
+// The form that asks the user to trust a project, or one part of it: what would run or be reached, and two buttons. Its
+// content comes from the project's files and is shown as text. Long lists are folded; nothing is left out.
 import { h } from './dom.js';
 
-const MAX_ITEMS = 20;
+const MAX_ITEMS = 5;
 
-/** Whether the user must be asked: about the whole project, or about servers that are new or have changed. */
+/** Whether the user must be asked: about the whole project, or about parts of it that are new or have changed. */
 export function needsTrust(trust) {
   if (!trust) return false;
-  return trust.how === 'untrusted' || (trust.isTrusted && (trust.wouldRun?.servers ?? []).length > 0);
+  return trust.how === 'untrusted' || (trust.isTrusted && (trust.wouldRun?.parts ?? []).length > 0);
 }
 
-/** Returns `{element}`. `found` is what would run; with `server` the form is about that server alone. */
-export function trustForm(found, { server = '', onYes, onNo }) {
-  const yes = h('button.otx-run', { type: 'button', onclick: onYes }, server ? 'Trust this server' : 'Trust this project');
+/**
+ * Returns `{element}`. `inventory` is what a yes covers; with `part` (`server github`) the form is about that part alone.
+ * `isTrusted` says that the project is trusted already, and this is about what is new or has changed.
+ */
+export function trustForm(inventory, { part = '', isTrusted = false, onYes, onNo }) {
+  const parts = inventory.parts.filter(each => !part || each.key === part);
+  const label = part ? `Trust this ${parts[0]?.kind ?? 'part'}` : isTrusted ? 'Trust these changes' : 'Trust this project';
+  const yes = h('button.otx-run', { type: 'button', onclick: onYes }, label);
   const no = h('button.otx-small', { type: 'button', onclick: onNo }, 'Not now');
-  const buttons = h('div.otx-trust-buttons', null, yes, no);
-  const element = h('section.otx-trust', { role: 'group', 'aria-label': 'Trust' }, h('strong.otx-trust-title', null, titleOf(found, server)), server ? null : h('code.otx-trust-folder', null, found.folder), server ? null : h('p', null, 'If you trust it, it may run:'), h('ul', null, linesOf(found, server)), buttons);
+  const isOld = part ? parts.some(each => each.changes.length) : isTrusted;
+  const title = `${part ? `The ${part}` : 'This project'} ${isOld ? 'has changed since you trusted it' : part ? 'is new' : 'is not trusted yet'}.`;
+  const element = h(
+    'section.otx-trust',
+    { role: 'group', 'aria-label': 'Trust' },
+    h('strong.otx-trust-title', null, title),
+    part ? null : h('code.otx-trust-folder', null, inventory.folder),
+    part ? null : h('p', null, 'A yes covers:'),
+    h('ul', null, part ? parts.map(partLine) : projectLines(inventory)),
+    h('div.otx-trust-buttons', null, yes, no)
+  );
   return { element };
 }
 
-function titleOf(found, server) {
-  if (!server) return 'This project is not trusted yet.';
-  const isChanged = found.servers.some(each => each.name === server && each.changes.length);
-  return isChanged ? `The server ${server} has changed since you trusted it.` : `The server ${server} is new.`;
-}
-
-function linesOf(found, server) {
-  const servers = found.servers.filter(each => !server || each.name === server).map(serverLine);
-  if (server) return servers;
+function projectLines({ packFiles, parts, httpTools, hosts, snippets }) {
+  const kinds = [...new Set(parts.map(part => part.kind))];
   const lines = [
-    ...cut(found.packFiles, 'pack files').map(file => h('li', null, 'Python: ', h('code', null, file))),
-    ...servers,
-    found.httpTools ? h('li', null, `${found.httpTools} HTTP ${found.httpTools === 1 ? 'tool' : 'tools'} to `, h('code', null, cut(found.hosts, 'hosts').join(', ') || 'no host')) : null,
-    found.snippets.length ? h('li', null, 'Snippets: ', h('code', null, cut(found.snippets.map(name => `$${name}`), 'snippets').join(', '))) : null
+    ...folded(packFiles.map(file => h('li', null, 'Python: ', h('code', null, file))), 'pack files'),
+    ...kinds.flatMap(kind => folded(parts.filter(part => part.kind === kind).map(partLine), `${kind}s`)),
+    httpTools ? h('li', null, `${httpTools} HTTP ${httpTools === 1 ? 'tool' : 'tools'} to `, h('code', null, hosts.join(', ') || 'no host')) : null,
+    ...folded(snippets.map(name => h('li', null, 'Snippet: ', h('code', null, `$${name}`))), 'snippets')
   ].filter(Boolean);
-  return lines.length ? lines : h('li', null, 'Nothing in it runs by itself.');
+  return lines.length ? lines : h('li', null, 'Nothing that runs by itself or reaches out of the folder.');
 }
 
-function serverLine({ name, runs, variables, secrets, changes }) {
+/** What the project's files say is set in a monospaced font; our own words about a folder or a host are not. */
+function partLine({ kind, name, text, details, changes }) {
+  const isTheirs = kind === 'server' || kind === 'model';
   return h(
     'li',
     null,
-    `Server ${name}: `,
-    h('code', null, runs),
-    secrets.length ? h('div.otx-muted', null, 'gets the secrets ', h('code', null, secrets.join(', '))) : null,
-    variables.length ? h('div.otx-muted', null, 'gets the variables ', h('code', null, variables.join(', '))) : null,
+    `${kind[0].toUpperCase()}${kind.slice(1)} `,
+    h('code', null, name),
+    ': ',
+    isTheirs ? h('code', null, text) : text,
+    details.map(line => h('div', null, h('code', null, line))),
     changes.length ? h('pre.otx-trust-changes', null, changes.join('\n')) : null
   );
 }
 
-function cut(items, what) {
-  return items.length <= MAX_ITEMS ? items : [...items.slice(0, MAX_ITEMS), `… and ${items.length - MAX_ITEMS} more ${what}`];
+/** The first items, and the others in a fold that says how many they are. */
+function folded(items, noun) {
+  if (items.length <= MAX_ITEMS + 1) return items;
+  const rest = items.slice(MAX_ITEMS);
+  return [...items.slice(0, MAX_ITEMS), h('li', null, h('details', null, h('summary', null, `${rest.length} more ${noun}`), h('ul', null, rest)))];
 }

@@ -188,9 +188,9 @@ def test_a_step_that_gave_nothing_ends_the_call(server: Loopback, make: Make) ->
 
     with pytest.raises(InvalidOutput, match=r"'step1' has nothing at 'step1\.items\[0\]\.id'"):
         make({"steps": steps}).run({})
-    with pytest.raises(ExecutionFailed, match="HTTP 500"):
-        make({"steps": [get(server.url("/status/500")), get(server.url("/json/${step1}"))]}).run({})
-    assert [one.path for one in server.seen] == ["/json", "/status/500"]
+    with pytest.raises(ExecutionFailed, match="HTTP 501"):
+        make({"steps": [get(server.url("/status/501")), get(server.url("/json/${step1}"))]}).run({})
+    assert [one.path for one in server.seen] == ["/json", "/status/501"]
 
 
 def test_a_step_climbs_no_path_with_what_a_server_said(server: Loopback, make: Make) -> None:

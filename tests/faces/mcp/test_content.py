@@ -204,7 +204,7 @@ async def test_annotation_that_says_nothing_declares_nothing(shop: Toolbox, conn
         assert (await client.call_tool("nb_give", {})).structured_content == {"result": 5}
 
 
-async def test_annotations_of_a_pack_file_are_declared_without_importing_it(shop: Toolbox, connect: Connect) -> None:
+async def test_annotations_of_a_pack_file_are_declared(shop: Toolbox, connect: Connect) -> None:
     async with connect() as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         lines = {"type": "array", "items": {"type": "string"}}
@@ -229,16 +229,11 @@ def corner() -> Point:
 '''
 
 
-async def test_classes_of_a_pack_file_are_declared_after_its_first_call(shop: Toolbox, connect: Connect) -> None:
+async def test_classes_of_a_pack_file_are_declared(shop: Toolbox, connect: Connect) -> None:
     (shop.config.paths.project / ".onetool" / "tools" / "rich.py").write_text(RICH, encoding="utf-8")
     async with connect() as client:
-
-        async def declared() -> Any:
-            return next(tool for tool in (await client.list_tools()).tools if tool.name == "rich_corner").output_schema
-
-        assert await declared() is None
-        assert (await client.call_tool("rich_corner", {})).structured_content == {"x": 1, "y": 2}
-        assert (await declared())["anyOf"][0]["required"] == ["x", "y"]
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert tools["rich_corner"].output_schema["anyOf"][0]["required"] == ["x", "y"]
         assert (await client.call_tool("rich_corner", {})).structured_content == {"x": 1, "y": 2}
 
 

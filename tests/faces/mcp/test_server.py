@@ -21,8 +21,10 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
+from onetool_ipy import Toolbox
 from onetool_ipy.faces.mcp.http import MAX_SESSIONS
 from tests.conftest import FreshKernel
+from tests.faces.mcp.conftest import Connect
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 from tests.harness.servers import others_python
@@ -604,3 +606,48 @@ async def _until(condition: Any, timeout_s: float = 20.0) -> None:
     while not condition():
         assert asyncio.get_running_loop().time() < deadline, "it never came"
         await asyncio.sleep(0.01)
+
+
+TYPED_PACK = '''
+from typing import TypedDict
+from onetool_ipy import tool
+
+class Item(TypedDict):
+    name: str
+    count: int
+
+@tool(read_only=True)
+def total(items: list[Item]) -> int:
+    """Add up."""
+    return sum(item["count"] for item in items)
+'''
+
+
+async def test_a_listing_has_the_schemas_of_the_code(shop: Toolbox, connect: Connect) -> None:
+    """A class of the pack file's own as an argument's type, which the text alone does not tell."""
+    folder = shop.config.paths.onetool_dir
+    assert folder is not None
+    (folder / "tools" / "till.py").write_text(TYPED_PACK)
+    async with connect(allow=["till.*"]) as client:
+        (listed,) = (await client.list_tools()).tools
+
+    assert set(listed.input_schema["properties"]["items"]["items"]["properties"]) == {"name", "count"}
+
+
+async def test_an_import_that_changes_what_is_listed_is_told(shop: Toolbox, connect: Connect) -> None:
+    """The client calls by a name that it knows from elsewhere, before it lists."""
+    changed = asyncio.Event()
+
+    async def hear(message: Any) -> None:
+        if "ListChanged" in type(message).__name__:
+            changed.set()
+
+    folder = shop.config.paths.onetool_dir
+    assert folder is not None
+    (folder / "tools" / "till.py").write_text(TYPED_PACK)
+    shop.registry.refresh()
+    async with connect(mode="legacy", allow=["till.*"], message_handler=hear) as client:
+        result = await client.call_tool("till_total", {"items": [{"name": "pear", "count": 2}]})
+        await asyncio.wait_for(changed.wait(), HANG_S)
+
+    assert result.structured_content == {"result": 2}

@@ -71,7 +71,10 @@ async def test_a_handle_is_for_those_who_were_given_it(shop: Toolbox, connect: C
         assert (await read(client, f"onetool://result/{large.structured_content['handle']}")).text
         with pytest.raises(MCPError) as caught:
             await client.read_resource(f"onetool://result/{other}")
-    assert "private" not in str(caught.value)
+        with pytest.raises(MCPError) as unknown:
+            await client.read_resource("onetool://result/zzzzzz")
+    assert str(caught.value) == f"Handle not found: '{other}'."
+    assert str(unknown.value) == "Handle not found: 'zzzzzz'."
 
 
 WRONG = [

@@ -148,7 +148,9 @@ def test_stats_results_and_health_are_sub_commands(loaded: Kernel) -> None:
     assert "total_calls: 1" in loaded.execute("%tool stats day").result_text
     bad = loaded.execute("%tool stats fortnight", allow_errors=True)
     assert "Invalid period 'fortnight'" in bad.text
-    assert "status: ok" in loaded.execute("%tool health").result_text
+    health = loaded.execute("%tool health").result_text
+    assert "Nothing is wrong." in health
+    assert "proxy" not in health
     assert loaded.execute("%tool results").result_text == "[]"
     assert "fs.read_file" in loaded.execute("%tool search reed a fiel").result_text
 

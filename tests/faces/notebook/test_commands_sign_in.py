@@ -96,6 +96,27 @@ def test_the_answer_is_asked_for_where_nothing_listens(kernel: Kernel, server: O
     assert "You are signed in to crm" in cell.wait(HANG_S).text
 
 
+def test_the_secret_of_a_client_is_sent_after_a_yes_alone(kernel: Kernel, server: OAuthServer) -> None:
+    """Its definition names no issuer, so only the server says where the secret goes."""
+    auth = {"client_id": "mine", "client_secret": "${CRM_SECRET}", "redirect_uri": "http://127.0.0.1:1/callback"}
+    kernel.cwd.joinpath(".onetool").mkdir()
+    config = f"version: 1\nservers: {{crm: {{url: '{server.url}', auth: {auth}}}}}\n"
+    kernel.cwd.joinpath(".onetool", "onetool.yaml").write_text(config, encoding="utf-8")
+    kernel.execute("import os; os.environ.update(ONETOOL_TRUST=os.getcwd(), CRM_SECRET='a-secret-canary')")
+    kernel.execute("%load_ext onetool_ipy")
+
+    cell = kernel.start_execute(LOGIN, allow_stdin=True)
+    kernel.answer_input("n", HANG_S)
+    assert "You are not signed in to crm." in cell.wait(HANG_S).text
+
+    cell = kernel.start_execute(LOGIN, allow_stdin=True)
+    question = kernel.answer_input("y", HANG_S)
+    assert f"Send the secret of your client to '{server.origin}" in f"{question}{cell.outcome.text}"
+    assert "client_id=mine" in cell.wait_for_output("Sign in to crm: ", HANG_S).text
+    kernel.interrupt()
+    cell.wait(HANG_S, allow_errors=True)
+
+
 def test_nobody_is_there(loaded: Kernel, server: OAuthServer) -> None:
     """In papermill nobody can open a link."""
     said = refused(loaded, LOGIN)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from onetool_ipy.assemble import open_leniently
 from tests.harness.kernel import Kernel
 
 SETUP = '''
@@ -70,3 +73,41 @@ def test_without_a_person_the_call_says_that_nobody_can_be_asked(asking: Kernel,
 
     assert outcome.error is not None
     assert "asks a person, and this notebook runs without one" in outcome.text
+
+
+_RECORD = {"type": "http", "description": "x", "http": {"request": {"urlTemplate": "https://api.test/orders"}}}
+
+
+def _put(folder: Path, slug: str) -> None:
+    """Make a bundle in the project, as Jupyter Server does for a REST client; this is another process than a kernel."""
+    with open_leniently(cwd=folder) as box:
+        own = box.bundles.new_id()
+        box.bundles.put_bundle(own, slug=slug, display_name=slug)
+        box.bundles.put_tool(own, "get-orders", "1", _RECORD)
+
+
+@pytest.mark.parametrize("place", ["project", "folder", "opened folder"])
+def test_a_bundle_that_another_process_made_is_a_name_in_the_next_cell(kernel: Kernel, place: str) -> None:
+    if place == "project":
+        (kernel.cwd / ".onetool").mkdir()
+        (kernel.cwd / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    kernel.execute("%load_ext onetool_ipy")
+    if place != "folder":
+        kernel.execute("%tool time.now")
+    kernel.execute("taken = 5; import json")
+
+    for slug in ("my-api", "taken", "json", "len", "second"):
+        _put(kernel.cwd, slug)
+        if slug == "my-api":
+            assert kernel.execute("my_api.get_orders").result_text == "<tool my-api.get-orders()>"
+
+    assert kernel.execute("second.get_orders").result_text == "<tool second.get-orders()>"
+    assert kernel.evaluate("(taken, json.__name__, len([1]))") == "(5, 'json', 1)"
+    kernel.execute("del second")
+    assert kernel.execute("second", allow_errors=True).error is not None, "a deleted name stays deleted"
+
+
+def test_a_bundle_made_in_a_cell_is_a_name_in_the_same_cell(kernel: Kernel) -> None:
+    made = "%tool new http my-api.get-orders --url https://api.test/orders\nmy_api.get_orders"
+    kernel.execute("%load_ext onetool_ipy")
+    assert kernel.execute(made).result_text == "<tool my-api.get-orders()>"

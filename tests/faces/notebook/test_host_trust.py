@@ -56,7 +56,7 @@ def test_the_first_thing_that_would_run_is_asked_for_and_a_yes_runs_it(clone: Cl
     assert "Trust it?" in question
     assert "tools/mine.py" in outcome.text
     assert sys.executable in outcome.text
-    assert "gets the variables HOME" in outcome.text
+    assert "sets T=${HOME}" in outcome.text
     assert outcome.result_text.strip() == "3"
     assert clone.imported.read_text() == "x"
     assert not clone.started.exists(), "a call starts what it needs, and nothing else"

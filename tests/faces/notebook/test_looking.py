@@ -44,7 +44,6 @@ LOOKS = [
     "%tool geo",
     "%tool info geo.locate",
     "%tool geo.locate --help",
-    "%tool geo.locate place=here count=2 --dry",
     "%tool geo.locate?",
     "$where?",
     "geo.locate?",
@@ -66,7 +65,6 @@ LOOKS = [
     "ot.deps(tool='geo.locate')",
     "ot.browser('geo.locate')",
     "import onetool_ipy.sdk; onetool_ipy.sdk.check_deps('geo')",
-    "from onetool_ipy.core import current; current.toolbox().formats('openai')",
     "from onetool_ipy.core import current; current.toolbox().registry.require('geo.locate').checker",
     "from onetool_ipy.live import geo as other; other.locate.__signature__",
     "@onetool_ipy.tool\ndef mine(x: int): 'Mine.'",
@@ -108,18 +106,18 @@ def test_looking_in_a_kernel_imports_no_pack_file_and_a_call_does(looking: tuple
     assert marker.exists()
 
 
-def test_a_dry_call_is_checked_against_the_text(looking: tuple[Kernel, Path]) -> None:
+def test_a_dry_call_imports_its_pack_and_is_checked_against_the_code(looking: tuple[Kernel, Path]) -> None:
     kernel, marker = looking
 
     shown = kernel.execute("%tool geo.locate place=here count=2 --dry").text
-    refused = kernel.execute("%tool geo.locate place=here count=many --dry", allow_errors=True).text
+    refused = kernel.execute("%tool geo.locate place=here size=huge --dry", allow_errors=True).text
 
     assert "geo.locate would be called with:" in shown
-    assert "argument 'count'" in refused
-    assert not marker.exists()
+    assert "argument 'size'" in refused
+    assert marker.exists()
 
 
-def test_the_form_of_the_browser_imports_nothing_until_it_is_run(looking: tuple[Kernel, Path]) -> None:
+def test_the_browser_imports_a_pack_for_a_form_and_not_for_the_list(looking: tuple[Kernel, Path]) -> None:
     kernel, marker = looking
     kernel.execute(
         "import queue\n"
@@ -129,20 +127,16 @@ def test_the_form_of_the_browser_imports_nothing_until_it_is_run(looking: tuple[
         "desk = ScreenRequests(current.toolbox(), send=said.put, namespace=dict)"
     )
 
-    for kind, payload in (
-        ("search", {"query": "locate"}),
-        ("tool", {"name": "geo.locate"}),
-        ("check", {"name": "geo.locate", "args": {"place": "x"}}),
-    ):
-        kernel.execute(f"desk.receive({{'id': 1, 'kind': {kind!r}, 'payload': {payload!r}}}); said.get(timeout=30)")
-        assert not marker.exists(), kind
-
+    kernel.execute("desk.receive({'id': 1, 'kind': 'search', 'payload': {'query': 'locate'}}); said.get(timeout=30)")
+    assert not marker.exists()
     kernel.execute(
-        "desk.receive({'id': 2, 'kind': 'run', 'payload': {'name': 'geo.locate', 'args': {'place': 'x'}}})\n"
-        "told = ''\n"
-        "while 'done' not in told: told = str(said.get(timeout=30))"
+        "desk.receive({'id': 2, 'kind': 'tool', 'payload': {'name': 'geo.locate'}})\n"
+        "told = {}\n"
+        "while told.get('id') != 2: told = said.get(timeout=30)"
     )
+
     assert marker.exists()
+    assert "small" in kernel.evaluate("str(told)")
 
 
 @pytest.mark.parametrize(
@@ -151,7 +145,6 @@ def test_the_form_of_the_browser_imports_nothing_until_it_is_run(looking: tuple[
         ("tools", "list"),
         ("tools", "list", "--json"),
         ("tools", "info", "geo.locate"),
-        ("stubs", "--output", "typings"),
     ],
     ids=" ".join,
 )
@@ -173,6 +166,20 @@ def test_looking_on_the_command_line_imports_no_pack_file_and_a_call_does(
     assert not marker.exists()
     run("tools", "invoke", "geo.locate", "--args", '{"place": "x"}')
     assert marker.exists()
+
+
+def test_stubs_import_the_packs_of_a_trusted_project(tmp_path: Path) -> None:
+    """They hold the schema of the code: the choices of an Enum that the file defines."""
+    tools = tmp_path / ".onetool" / "tools"
+    tools.mkdir(parents=True)
+    (tools / "geo.py").write_text(PACK.format(marker=str(tmp_path / "imported")), encoding="utf-8")
+    env = {**os.environ, "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": str(tmp_path)}
+    line = [sys.executable, "-m", "onetool_ipy", "stubs", "--output", "typings"]
+
+    subprocess.run(line, cwd=tmp_path, env=env, check=True)
+
+    text = (tmp_path / "typings" / "onetool_ipy" / "live" / "_geo.pyi").read_text(encoding="utf-8")
+    assert "Literal['small', 'large']" in text
 
 
 def test_tab_and_shift_tab_start_no_server_whose_offers_are_not_known(kernel: Kernel) -> None:
@@ -206,3 +213,54 @@ def test_tab_and_shift_tab_start_no_server_whose_offers_are_not_known(kernel: Ke
     assert kernel.execute("srv.resources[0]['uri']").result_text == "'x:text'"
     assert journal.exists()
     assert kernel.execute("$srv.greet city=Rome").result_text.startswith("Greet Rome.")
+
+
+def test_a_question_mark_starts_no_server_in_any_spelling(kernel: Kernel) -> None:
+    journal = kernel.cwd / "journal"
+    aliases = "aliases: {where: geo.locate, far: srv.echo}\nsnippets: {twice: {body: '2 * 2'}}\n"
+    write_project(kernel.cwd, {"srv": hostile("--offers", f"--journal={journal}")}, aliases)
+    tools = kernel.cwd / ".onetool" / "tools"
+    tools.mkdir()
+    (tools / "geo.py").write_text(PACK.format(marker=str(kernel.cwd / "imported")), encoding="utf-8")
+    kernel.execute(f"import os; os.environ['ONETOOL_TRUST'] = {str(kernel.cwd)!r}")
+    kernel.execute("import onetool_ipy\n%load_ext onetool_ipy")
+
+    names = ("where", "far", "twice", "geo", "geo.locate", "srv", "srv.echo", "srv.greet", "nothing", "time.now")
+    places = (
+        "geo",
+        "geo.locate",
+        "srv",
+        "srv.echo",
+        "srv.resources",
+        "srv.prompts",
+        "srv.watch",
+        "ot",
+        "ot.help",
+        "nb",
+    )
+    kernel.execute(f"@onetool_ipy.tool\ndef getdoc():\n    'Called by a look.'\n    open({str(journal)!r}, 'w')")
+    for code in (
+        *("%tool?", "%%tool?", "?%tool", "%tool ?", "%snippet?", "%ask?", "%tool --help", "%tool help", "%tool list?"),
+        *(form.format(name) for name in names for form in ("${}?", "$ {} ?", "${} ?", "${}??", "?${}", "x = ${}?")),
+        *(
+            form.format(name)
+            for name in names
+            for form in ("%tool {}?", "%tool {} ?", "%tool {} --help", "%tool --help {}")
+        ),
+        *(
+            form.format(name)
+            for name in names
+            for form in ("%tool info {}", "%tool help {}", "%tool {}??", "%tool info {}?")
+        ),
+        *(form.format(place) for place in places for form in ("{}?", "{}??", "?{}", "??{}", "%pinfo {}", "%pinfo2 {}")),
+        *(f"help({place})" for place in places),
+    ):
+        kernel.execute(code, allow_errors=True)
+        assert not journal.exists(), code
+    for text in (*(f"${name}" for name in names), *(f"%tool {name}" for name in names), *places):
+        kernel.inspect(text, detail_level=1)
+        assert not journal.exists(), f"Shift-Tab at {text}"
+
+    assert "Signature: geo.locate" in kernel.execute("$geo.locate?").result_text
+    assert "has not been started yet" in kernel.execute("$srv.echo?", allow_errors=True).text
+    assert "No snippet, alias or tool 'nothing'" in kernel.execute("$nothing?", allow_errors=True).text

@@ -760,6 +760,17 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     assert "--server URL --auth bearer:SECRET" in importing
     assert all(line.startswith(("%tool import", "   ")) for line in importing.splitlines())
     assert "%tool server add NAME COMMAND" in loaded.execute("%tool server --help").result_text
+    for line in (
+        "install --always --help",
+        "install --help --always",
+        "bundle off time --help",
+        "trust --help --remove",
+    ):
+        word = line.split()[0]
+        assert f"%tool {word}" in loaded.execute(f"%tool {line}").result_text, line
+    assert "%tool server add" in loaded.execute("%tool server add x no-such-command --help").result_text
+    assert "%tool list [TEXT]" not in loaded.execute("%tool list -- --help", allow_errors=True).text
+    assert loaded.execute("%tool time.now").result is not None, "none of these did anything"
     assert "%tool history" in loaded.execute("%tool history --help").result_text
     assert "nb (local, 1 tool)" in loaded.execute("%tool nb").result_text
     assert loaded.execute("%tool browse nb").error is None

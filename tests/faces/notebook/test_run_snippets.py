@@ -182,7 +182,7 @@ def test_a_body_may_have_a_bracket_open_until_it_is_run(loaded: Kernel) -> None:
     assert loaded.execute("%%snippet half a\nprint({{ a }}").result_text == "$half is ready: $half a=..."
     outcome = loaded.execute("$half a=1", allow_errors=True)
     assert outcome.error is not None
-    assert "does not expand to Python" in outcome.error.text
+    assert "Line 1: a string or a bracket is not closed." in outcome.error.text
 
 
 def test_a_snippet_of_the_session_is_listed_shown_and_saved_by_name(loaded: Kernel) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 import uuid_utils
@@ -253,7 +254,6 @@ def test_slugs_that_look_the_same_are_the_same(api: Api) -> None:
 @pytest.mark.parametrize("version", ["%2E", "%2E%2E", "v%201", "a_b", "%00", "x" * 65, "a%2Fb"])
 def test_bad_versions_are_refused(server: Server, api: Api, version: str) -> None:
     import http.client
-    from urllib.parse import urlsplit
 
     own, place = api.bundle(), urlsplit(server.address)
     raw = http.client.HTTPConnection(place.hostname or "", place.port, timeout=HANG_S)
@@ -299,6 +299,9 @@ def test_records_that_could_not_be_called_are_not_stored(api: Api, change: dict[
 
 def test_every_route_is_in_the_description(server: Server) -> None:
     told = server.client.get("onetool/openapi.json").json()
+    assert told["servers"] == [{"url": server.base_url.rstrip("/")}]
+    place = urljoin(server.address, told["servers"][0]["url"] + "/onetool/openapi.json")
+    assert server.client.get(place).json() == told, "a client that follows servers and paths arrives"
 
     listed = {(verb.upper(), path) for path, verbs in told["paths"].items() for verb in verbs}
     names = [operation["operationId"] for verbs in told["paths"].values() for operation in verbs.values()]

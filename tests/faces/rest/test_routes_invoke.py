@@ -12,7 +12,10 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.faces.rest.conftest import SECRET, Api
+from onetool_ipy import open_toolbox
+from onetool_ipy.faces.rest.request import RestRequest
+from onetool_ipy.faces.rest.routes import invoke_tool
+from tests.faces.rest.conftest import SECRET, Api, write_config
 from tests.faces.rest.serving import HANG_S, Server, Upstream, http_tool
 
 
@@ -35,6 +38,35 @@ def test_invoke_gives_exactly_ok_and_value(api: Api) -> None:
     assert answer.status_code == 200
     assert answer.json() == {"ok": True, "value": {"id": 3, "name": "Ada"}}
     assert [seen[1] for seen in api.upstream.seen] == ["/users/3"]
+
+
+@pytest.mark.parametrize("later", ["another address", "a function of the kernel", "nothing"])
+async def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
+    tmp_path: Path, upstream: Upstream, later: str
+) -> None:
+    write_config(tmp_path, upstream)
+    records = {
+        "another address": http_tool(f"http://{upstream.host}/users/2"),
+        "a function of the kernel": {"type": "go", "goTool": {"func": "ot.stats"}, "argSchema": {"type": "object"}},
+    }
+    with open_toolbox(tmp_path, env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        own = box.bundles.new_id()
+        box.bundles.put_bundle(own, slug="shop", display_name="Shop")
+        box.bundles.put_tool(own, "get", "1", http_tool(f"http://{upstream.host}/users/1"))
+
+        async def work(do: Callable[[], Any]) -> Any:
+            value = do()
+            box.bundles.delete_tool(own, "get", "1")
+            if later in records:
+                box.bundles.put_tool(own, "get", "1", records[later])
+            return value
+
+        path = {"bundleID": own, "toolSlug": "get", "version": "1"}
+        run: Any = invoke_tool.run
+        finish = await run(RestRequest(box, work, path, {}, {"args": {}}))
+
+        assert finish() == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})
+        assert [seen[1] for seen in upstream.seen] == ["/users/1"]
 
 
 @pytest.mark.spec("002/Invocation/lastCalledAt and callCount are updated")

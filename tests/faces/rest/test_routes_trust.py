@@ -31,6 +31,7 @@ def test_a_write_trusts_nothing_and_an_invoke_is_refused_until_the_yes(clone: Ap
     refused = clone.invoke(place)
     assert refused.status_code == 403, refused.text
     assert refused.json()["error"]["reason"] == "untrusted"
+    assert "run: %tool trust" in refused.json()["error"]["message"]
     assert clone.upstream.seen == []
     state = clone.call("GET", "trust").json()
     assert state["isTrusted"] is False
@@ -89,7 +90,7 @@ def test_a_first_bundle_in_an_empty_folder_is_trusted(wary: Server, upstream: Up
         ({}, 400),
         ({"isTrusted": 1}, 400),
         ({"isTrusted": True}, 400),
-        ({"isTrusted": True, "server": "nope"}, 404),
+        ({"isTrusted": True, "part": "server nope"}, 404),
         ([], 400),
         ({"x": 1}, 400),
     ],

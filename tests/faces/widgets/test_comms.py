@@ -161,7 +161,7 @@ def test_two_pages_share_the_line_and_unloading_closes_it(kernel: Kernel, line: 
         ("good", "1 + 1", "no function"),
         ("good", "%magic\ndef f(): pass", "not plain Python (line 1)"),
         ("good", "def f(:", "not plain Python"),
-        ("time", "def f(): pass", "a pack 'time' already"),
+        ("time", "def f(): pass", "'time' is the name of a built-in pack"),
         ("good", "def _hidden(): pass", "no function"),
     ],
 )
@@ -186,3 +186,15 @@ def test_cell_is_kept_as_a_tool_and_never_over_another(kernel: Kernel, line: Lin
     line.send("saveTool", name="voice", source="def other() -> int:\n    return 1")
     assert "a pack 'voice' already" in line.hear()["error"]["message"]
     assert (kernel.cwd / ".onetool" / "tools" / "voice.py").read_text(encoding="utf-8") == source + "\n"
+
+
+def test_a_tool_that_the_panel_saves_is_a_name_in_the_next_cell(kernel: Kernel) -> None:
+    """The Code tab offers `my_api.get_orders()` to copy."""
+    kernel.execute(LOAD)
+    with page(kernel) as line:
+        line.look()
+        record = {"type": "http", "description": "x", "http": {"request": {"urlTemplate": "https://api.test/orders"}}}
+        saved = line.ask("httpSave", bundle="my-api", slug="get-orders", version="", tool=record)
+
+    assert saved["name"] == "my-api.get-orders", saved
+    assert kernel.execute("my_api.get_orders").result_text == "<tool my-api.get-orders()>"

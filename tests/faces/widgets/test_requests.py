@@ -140,7 +140,7 @@ def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
     pixel, now = "data:image/png;base64,AAAA", side.box.registry.require("time.now")
     for name in ("far.one", "far.two"):
         hints = {"open world": True, "destructive": name == "far.one"}
-        spec = now.replace(name=name, origin="cell", icon=pixel, read_only=False, hints=hints, live=None, reread=None)
+        spec = now.replace(name=name, origin="cell", icon=pixel, read_only=False, hints=hints, load=None)
         side.box.registry.session.specs[name] = spec
     side.box.registry.rebuild()
 

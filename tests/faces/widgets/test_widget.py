@@ -47,6 +47,17 @@ def test_a_terminal_shows_text(box: Toolbox) -> None:
     assert "tools.echo" in usage
 
 
+def test_the_usage_as_text_has_the_failures_by_message(box: Toolbox) -> None:
+    for _ in range(2):
+        box.call("fs.read_file", {"path": f"{SECRET}.txt"})
+
+    usage = str(NotebookScreens(box, Terminal()).usage("day"))
+
+    assert "Failed calls by message:\n  2 x fs.read_file: " in usage
+    assert "'***.txt'" in usage
+    assert SECRET not in usage
+
+
 def test_any_value_is_viewed_and_an_unknown_handle_is_said(box: Toolbox) -> None:
     screens = NotebookScreens(box, Terminal())
     assert "3" in str(screens.result([1, 2, 3]))

@@ -69,10 +69,10 @@ def _pack(body: str, more: str = "") -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [partial(_pack, "Path('evil').touch()"), partial(_pack, "pass", "Path('evil').touch()")],
+    [partial(_pack, "Path('evil').touch()"), partial(_pack, "EVIL.touch()", "EVIL = Path('evil')")],
     ids=["body", "module"],
 )
-def test_an_edited_pack_file_asks_again_and_is_not_imported_before_the_yes(make_box: MakeBox, change: Change) -> None:
+def test_an_edited_pack_file_asks_again_and_is_not_run_before_the_yes(make_box: MakeBox, change: Change) -> None:
     _folder().mkdir()
     _pack("pass")
     box = make_box()
@@ -86,34 +86,35 @@ def _folder() -> Path:
     return Path(".onetool")
 
 
-def test_a_pack_file_is_not_imported_before_the_yes(make_box: MakeBox) -> None:
+def test_a_pack_file_is_imported_for_the_offer_and_not_run_before_the_yes(make_box: MakeBox) -> None:
+    """The model is told the schema that its call will be checked by."""
     _folder().mkdir()
-    _pack("pass", "Path('imported').touch()")
+    _pack("Path('run').touch()", "Path('imported').touch()")
     box = make_box()
 
     class Looking(Person):
         def typed(self, text: str) -> str | None:
-            assert not Path("imported").exists()
+            assert (Path("imported").exists(), Path("run").exists()) == (True, False)
             return super().typed(text)
 
     refused = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("none"))
-    was_imported = Path("imported").exists()
+    was_run = Path("run").exists()
     allowed = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Looking("all"))
 
     assert _reasons(refused) == ["not_approved"]
-    assert not was_imported
+    assert not was_run
     assert _reasons(allowed) == [None]
-    assert Path("imported").exists()
+    assert Path("run").exists()
 
 
-def test_a_pack_file_that_is_edited_during_the_question_is_neither_run_nor_imported(make_box: MakeBox) -> None:
+def test_a_pack_file_that_is_edited_during_the_question_is_not_run(make_box: MakeBox) -> None:
     _folder().mkdir()
     _pack("pass")
     box = make_box()
 
     class Late(Person):
         def typed(self, text: str) -> str | None:
-            _pack("pass", "Path('evil').touch()")
+            _pack("Path('evil').touch()")
             return "all"
 
     answer = box.ask("Go", model=ScriptedModel([("house.tidy", {}), "ok"]), listener=Late())

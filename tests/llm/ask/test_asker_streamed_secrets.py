@@ -19,7 +19,6 @@ FORMS = {
     "plain": PLAIN,
     "in quotes": f'"{PLAIN}"',
     "percent": "sk-very%2Fsecret%2Bvalue-0123456789",
-    "wrapped": "sk-very/secret+\n    value-0123456789",
     "with blanks": WORDS,
     "entities": "sk-very&#47;secret&#43;value-0123456789",
 }

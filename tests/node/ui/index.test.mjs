@@ -5,7 +5,7 @@ import { ui, until } from './page.mjs';
 
 const { default: widget } = await ui('index');
 
-const TRUST = { how: 'no project', isTrusted: false, wouldRun: { servers: [] } };
+const TRUST = { how: 'no project', isTrusted: false, wouldRun: { parts: [] } };
 const ANSWERS = {
   view: { view: 'browser', options: {}, picture: 'otx-picture-1a2b' },
   overview: { tools: 0, packs: [], sources: [], tags: [], badges: [], favourites: [], recent: [], trust: TRUST },

@@ -86,6 +86,23 @@ test('an address is shown whole, and its link is the consent', () => {
   assert.deepEqual(sent, [{ action: 'cancel', content: {} }]);
 });
 
+test('an address that no browser opens is text, and can be declined', () => {
+  for (const url of ['https://shop.example:99999/pay', 'https://256.256.256.256/', 'nonsense', 'javascript:alert(1)']) {
+    const { element, sent, button, press } = draw({ url });
+    assert.equal(element.querySelector('code').textContent, url);
+    assert.equal(button('Open this address'), undefined);
+    assert.match(element.textContent, /No browser opens this address\./);
+    press('Decline');
+    assert.deepEqual(sent, [{ action: 'decline', content: {} }]);
+  }
+});
+
+test('a host is shown as it was written', () => {
+  const { element } = draw({ url: 'https://Shop.Example:443/a' });
+  assert.equal(element.querySelector('code').textContent, 'https://Shop.Example:443/a');
+  assert.equal(element.querySelector('code strong').textContent, 'Shop.Example:443');
+});
+
 const FORM = {
   type: 'object',
   required: ['mail'],
@@ -153,7 +170,7 @@ test('a secret is typed into a password field that no browser fills in', () => {
 });
 
 test('the trust question has two buttons', () => {
-  const found = { folder: '/p', packFiles: ['a.py'], servers: [], httpTools: 0, hosts: [], snippets: [], server: '' };
+  const found = { folder: '/p', packFiles: ['a.py'], parts: [], httpTools: 0, hosts: [], snippets: [], part: '' };
   const { sent, press } = draw({ trust: found });
   press('Trust this project');
   assert.deepEqual(sent, [{ action: 'accept', content: {} }]);

@@ -26,6 +26,17 @@ test('a server shows its state, and the buttons that fit it', async () => {
   screen.close();
 });
 
+test('a server that starts is neither to be started nor a fault, and the page follows it until it is up', async () => {
+  const states = ['starting', 'connected'];
+  const { screen, asked, text, button } = await open({ servers: () => ({ items: [{ ...SERVER, state: states.length > 1 ? states.shift() : states[0], tools: [] }] }) });
+  assert.match(text(), /starting/);
+  assert.equal(button('Start'), undefined);
+  assert.ok(button('Stop'));
+  await until(() => button('Restart'));
+  assert.equal(asked.filter(message => message.kind === 'servers').length, 2);
+  screen.close();
+});
+
 test('what was pasted is added, and the list is loaded again', async () => {
   const items = [];
   const { screen, asked, text } = await open({ servers: () => ({ items }), addServer: ({ text: pasted }) => { items.push(SERVER); return { said: `time: added for this session. ${pasted}` }; } });

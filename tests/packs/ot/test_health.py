@@ -45,7 +45,7 @@ def test_health_names_every_component(opened: Open) -> None:
         assert found["python"] == platform.python_version()
         assert found["cwd"] == str(Path.cwd())
         assert found["registry"] == {"status": "ok", "tool_count": len(box.registry.list())}
-        assert found["proxy"] == {"status": "ok", "server_count": 0, "servers": {}}
+        assert found["proxy"] == {"status": "ok", "server_count": 0, "servers": {}, "states": {}}
         assert found["problems"] == []
         assert yaml.safe_load(str(found)) == found
         assert f"Project: {box.config.paths.project}" in found._repr_html_()
@@ -78,7 +78,7 @@ def test_a_server_that_died_is_disconnected(opened: Open) -> None:
         os.kill(pid, signal.SIGKILL)
         assert wait_until_gone({pid}) == {}
         proxy = box.ot.health()["proxy"]
-        assert proxy["servers"] == {"gone": "disconnected"}
+        assert proxy["servers"] == proxy["states"] == {"gone": "disconnected"}
         assert proxy["status"] == "degraded"
         assert proxy["server_count"] == 1
         assert box.servers.reason("gone") == "It was ended by signal 9."
@@ -89,14 +89,15 @@ def test_a_server_that_was_stopped_says_so(opened: Open) -> None:
         box.servers.start("gone")
         box.servers.stop("gone")
         proxy = box.ot.health()["proxy"]
-        assert (proxy["status"], proxy["servers"]) == ("degraded", {"gone": "stopped"})
+        assert (proxy["status"], proxy["states"]) == ("degraded", {"gone": "stopped"})
 
 
-def test_a_server_that_does_not_start_has_failed(opened: Open) -> None:
+@pytest.mark.spec("001/Health Check/Disconnected server")
+def test_a_server_that_does_not_start_is_disconnected_since_it_failed(opened: Open) -> None:
     with opened("version: 1\nservers: {gone: {type: stdio, command: no-such-command-here}}\n") as box:
         assert dict(box.servers) == {"gone": "not started"}
         proxy = box.ot.health()["proxy"]
-        assert proxy["servers"] == {"gone": "failed"}
+        assert (proxy["servers"], proxy["states"]) == ({"gone": "disconnected"}, {"gone": "failed"})
         assert proxy["status"] == "degraded"
 
 
@@ -289,7 +290,12 @@ def test_health_is_shown_as_a_list_with_a_dot_and_a_word_for_each_part() -> None
         python="3.12",
         cwd="/x",
         registry={"status": "ok", "tool_count": 2},
-        proxy={"status": "degraded", "server_count": 2, "servers": {"crm": "failed", "web": "connected"}},
+        proxy={
+            "status": "degraded",
+            "server_count": 2,
+            "servers": {"crm": "disconnected", "web": "connected"},
+            "states": {"crm": "failed", "web": "connected"},
+        },
         problems=[said, other],
     )
 

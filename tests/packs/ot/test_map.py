@@ -6,6 +6,7 @@ import datetime
 import json
 import math
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -281,6 +282,25 @@ def test_only_what_may_pass_is_tried_again(box: Toolbox, failure: Exception, tri
     frame = box.ot.map("nb.flaky", [1])
     assert len(seen) == tries
     assert not frame["ok"][0]
+
+
+def test_a_refused_connection_is_tried_again(box: Toolbox, tmp_path: Path) -> None:
+    """An HTTP tool whose server is away. It POSTs, so the HTTP client itself sends once."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{held.getsockname()[1]}"
+        config = tmp_path / ".onetool" / "onetool.yaml"
+        config.write_text(f"version: 1\nhttp: {{allowed_hosts: ['{place}']}}\n", encoding="utf-8")
+        box.reload()
+        away = box.bundles.put_bundle(box.bundles.new_id(), slug="away", display_name="Away")
+        request = {"method": "POST", "urlTemplate": f"http://{place}/"}
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        record = {"type": "http", "http": {"request": request}, "argSchema": schema}
+        box.bundles.put_tool(away.bundle_id, "send", "1", record)
+        frame = box.ot.map("away.send", [1], retries=1)
+
+    assert "Cannot connect" in frame["error"][0]
+    assert [row.ok for row in box.log.history(tool="away.send")] == [False, False]
 
 
 def test_a_row_that_passes_at_last_is_done(box: Toolbox) -> None:

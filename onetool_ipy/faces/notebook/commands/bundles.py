@@ -25,6 +25,7 @@ from onetool_ipy.faces.line.tokenizer import closed_words
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, confirmed
 from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import identifier, params, type_text
@@ -49,7 +50,7 @@ class Consent:
         lines = []
         for host in creation.unreached(self._box, hosts):
             if is_given or self._is_yes(f"Allow HTTP tools to reach '{host}'?", "Allow"):
-                with self._box.gate.saving():
+                with self._box.gate.saving(f"host {host}"):
                     file = allow_host(self._box.config.paths, host)
                 where = f", in {self._shown(file)}" if file else " already"
                 lines += [f"Allowed: {host}{where}", *self._read_again()]
@@ -114,12 +115,6 @@ class Consent:
             return [f"Not in use yet: {exc.message}", "  Correct that, then run: %tool reload"]
         return []
 
-    def offer_name(self, slug: str) -> None:
-        """Offer the bundle as a name in the notebook, as for a new tool."""
-        specs = self._box.registry.pack(slug)
-        if specs:
-            self._box.host.adopted(specs[0])
-
 
 _SWITCHES = ("--allow-host", "--save-secrets", "--replace")
 _TEXTS = ("--curl", "--describe", "--tags", "--secret-host")
@@ -156,6 +151,8 @@ class NewHttpCommand(CommandGroup):
         asked = _NewHttp(rest, cell)
         asked.fill(self.context.shell.user_ns)
         known = self.box.bundles.named(asked.bundle)
+        if known is None:
+            require_free_name(self.box, asked.bundle, creation.NEW_BUNDLE)
         draft = import_curl(asked.command(None if known is None else known.base_url), slug=asked.slug)
         record = asked.applied(draft.tool)
         secrets = self.box.config.secrets
@@ -165,7 +162,6 @@ class NewHttpCommand(CommandGroup):
         lines = _told(bundle, tool, draft, is_new=is_new)
         lines += self._consent.secrets(draft.secrets, is_given="--save-secrets" in asked.given)
         lines += self._consent.hosts(draft.hosts, is_given="--allow-host" in asked.given)
-        self._consent.offer_name(bundle.slug)
         return self.page(*lines, *_example(bundle, tool))
 
     def _store(self, asked: _NewHttp, record: dict[str, Any], known_bundle: Bundle | None) -> tuple[Bundle, Tool, bool]:
@@ -506,10 +502,10 @@ class BundleCommands(CommandGroup):
         if "--auth" in asked.given:
             creation.add_auth(draft, asked.given["--auth"])
         self._consent.sending(draft.tools, made_up=None, given=asked.given.get("--secret-host", ""))
+        notes = creation.name_bundle(self.box, draft, asked.given.get("--bundle"))
         made = creation.store_draft(self.box, draft)
         said = self._consent.hosts(draft.hosts, is_given=is_allowed)
-        self._consent.offer_name(made.bundle.slug)
-        return self.page(*creation.told(made, draft, self.box), *said, *creation.examples(made))
+        return self.page(*creation.told(made, draft, self.box), *notes, *said, *creation.examples(made))
 
     def _drafted(self, source: str, given: Mapping[str, Any], *, is_allowed: bool) -> BundleDraft:
         from onetool_ipy.bundles.importing.draft import ImportRequest

@@ -117,7 +117,7 @@ class CallCommands(CommandGroup):
         asked = read_options(rest, {"--call": "switch"})
         if len(asked.words) != 1:
             raise UsageProblem("%tool check needs one name.", hint="For example: %tool check time.now")
-        spec = self.box.registry.require(asked.words[0])
+        (spec,) = self.box.registry.loaded([self.box.registry.require(asked.words[0])])
         examples = [line for line in spec.example.splitlines() if line.strip()]
         tries = list(samples(spec.parameters))
         calls = [*map(str.strip, examples), *(format_call(spec.name, args) for _, args in tries)]

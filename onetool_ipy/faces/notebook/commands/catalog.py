@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError, UsageProblem
+from onetool_ipy.base.errors import Disabled, OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.names import ASK
@@ -77,11 +77,14 @@ class Pages:
         return counted(len(specs), "tool") + (f", recommended{which}" if recommended else "")
 
     def pack_page(self, name: str) -> Page:
-        """A pack: its tools with their summaries."""
+        """A pack: its tools with their summaries. Starts the servers whose tools are not known yet, as a list does."""
         specs = self._box.registry.packs().get(name)
         if specs is None:  # a server that lists no tools
             servers = self._box.servers
             raise UsageProblem(f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip())
+        return self._pack_page(name, specs)
+
+    def _pack_page(self, name: str, specs: list[ToolSpec]) -> Page:
         hint = Note(f"Look one up with: %tool info {specs[0].name}")
         return page(self._box, [*pack_parts(self._box, name, specs), hint])
 
@@ -99,12 +102,13 @@ class Pages:
         return page(self._box, [tool_rows(others, is_recommended), Folded(title, (tool_rows(about, is_recommended),))])
 
     def usage(self, name: str) -> Page:
-        """A tool's page, a pack's, or how to use `%tool`."""
+        """A tool's page, a pack's, or how to use `%tool`. Starts nothing."""
         if not name:
             commands = (Heading("Commands", level=2), Rows(_lines(self._help)))
             return page(self._box, [Heading("%tool"), Rows(_lines(USAGE)), *commands, Note(FLAGS)])
-        if name in self._box.registry.known_packs() and self._box.registry.find(name) is None:
-            return self.pack_page(name)
+        specs = self._box.registry.known_packs().get(name)
+        if specs is not None and self._box.registry.find(name) is None:
+            return self._pack_page(name, specs)
         return page(self._box, tool_parts(self._box.registry.require(name)))
 
     def command(self, word: str) -> Page:
@@ -113,7 +117,9 @@ class Pages:
         return page(self._box, [Rows(_lines(about))])
 
     def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
-        """What a call would send: its arguments, read and checked. Nothing runs."""
+        """What a call would send: its arguments, read and checked. Nothing runs. Raises Disabled if it is off."""
+        if spec.disabled:
+            raise Disabled.of(spec.name, spec.disabled)
         sent = spec.checker.check(args, spec.name) if check else args
         shown = spec.checker.complete(args, spec.name) if check else args
         lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in shown.items())]
@@ -222,7 +228,7 @@ class CatalogCommands(CommandGroup):
 
     def _health(self, rest: str) -> Any:
         read_options(rest, {})
-        return self.box.ot.health()
+        return page(self.box, self.box.ot.health().parts())
 
     def _stats(self, rest: str) -> Any:
         asked = read_options(rest, {"--tool": "text", "--output": "text"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
@@ -34,6 +34,7 @@ from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.host import can_ask
 from onetool_ipy.faces.server_setup import CardInput, ServerSetup, card_name, is_card, server_of
+from onetool_ipy.mcp.definition import UnconfirmedIssuer
 from onetool_ipy.proxies import prompts_of, resources_of
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Listing, counted
@@ -163,7 +164,10 @@ class ServerCommands(CommandGroup):
         card = read_json(path)
         if not is_card(card):
             raise UsageProblem(f"'{path}' is not a registry card.", hint="For other files: %tool server import FILE")
-        name = name or card_name(card)
+        notes: list[str] = []
+        if not name:
+            (proposal,), notes = self._setup.proposed([FoundServer(card_name(card), {})])
+            name = proposal.name
         self._setup.require_free(name)
         told = {key: _pairs(key, given[key]) for key in ("--env", "--header") if key in given}
         secrets: dict[str, str] = {}
@@ -180,11 +184,11 @@ class ServerCommands(CommandGroup):
             return f"${{{label}}}"
 
         found = server_of(card, name, answer)
-        shown = [_difference("+", name, found.data), *_kept_secrets(secrets)]
+        shown = [_difference("+", name, found.data), *notes, *_kept_secrets(secrets)]
         if not self._is_agreed(shown, f"Add the server '{name}'?", given):
             return self.page(_UNCHANGED)
         self._setup.keep_secrets(secrets)
-        return self._add_all([found], is_saved="--save" in given)
+        return self._add_all([found], is_saved="--save" in given, notes=notes)
 
     def _ask_value(self, wanted: CardInput, server: str) -> str:
         """Ask the person for one value; a secret is not shown."""
@@ -213,19 +217,23 @@ class ServerCommands(CommandGroup):
         if len(words) != 1:
             hint = f"For example: %tool server import mcp.json   or one of {', '.join(CLIENTS)}"
             raise UsageProblem("%tool server import needs one file or client.", hint=hint)
-        found = read_client_file(self._setup.client_path(words[0]))
-        known = {each.name for each in found if each.name in self.box.servers}
-        fresh = [each for each in found if each.name not in known]
+        servers = read_client_file(self._setup.client_path(words[0]))
+        known = {each.name for each in servers if each.name in self.box.servers}
+        others, notes = self._setup.proposed([each for each in servers if each.name not in known])
+        known |= {each.name for each in others if each.name in self.box.servers}
+        fresh = [each for each in others if each.name not in known]
         lines = [f"  {name}: left out, there is a server of that name" for name in sorted(known)]
         if not fresh:
             raise UsageProblem("There is nothing new in it.", hint="\n".join(lines))
         plain = [(each, *without_secrets(each)) for each in fresh]
         secrets = {name: value for _, _, kept in plain for name, value in kept.items()}
         lines += [_difference("+", each.name, data) for each, data, _ in plain]
+        lines += [f"  {note}" for note in notes]
         if not self._is_agreed([*lines, *_kept_secrets(secrets)], f"Add {counted(len(fresh), 'server')}?", given):
             return self.page(_UNCHANGED)
         self._setup.keep_secrets(secrets)
-        return self._add_all([FoundServer(each.name, data) for each, data, _ in plain], is_saved="--save" in given)
+        servers = [FoundServer(each.name, data) for each, data, _ in plain]
+        return self._add_all(servers, is_saved="--save" in given, notes=notes)
 
     def _export(self, words: list[str], given: Mapping[str, Any]) -> Page:
         client = words[0] if words else ""
@@ -268,9 +276,9 @@ class ServerCommands(CommandGroup):
             raise UsageProblem(f"Nobody can say yes here.\n{shown}", hint="Add --yes to do it without asking.")
         return said
 
-    def _add_all(self, found: list[FoundServer], *, is_saved: bool) -> Page:
-        lines = self._setup.add(found, is_saved=is_saved)
-        return self.page(*lines, *(f"Try: %tool server test {each.name}" for each in found[:5]))
+    def _add_all(self, servers: list[FoundServer], *, is_saved: bool, notes: Sequence[str] = ()) -> Page:
+        lines = self._setup.add(servers, is_saved=is_saved)
+        return self.page(*lines, *notes, *(f"Try: %tool server test {server.name}" for server in servers[:5]))
 
     def _state(self, words: list[str], verb: str) -> Page:
         name = self._one(words, verb)
@@ -292,7 +300,16 @@ class ServerCommands(CommandGroup):
                 f"Nobody is here to sign in to '{name}'.",
                 hint="Sign in once in a notebook or a terminal; or set 'auth: {grant: client_credentials, ...}'.",
             )
-        link = servers.sign_in(name)
+        try:
+            link = servers.sign_in(name)
+        except UnconfirmedIssuer as exc:
+            question = f"Send the secret of your client to '{exc.issuer}'?"
+            is_agreed = confirmed(self.box, question, "Send", [exc.message])
+            if is_agreed is None:
+                raise
+            if not is_agreed:
+                return self.page(f"You are not signed in to {name}. {_UNCHANGED}")
+            link = servers.sign_in(name, issuer=exc.issuer)
         label, url = f"Sign in to {name}", self.box.mask(link.url)
         then = "Then come back here. If the last page does not open, stop this cell, copy that page's address and run:"
         then = f"{then}\n%tool server login {name} --code ADDRESS" if link.is_awaited else ""

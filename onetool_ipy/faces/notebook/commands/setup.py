@@ -79,7 +79,7 @@ class SetupCommands(CommandGroup):
 
     HELP: ClassVar[tuple[str, ...]] = (
         "%tool install --lazy|--always  have %tool in every notebook; --remove undoes it",
-        "%tool trust                    let this project run its code, servers and HTTP tools; --remove takes it back",
+        "%tool trust                    let this project run and reach what it names; --remove takes it back",
         "%tool trust list               the projects that you trust",
     )
 

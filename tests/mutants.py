@@ -1,0 +1,151 @@
+"""Change the package at random places, one at a time, and see whether the tests of the changed module's name notice.
+
+`make mutants` takes 100 places with a fixed seed: a comparison turned round, `and` for `or`, a dropped `not`, another
+returned constant. Each change is written into the working tree, which must be clean, and taken back afterwards.
+`ARGS="--count 20 --seed 3"` takes other ones, `--only stores/` those below a folder. It prints every survivor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.harness.surroundings import ROOT
+
+PACKAGE = ROOT / "onetool_ipy"
+LIMIT_S = 600
+
+_OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Lt: ast.GtE,
+    ast.GtE: ast.Lt,
+    ast.Gt: ast.LtE,
+    ast.LtE: ast.Gt,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One change: the text between two places of a file is replaced."""
+
+    path: Path
+    line: int
+    start: int
+    end: int
+    before: str
+    after: str
+
+    def apply(self) -> None:
+        """Write the changed file."""
+        data = self.path.read_bytes()
+        self.path.write_bytes(data[: self.start] + self.after.encode() + data[self.end :])
+
+
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    """Every change that can be made in a file."""
+    data = path.read_bytes()
+    starts = [0]
+    for line in data.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    tree = ast.parse(data)
+    returned = {node.value for node in ast.walk(tree) if isinstance(node, ast.Return)}
+    for node in ast.walk(tree):
+        changed = _changed(node, is_returned=node in returned)
+        if changed is None or not isinstance(node, ast.expr) or node.end_lineno is None or node.end_col_offset is None:
+            continue
+        start = starts[node.lineno - 1] + node.col_offset
+        end = starts[node.end_lineno - 1] + node.end_col_offset
+        # Brackets keep the change one expression, whatever stands around it.
+        after = f"({ast.unparse(changed)})"
+        yield Mutant(path=path, line=node.lineno, start=start, end=end, before=data[start:end].decode(), after=after)
+
+
+def _changed(node: ast.AST, *, is_returned: bool) -> ast.expr | None:
+    """The expression that takes the place of a node, or None for a node that stays."""
+    if isinstance(node, ast.Compare):
+        turned = copy.copy(node)
+        turned.ops = [_OPPOSITES[type(node.ops[0])](), *node.ops[1:]]
+        return turned
+    if isinstance(node, ast.BoolOp):
+        return ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return node.operand
+    if isinstance(node, ast.Constant) and is_returned:
+        value = node.value
+        if isinstance(value, bool):
+            return ast.Constant(not value)
+        if isinstance(value, int | float):
+            return ast.Constant(value + 1)
+        if isinstance(value, str):
+            return ast.Constant(f"{value}x")
+    return None
+
+
+def tests_of(path: Path) -> list[str]:
+    """The test files that have the name of a module."""
+    folder = ROOT / "tests" / path.relative_to(PACKAGE).parent
+    return [
+        str(file)
+        for file in (folder / f"test_{path.stem}.py", *sorted(folder.glob(f"test_{path.stem}_*.py")))
+        if file.exists()
+    ]
+
+
+def survives(mutant: Mutant) -> bool:
+    """Whether the tests of the module's name pass with the change in it."""
+    tests = tests_of(mutant.path)
+    if not tests:
+        return True
+    original = mutant.path.read_bytes()
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
+    try:
+        mutant.apply()
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        mutant.path.write_bytes(original)
+    return done.returncode == 0
+
+
+def main() -> None:
+    """Make the changes one after the other, and print the survivors and the count."""
+    parser = argparse.ArgumentParser(prog="make mutants", description="Do the tests notice a change?")
+    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--only", default="", help="take changes below this folder of the package")
+    options = parser.parse_args()
+    if subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "onetool_ipy"], cwd=ROOT, check=False).returncode:
+        sys.exit(
+            "The package has changes that are not committed. Commit them first: mutants are written over its files."
+        )
+    every = [mutant for path in sorted((PACKAGE / options.only).rglob("*.py")) for mutant in mutants_of(path)]
+    chosen = random.Random(options.seed).sample(every, min(options.count, len(every)))
+    died = 0
+    for number, mutant in enumerate(chosen, 1):
+        place = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
+        if survives(mutant):
+            print(f"{number:>3} SURVIVED {place}  {mutant.before}  ->  {mutant.after}", flush=True)
+        else:
+            died += 1
+            print(f"{number:>3} died     {place}", flush=True)
+    print(
+        f"{died} of {len(chosen)} mutants died by the tests of their module's name"
+        f" (seed {options.seed}, {len(every)} places)"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+// The trust form: everything that a yes covers is in it as text; long lists are folded, and nothing is left out.
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import { ui } from './page.mjs';
+
+const { needsTrust, trustForm } = await ui('trust');
+
+const part = (kind, name, more = {}) => ({ key: `${kind} ${name}`, kind, name, text: 'text', details: [], changes: [], ...more });
+const inventory = (more = {}) => ({ folder: '/p', packFiles: [], parts: [], httpTools: 0, hosts: [], snippets: [], ...more });
+const draw = (more, part = '') => trustForm(inventory(more), { part, onYes: () => {}, onNo: () => {} }).element;
+
+test('every part is shown with what it gets', () => {
+  const model = part('model', 'm', { text: 'openai x at https://evil.example', details: ['sends the key AWS_SECRET'] });
+  const server = part('server', 's', { text: 'npx <b>x</b>', details: ['sets LD_PRELOAD=${HOME}/x.so', 'gets the variable HOME'] });
+  const element = draw({ parts: [server, model, part('folder', '/'), part('setting', 'http.allow_private')] });
+  for (const text of ['Model m: openai x at https://evil.example', 'sends the key AWS_SECRET', 'Server s: npx <b>x</b>', 'LD_PRELOAD=${HOME}/x.so', 'Folder /: ', 'Setting http.allow_private: ']) {
+    assert.ok(element.textContent.includes(text), text);
+  }
+  assert.equal(element.querySelector('b'), null);
+});
+
+test('long lists are folded and whole', () => {
+  const files = Array.from({ length: 40 }, (_, number) => `tools/pack${number}.py`);
+  const hosts = Array.from({ length: 30 }, (_, number) => part('host', `h${number}.example`));
+  const element = draw({ packFiles: files, parts: hosts });
+  const folds = [...element.querySelectorAll('details')];
+  assert.deepEqual(folds.map(fold => [fold.open, fold.querySelector('summary').textContent]), [[false, '35 more pack files'], [false, '25 more hosts']]);
+  for (const name of [...files, ...hosts.map(host => host.name)]) assert.ok(element.textContent.includes(name), name);
+});
+
+test('a short list is not folded, and an empty project says that it does nothing', () => {
+  assert.equal(draw({ packFiles: ['a.py', 'b.py'] }).querySelector('details'), null);
+  assert.ok(draw({}).textContent.includes('Nothing that runs by itself or reaches out of the folder.'));
+});
+
+test('the form of one part is about that part alone, and says what changed', () => {
+  const parts = [part('model', 'm', { changes: ['- key: A', '+ key: B'] }), part('host', 'x.example')];
+  const changed = draw({ parts, packFiles: ['a.py'] }, 'model m');
+  assert.ok(changed.textContent.includes('The model m has changed since you trusted it.'));
+  assert.ok(changed.querySelector('.otx-trust-changes').textContent.includes('+ key: B'));
+  assert.equal(changed.querySelector('.otx-run').textContent, 'Trust this model');
+  for (const other of ['x.example', 'a.py']) assert.ok(!changed.textContent.includes(other));
+  assert.ok(draw({ parts }, 'host x.example').textContent.includes('The host x.example is new.'));
+});
+
+test('many new parts of a trusted project are one form', () => {
+  const parts = Array.from({ length: 9 }, (_, number) => part('host', `h${number}.example`));
+  const element = trustForm(inventory({ parts }), { isTrusted: true, onYes: () => {}, onNo: () => {} }).element;
+  assert.ok(element.textContent.includes('This project has changed since you trusted it.'));
+  assert.equal(element.querySelector('.otx-run').textContent, 'Trust these changes');
+});
+
+test('a question is due for an untrusted project and for any part that is not covered', () => {
+  assert.ok(needsTrust({ how: 'untrusted', isTrusted: false, wouldRun: inventory() }));
+  assert.ok(needsTrust({ how: 'listed', isTrusted: true, wouldRun: inventory({ parts: [part('folder', '/')] }) }));
+  assert.ok(!needsTrust({ how: 'listed', isTrusted: true, wouldRun: inventory() }));
+});

@@ -1,0 +1,51 @@
+"""`make mutants` changes what it says, at the place it says, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import mutants
+
+SOURCE = '''\
+def is_open(door, key):
+    """Say whether a döor is open."""
+    if not door or key == 1:
+        return False
+    return "ja"
+'''
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("not door or key == 1", "(not door and key == 1)"),
+        ("not door", "(door)"),
+        ("key == 1", "(key != 1)"),
+        ("False", "(True)"),
+        ('"ja"', "('jax')"),
+    ],
+)
+def test_a_mutant_changes_one_place(tmp_path: Path, before: str, after: str) -> None:
+    path = tmp_path / "door.py"
+    path.write_text(SOURCE, encoding="utf-8")
+    (mutant,) = [each for each in mutants.mutants_of(path) if each.before == before]
+
+    mutant.apply()
+
+    assert path.read_text(encoding="utf-8") == SOURCE.replace(before, after)
+
+
+def test_every_place_is_counted_once(tmp_path: Path) -> None:
+    path = tmp_path / "door.py"
+    path.write_text(SOURCE, encoding="utf-8")
+
+    assert len(list(mutants.mutants_of(path))) == 5
+
+
+def test_the_tests_of_a_module_have_its_name() -> None:
+    names = [Path(file).name for file in mutants.tests_of(mutants.PACKAGE / "schema" / "check.py")]
+
+    assert names[0] == "test_check.py"
+    assert all(name.startswith("test_check") for name in names)
