@@ -311,7 +311,7 @@ class OtProxy(PackProxy):
         return self._screens().result(result)
 
     def usage(self, period: str = "week", tool: str = "") -> Any:
-        """Open the usage view: calls over time, latency, failures, what was saved."""
+        """Open the usage view: calls over time, latency, failures."""
         return self._screens().usage(period, tool)
 
     def _screens(self) -> NotebookScreens:

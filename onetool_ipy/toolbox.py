@@ -449,14 +449,14 @@ class Toolbox:
             background=self.background,
         )
 
-    async def sample(self, system: str, messages: Sequence[tuple[str, str]], max_tokens: int) -> tuple[str, str]:
-        """The reply of the default model to (role, text) messages, without tools: the model's name and its text."""
+    async def sample(self, system: str, messages: Sequence[tuple[str, str]], max_tokens: int) -> tuple[str, str, str]:
+        """The reply of the default model to (role, text) messages, without tools: the model's name, text and end."""
         from onetool_ipy.llm.messages import Message, System, Turn, User
 
         client = self.model()
         said: list[Message] = [Turn(text=text) if role == "assistant" else User(text) for role, text in messages]
         turn = await client.acomplete([*([System(system)] if system else []), *said], max_tokens=max_tokens)
-        return client.name, turn.text
+        return client.name, turn.text, turn.stop
 
     @property
     def ask(self) -> Asker:

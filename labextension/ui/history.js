@@ -124,7 +124,7 @@ class RunLine {
 /** A call. Within a run the name and the time, which all lines have, are left out. */
 function callLine(row, { onEdit, onRerun }, isInRun) {
   const button = (path, title, label, onclick) => h('button.otx-icon-button', { type: 'button', title, 'aria-label': label, onclick }, icon(path));
-  const rerun = row.args ? button(RERUN, 'Rerun', `Rerun ${row.tool}`, () => (row.readOnly ? run() : ask())) : null;
+  const rerun = row.args && !row.isAsk ? button(RERUN, 'Rerun', `Rerun ${row.tool}`, () => (row.readOnly ? run() : ask())) : null;
   const run = () => {
     show(confirm, false);
     return onRerun(row);
@@ -149,7 +149,8 @@ function callLine(row, { onEdit, onRerun }, isInRun) {
     { role: 'listitem' },
     drawOutcome(h('span.otx-outcome'), row.ok),
     h('div.otx-tool-text', null, isInRun ? null : h('div.otx-history-head', null, headOf(row.tool, row)), h('div.otx-tool-summary', { title: row.summary }, row.summary)),
-    row.args ? button(EDIT, 'Edit', `Edit the call of ${row.tool}`, () => onEdit(row)) : h('span.otx-muted', { title: 'The log has its arguments masked or cut' }, 'masked'),
+    rerun ? button(EDIT, 'Edit', `Edit the call of ${row.tool}`, () => onEdit(row)) : null,
+    row.args ? null : h('span.otx-muted', { title: 'The log has its arguments masked or cut' }, 'masked'),
     rerun,
     confirm
   );

@@ -18,13 +18,12 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
   const periods = h('select.otx-input', { 'aria-label': 'Period', onchange: () => load({ period: periods.value }) }, PERIODS.map(([value, title]) => h('option', { value }, title)));
   const tools = h('select.otx-input', { 'aria-label': 'Tool', onchange: () => load({ tool: tools.value }) }, h('option', { value: '' }, 'All tools'));
   const totals = h('div.otx-totals');
-  const formula = h('p.otx-muted.otx-note', { hidden: true });
   const charts = h('div.otx-charts');
   const failed = h('div.otx-scroll.otx-usage-table.otx-usage-failed', { tabindex: '0', role: 'group', 'aria-label': 'Failed calls by message' });
   const perTool = h('div.otx-scroll.otx-usage-table', { tabindex: '0', role: 'group', 'aria-label': 'Per tool', hidden: true });
   const none = h('p.otx-muted.otx-note', null, 'Loading …');
   const refresh = h('button.otx-small', { type: 'button', onclick: () => load({}) }, 'Refresh');
-  const element = h('div.otx.otx-usage', { 'data-lm-suppress-shortcuts': 'true', role: 'region', 'aria-label': 'Usage' }, h('div.otx-head', null, periods, tools, refresh), notice, totals, formula, charts, failed, perTool, none);
+  const element = h('div.otx.otx-usage', { 'data-lm-suppress-shortcuts': 'true', role: 'region', 'aria-label': 'Usage' }, h('div.otx-head', null, periods, tools, refresh), notice, totals, charts, failed, perTool, none);
   element.addEventListener('keydown', event => event.stopPropagation());
   const releaseFocus = keepFocus(element);
 
@@ -46,7 +45,6 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
     const names = [...new Set([...usage.known, ...(usage.tool ? [usage.tool] : [])])];
     fill(tools, h('option', { value: '' }, 'All tools'), names.map(name => h('option', { value: name }, name))).value = usage.tool ?? '';
     fill(totals, usage.totals.map(total => h('span.otx-total-box', null, h('span.otx-big', null, total.value), ` ${total.label}`)));
-    show(fill(formula, `Estimated from ${usage.formula}.`), Boolean(usage.formula));
     fill(charts, usage.series.length ? [calls(usage.series), latency(usage.series, usage.tools)] : null);
     show(fill(failed, h('h3', null, 'Failed calls by message'), failureRows(usage.failures)), usage.failures.length > 0);
     const isEmpty = usage.tools.length === 0;

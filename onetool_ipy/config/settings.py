@@ -107,7 +107,7 @@ class OutputSettings(Value):
 
 
 class StatsSettings(Value):
-    """Whether usage is counted, and the assumptions behind the estimated savings."""
+    """Whether usage is counted, and the assumptions behind the two estimates of `ot.stats()`."""
 
     enabled: bool = True
     context_per_call: int = 30_000

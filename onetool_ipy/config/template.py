@@ -149,7 +149,7 @@ version: 1
 #   result_ttl_s: 86400
 #   max_store_bytes: 1073741824
 
-# Usage counts, and the assumptions behind the estimated savings.
+# Usage counts, and the assumptions behind the two estimates of ot.stats().
 # stats:
 #   enabled: true
 #   context_per_call: 30000

@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
+from onetool_ipy.core.names import FOR_PEOPLE
 from onetool_ipy.core.result import Frozen, Json, ToolResult
 from onetool_ipy.schema.check import Checker, Converter
 from onetool_ipy.schema.read import Param, argument_lines, python_names, signature_text
@@ -203,6 +204,11 @@ class ToolSpec(Frozen):
         """The same tool with other values for some of its fields."""
         fields = {key: self.__dict__[key] for key in ToolSpec.__annotations__}
         return ToolSpec(**{**fields, **changes})
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether models and clients are told of the tool: it is on, and not for people alone."""
+        return not self.disabled and self.name not in FOR_PEOPLE
 
     @property
     def badges(self) -> tuple[str, ...]:

@@ -526,12 +526,13 @@ def _ask(options: argparse.Namespace) -> int:
                 tool_allow=allow,
                 max_steps=options.max_steps,
                 approve=approve,
+                source="cli",
             )
         _show_json(box, answer.to_dict())
         if answer.note:
             _say(box.mask(answer.note))
         is_failed_call = not answer.model and answer.tool_error is not None
-        return _FAILED if answer.stop_reason in ("error", "interrupted") or is_failed_call else _OK
+        return _OK if answer.ok and not is_failed_call else _FAILED
 
 
 def _add_project(commands: Any) -> None:

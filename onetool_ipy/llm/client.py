@@ -1,8 +1,8 @@
 """The HTTP client of a configured model, for every wire format; and `open_model`, which finds it by name.
 
-One async generator does everything: retries, deadline, pieces of text, the turn at its end. `complete` pulls it from a
-thread, so that `on_text` runs in the calling thread; `acomplete` from a task. A request is repeated only as long as
-nothing of a reply was read. An HTTP status or an error inside a reply becomes one of our failures here.
+One coroutine on the background loop does everything: retries, deadline, the pieces of text, the turn at its end. Pieces
+go back through a queue, so that `on_text` runs in the calling thread (`complete`) or task (`acomplete`). An HTTP status
+or an error inside a reply becomes one of our failures here.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from contextlib import AbstractAsyncContextManager, suppress
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import httpx
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import Background
+from onetool_ipy.base.background import SIGNAL_CHECK_S, Background
 from onetool_ipy.base.errors import (
     TRANSIENT_STATUSES,
     CallCancelled,
@@ -38,12 +40,10 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Model, Models
 from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
-from onetool_ipy.net.body import HttpResponse, ResponseStream
-from onetool_ipy.net.client import HttpClient, Retry, Rules
-from onetool_ipy.net.errors import ConnectionFailed
+from onetool_ipy.net.body import HttpResponse
+from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of
+from onetool_ipy.net.errors import ConnectionFailed, masked
 from onetool_ipy.net.hosts import Hosts, origin_of
-
-__all__ = ["HttpModelClient", "default_url", "open_model"]
 
 _FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
 _TRIES = 3
@@ -76,16 +76,16 @@ def open_model(
     """
     if not models.named:
         raise UsageProblem("No model is configured.", hint=_HOW_TO)
-    listed = ", ".join(f"'{name}'" for name in models.named)
+    configured = ", ".join(f"'{name}'" for name in models.named)
     name = models.default if which is None else which
     if name is None:
-        raise UsageProblem("No model was named, and there is no default.", hint=f"{_DEFAULT} Configured: {listed}.")
-    chosen = models.named.get(name)
-    if chosen is None:
+        raise UsageProblem("No model was named, and there is no default.", hint=f"{_DEFAULT} Configured: {configured}.")
+    model = models.named.get(name)
+    if model is None:
         near = did_you_mean(name, models.named)
         text = f"No model '{values.cut(name, 80)}'." + (f" {near}" if near else "")
-        raise UsageProblem(text, hint=f"Configured: {listed}.")
-    return HttpModelClient(chosen, secrets=secrets, http_client=http_client, background=background)
+        raise UsageProblem(text, hint=f"Configured: {configured}.")
+    return HttpModelClient(model, secrets=secrets, http_client=http_client, background=background)
 
 
 class HttpModelClient:
@@ -126,16 +126,21 @@ class HttpModelClient:
         """Send a conversation and wait for the reply. Raises a CallFailure if there is none."""
         if self._background.is_here():
             raise UsageProblem("A model cannot be asked here without blocking.", hint="Use `await acomplete(...)`.")
-        connection = _ModelConnection()
-        replies = self._replies(self._request(messages, tools, on_text, max_tokens), deadline_s, connection)
+        request = self._request(messages, tools, on_text, max_tokens)
+        pieces: SimpleQueue[str | None] = SimpleQueue()
+        running = self._background.submit(lambda: self._reply(request, deadline_s, pieces.put))
+        running.future.add_done_callback(lambda _: pieces.put(None))
         try:
-            while not isinstance(piece := self._background.run(replies.__anext__), Turn):
+            while (piece := _next_piece(pieces)) is not None:
                 if on_text is not None:
                     on_text(piece)
-            return piece
+            turn: Turn = running.future.result()
+        except CancelledError:  # the toolbox was closed meanwhile
+            raise CallCancelled("The model is no longer asked.") from None
         except BaseException:
-            self._background.submit(lambda: connection.cut(replies))
+            self._background.abandon(running)
             raise
+        return turn
 
     async def acomplete(
         self,
@@ -146,15 +151,28 @@ class HttpModelClient:
         deadline_s: float = DEADLINE_S,
         max_tokens: int | None = None,
     ) -> Turn:
-        """`complete` without blocking the event loop, whichever it is."""
+        """`complete` without blocking the event loop, on any loop."""
         request = self._request(messages, tools, on_text, max_tokens)
-        async with aclosing(self._replies(request, deadline_s, _ModelConnection())) as replies:
-            async for piece in replies:
-                if isinstance(piece, Turn):
-                    return piece
+        if self._background.is_here():
+            return await self._reply(request, deadline_s, on_text or _ignore)
+        loop, pieces = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+
+        def put(piece: str | None) -> None:
+            loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+        running = self._background.submit(lambda: self._reply(request, deadline_s, put))
+        running.future.add_done_callback(lambda _: put(None))
+        try:
+            while (piece := await pieces.get()) is not None:
                 if on_text is not None:
                     on_text(piece)
-        raise AssertionError("the replies end with a turn or a failure")
+            turn: Turn = running.future.result()
+        except CancelledError:  # the toolbox was closed meanwhile
+            raise CallCancelled("The model is no longer asked.") from None
+        except BaseException:
+            self._background.abandon(running)
+            raise
+        return turn
 
     def __repr__(self) -> str:
         return f"<HttpModelClient {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"
@@ -167,45 +185,49 @@ class HttpModelClient:
         is_streamed = on_text is not None
         return ModelRequest(url, model.model, tuple(messages), tuple(tools), max_tokens, is_streamed, model.options)
 
-    async def _replies(
-        self, request: ModelRequest, deadline_s: float, connection: _ModelConnection
-    ) -> AsyncGenerator[str | Turn, None]:
-        """Give the pieces of streamed text as they come, then the turn."""
-        until = time.monotonic() + deadline_s
-        attempt = 0
-        while True:
-            attempt += 1
-            reader = self._wire.reader(request, self._wire.provider)
-            try:
-                async with connection.hold(self._send(request, until, deadline_s)) as stream:
-                    wait_s = self._wait_s(stream, attempt, until)
-                    if wait_s is None:
-                        async with aclosing(self._read(stream, request, reader, attempt)) as pieces:
-                            async for piece in pieces:
-                                yield piece
-                        yield _parsed(reader.turn)
-                        return
-            except ConnectionFailed as exc:
-                wait_s = self._retry.wait_s(attempt)
-                if attempt >= _TRIES or reader.has_begun or time.monotonic() + wait_s >= until:
-                    raise self._masked(exc, reader) from None
-            except CallFailure as exc:
-                raise self._masked(exc, reader) from None
-            sleep = asyncio.sleep if self._retry.sleep is None else self._retry.sleep
-            await sleep(wait_s)
+    async def _reply(self, request: ModelRequest, deadline_s: float, on_text: OnText) -> Turn:
+        """Ask until a reply counts, and read it. Runs on the background loop; `on_text` gets each new piece of text.
 
-    def _send(self, request: ModelRequest, until: float, deadline_s: float) -> ResponseStream:
-        left_s = until - time.monotonic()
-        if left_s <= 0:
-            raise CallTimeout(f"No answer from the model '{self.name}' within {deadline_s:g} s.")
+        A request is repeated only as long as nothing of a reply was read.
+        """
+        until = time.monotonic() + deadline_s
+        sleep = asyncio.sleep if self._retry.sleep is None else self._retry.sleep
+        attempt = 0
+        reader = self._wire.reader(request, self._wire.provider)
+        failure: CallFailure
+        try:
+            async with asyncio.timeout(deadline_s):
+                while True:
+                    attempt += 1
+                    try:
+                        async with self._send(request) as response:
+                            wait_s = self._wait_s(response, attempt, until)
+                            if wait_s is None:
+                                await self._read(response, request, reader, attempt, on_text)
+                                turn: Turn = _parsed(reader.turn)
+                                return turn
+                    except ConnectionFailed:
+                        wait_s = self._retry.wait_s(attempt)
+                        if attempt >= _TRIES or reader.has_begun or time.monotonic() + wait_s >= until:
+                            raise
+                    await sleep(wait_s)
+        except TimeoutError:
+            failure = CallTimeout(
+                f"The model '{self.name}' did not answer within {deadline_s:g} s.",
+                hint="Ask for less, or raise 'ask.max_seconds' in onetool.yaml.",
+            )
+        except CallFailure as exc:
+            failure = exc
+        failure = masked(failure, self._secrets.mask)
+        if reader.text:
+            details = failure.details if isinstance(failure.details, dict) else {}
+            failure.details = {**details, "text": reader.text}
+        raise failure
+
+    def _send(self, request: ModelRequest) -> AbstractAsyncContextManager[httpx.Response]:
         url = self._wire.url(request)
-        return self._http_client.stream(
-            "POST",
-            url,
-            rules=_rules_for(url).replace(timeout_s=left_s),
-            headers=self._wire.headers(self._key()),
-            json=self._secrets.mask_value(self._wire.body(request)),
-        )
+        headers, body = self._wire.headers(self._key()), self._secrets.mask_value(self._wire.body(request))
+        return self._http_client.stream("POST", url, rules=_rules_for(url), headers=headers, json=body)
 
     def _key(self) -> str | None:
         """Return the secret that the model's `key` names."""
@@ -216,46 +238,50 @@ class HttpModelClient:
                     hint=f"Write 'key: NAME' into it ({self.model.where}), and NAME into secrets.yaml.",
                 )
             return None
-        found = self._secrets.get(self.model.key)
-        if found is None or not found.strip():
-            named = self._secrets.mask(values.cut(self.model.key, 80))
+        secret = self._secrets.get(self.model.key)
+        if secret is None or not secret.strip():
+            key_name = self._secrets.mask(values.cut(self.model.key, 80))
             raise MissingSecret(
-                f"There is no secret '{named}', which is the key of the model '{self.name}'.",
-                hint=f"'key' is the NAME of a secret: write '{named}: <the key>' into secrets.yaml.",
+                f"There is no secret '{key_name}', which is the key of the model '{self.name}'.",
+                hint=f"'key' is the NAME of a secret: write '{key_name}: <the key>' into secrets.yaml.",
             )
-        return found.strip()
+        return secret.strip()
 
-    def _wait_s(self, stream: ResponseStream, attempt: int, until: float) -> float | None:
+    def _wait_s(self, response: httpx.Response, attempt: int, until: float) -> float | None:
         """Return how long to wait before another try, or None if this response counts."""
-        if stream.status not in TRANSIENT_STATUSES or attempt >= _TRIES:
+        if response.status_code not in TRANSIENT_STATUSES or attempt >= _TRIES:
             return None
-        wait_s = self._retry.wait_s(attempt, stream.headers)
+        wait_s = self._retry.wait_s(attempt, response.headers)
         return wait_s if time.monotonic() + wait_s < until else None
 
     async def _read(
-        self, stream: ResponseStream, request: ModelRequest, reader: ReplyReader, attempt: int
-    ) -> AsyncGenerator[str, None]:
-        """Read a reply, whole or piece by piece. Gives the new text of each piece."""
-        if stream.status >= 300:
-            raise _refused(self.model, await _error_reply(stream), attempt)
-        is_json = self._wire.is_sse and "application/json" in stream.headers.get("content-type", "")
+        self, response: httpx.Response, request: ModelRequest, reader: ReplyReader, attempt: int, on_text: OnText
+    ) -> None:
+        """Read a reply, whole or piece by piece."""
+        if response.status_code >= 300:
+            # The status counts, also where the words of the error do not arrive.
+            body = b""
+            with suppress(CallFailure):
+                body = await response.aread()
+            raise _refused(self.model, _whole(response, body), attempt)
+        is_json = self._wire.is_sse and "application/json" in response.headers.get("content-type", "")
         if not request.is_streamed or is_json:
-            _parsed(reader.whole, self._checked((await stream.aread()).json()))
-            if request.is_streamed and reader.text:  # a server that does not stream
-                yield reader.text
+            _parsed(reader.whole, self._checked(_whole(response, await response.aread()).json()))
+            # A server that cannot stream answers at once, though it was asked for a stream.
+            if request.is_streamed and reader.text:
+                on_text(reader.text)
             return
         decoder = _StreamDecoder(is_sse=self._wire.is_sse)
         reader.has_begun = True
-        async with aclosing(stream.alines()) as lines:  # type: ignore[type-var]  # an async generator has aclose
-            async for line in lines:
-                for data in decoder.feed(line):
-                    if text := _parsed(reader.piece, self._checked(data)):
-                        yield text
-                if decoder.is_over or reader.is_closed:
-                    return
+        async for text in response.aiter_text():
+            for data in decoder.feed(text):
+                if piece := _parsed(reader.piece, self._checked(data)):
+                    on_text(piece)
+            if decoder.is_over or reader.is_closed:
+                return
         for data in decoder.finish():
-            if text := _parsed(reader.piece, self._checked(data)):
-                yield text
+            if piece := _parsed(reader.piece, self._checked(data)):
+                on_text(piece)
         if not (decoder.is_over or reader.is_complete):
             raise ExecutionFailed(
                 f"The reply of the model '{self.name}' broke off after {len(reader.text):,} characters.",
@@ -270,64 +296,40 @@ class HttpModelClient:
             raise ExecutionFailed(f"The model '{self.name}' failed: {error}")
         return data
 
-    def _masked(self, exc: CallFailure, reader: ReplyReader) -> CallFailure:
-        """Return the failure without secrets, with the text that came before it."""
-        mask = self._secrets.mask
-        exc.message, exc.hint = mask(exc.message), mask(exc.hint)
-        exc.args = (exc.message,)
-        if reader.text:
-            known = exc.details if isinstance(exc.details, dict) else {}
-            exc.details = {**known, "text": reader.text}
-        return exc
-
-
-class _ModelConnection:
-    """The connection of one request. Lives on its loop; can be cut from outside at any moment.
-
-    An interrupt may come before it is known which work is under way, so cancelling that work would not be enough.
-    """
-
-    def __init__(self) -> None:
-        self._stream: ResponseStream | None = None
-        self._is_cut = False
-
-    def hold(self, stream: ResponseStream) -> ResponseStream:
-        if self._is_cut:
-            raise CallCancelled("The model is no longer asked.")
-        self._stream = stream
-        return stream
-
-    async def cut(self, replies: AsyncGenerator[Any, None]) -> None:
-        self._is_cut = True
-        if self._stream is not None:
-            self._stream.close()
-        with suppress(RuntimeError):  # it is running, and ends since its stream is closed
-            await replies.aclose()
-
 
 class _StreamDecoder:
-    """Decodes the lines of a streamed reply into JSON objects: server-sent events, or one object per line.
+    """Decodes the text of a streamed reply into JSON objects: server-sent events, or one object per line.
 
-    The lines come from our own size-limited stream, so the SSE part is the joining of `data:` lines alone (httpx-sse
-    reads httpx responses and is no faster). `is_over` is set when the server says that the stream is done.
+    A line ends at a line feed. httpx's own lines end at U+2028, too, which JSON may hold. `is_over` is set when the
+    server says that the stream is done.
     """
 
     def __init__(self, *, is_sse: bool) -> None:
         self.is_over = False
         self._is_sse = is_sse
+        self._rest = ""
         self._data: list[str] = []
 
-    def feed(self, line: str) -> Iterator[dict[str, Any]]:
-        """Take a line, without its end."""
+    def feed(self, text: str) -> Iterator[dict[str, Any]]:
+        """Take the next piece of text, wherever it ends."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            yield from self._line(line.removesuffix("\r"))
+
+    def finish(self) -> Iterator[dict[str, Any]]:
+        """Take the end of the stream."""
+        yield from self._line(self._rest.removesuffix("\r"))
+        yield from self._event()
+
+    def _line(self, line: str) -> Iterator[dict[str, Any]]:
         if not self._is_sse:
             yield from self._objects(line)
         elif not line:
-            yield from self.finish()
+            yield from self._event()
         elif line.startswith("data:"):
             self._data.append(line[5:].removeprefix(" "))
 
-    def finish(self) -> Iterator[dict[str, Any]]:
-        """Take the end of an event, or of the stream."""
+    def _event(self) -> Iterator[dict[str, Any]]:
         text, self._data = "\n".join(self._data), []
         yield from self._objects(text)
 
@@ -338,12 +340,27 @@ class _StreamDecoder:
             self.is_over = True
             return
         try:
-            found = json.loads(text)
+            data = json.loads(text)
         except (ValueError, RecursionError):
             raise InvalidOutput("A part of the model's reply is not JSON.", hint="Ask again.") from None
-        if not isinstance(found, dict):
+        if not isinstance(data, dict):
             raise InvalidOutput("A part of the model's reply is not a JSON object.", hint="Ask again.")
-        yield found
+        yield data
+
+
+def _ignore(_piece: str) -> None:
+    """Drop a piece of text."""
+
+
+def _next_piece(pieces: SimpleQueue[str | None]) -> str | None:
+    """Wait for the next piece, a little at a time: Python handles a signal that comes just before a wait at its end."""
+    while True:
+        with suppress(Empty):
+            return pieces.get(timeout=SIGNAL_CHECK_S)
+
+
+def _whole(response: httpx.Response, body: bytes) -> HttpResponse:
+    return HttpResponse(response.status_code, headers_of(response), body, str(response.url))
 
 
 def _parsed(parse: Callable[..., Any], *data: dict[str, Any]) -> Any:
@@ -370,14 +387,6 @@ def _rules_for(url: str) -> Rules:
     )
 
 
-async def _error_reply(stream: ResponseStream) -> HttpResponse:
-    """Read the body of an error response; it is empty if it does not arrive."""
-    try:
-        return await stream.aread()
-    except CallFailure:
-        return HttpResponse(stream.status, stream.headers, b"", stream.url)
-
-
 def _refused(model: Model, reply: HttpResponse, attempts: int) -> CallFailure:
     """Return the failure for an error response."""
     status = reply.status
@@ -392,12 +401,12 @@ def _refused(model: Model, reply: HttpResponse, attempts: int) -> CallFailure:
 
 def _error_text(data: Any) -> str:
     """Return the text of an error on one line, or an empty text."""
-    found = data.get("error") if isinstance(data, dict) else data
-    if isinstance(found, dict):
-        found = found.get("message") or found.get("type") or found
-    if found is None or found == "":
+    error = data.get("error") if isinstance(data, dict) else data
+    if isinstance(error, dict):
+        error = error.get("message") or error.get("type") or error
+    if error is None or error == "":
         return ""
-    text = found if isinstance(found, str) else json.dumps(found, default=str)
+    text = error if isinstance(error, str) else json.dumps(error, default=str)
     return values.cut(" ".join(text.split()), _MAX_TEXT)
 
 
@@ -405,10 +414,11 @@ def _error_body(reply: HttpResponse) -> Any:
     if not reply.is_json:
         return reply.text if reply.mime == "text/plain" else None
     try:
-        found = reply.json()
+        data = reply.json()
     except CallFailure:
         return reply.text
-    return found[0] if isinstance(found, list) and found else found  # Gemini's streams answer with a list
+    # Gemini answers a request for a stream with a list of one error.
+    return data[0] if isinstance(data, list) and data else data
 
 
 def _hint(model: Model, reply: HttpResponse) -> str:

@@ -8,7 +8,7 @@ helps said in the description: the executor checks arguments against the tool's 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from onetool_ipy.base.errors import UnknownProvider
@@ -17,7 +17,7 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.messages import OfferedTool
 from onetool_ipy.schema.read import resolve
 
-__all__ = ["PROVIDERS", "declare", "object_schema", "offers", "subset"]
+PROVIDERS = ("openai", "ollama", "gemini", "anthropic")
 
 _MAX_DESCRIPTION = 1024
 _MAX_DEPTH = 100
@@ -31,7 +31,11 @@ _MAX_GEMINI_DEPTH = 12
 _MAX_SCHEMAS = 2000
 _KINDS = ("string", "number", "integer", "boolean", "array", "object")
 _TEXT = ("title", "description", "pattern")
-_COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+_COUNTS = {
+    "array": ("minItems", "maxItems"),
+    "string": ("minLength", "maxLength"),
+    "object": ("minProperties", "maxProperties"),
+}
 _NUMBER_FORMATS = {"string": ("date-time",), "number": ("float", "double"), "integer": ("int32", "int64")}
 _MAX_LISTED = 20
 _ANY: tuple[dict[str, Any], ...] = (
@@ -47,9 +51,9 @@ def object_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
     out = {key: value for key, value in parameters.items() if key not in _NOT_AT_TOP}
     properties: dict[str, Any] = {}
     required: list[str] = []
-    for named, needed in _branches(parameters, _Document(parameters, _MAX_BRANCHES), ()):
-        properties |= {name: schema for name, schema in named.items() if name not in properties}
-        required += [name for name in needed if name not in required]
+    for branch, required_there in _branches(parameters, _Document(parameters, _MAX_BRANCHES), ()):
+        properties |= {name: schema for name, schema in branch.items() if name not in properties}
+        required += [name for name in required_there if name not in required]
     out |= {"type": "object", "properties": properties}
     out.pop("required", None)
     if required:
@@ -75,23 +79,23 @@ def _branches(schema: Any, document: _Document, refs: tuple[str, ...]) -> list[_
     document.left -= 1
     if not isinstance(schema, Mapping) or document.left < 0:
         return []
-    named, needed = schema.get("properties"), schema.get("required")
-    found: list[_Branch] = [
-        (named if isinstance(named, Mapping) else {}, needed if isinstance(needed, Sequence) else ())
+    members, required = schema.get("properties"), schema.get("required")
+    branches: list[_Branch] = [
+        (members if isinstance(members, Mapping) else {}, required if isinstance(required, Sequence) else ())
     ]
     ref = schema.get("$ref")
     if isinstance(ref, str) and ref not in refs:
-        found += _branches(resolve({"$ref": ref}, document.root), document, (*refs, ref))
+        branches += _branches(resolve({"$ref": ref}, document.root), document, (*refs, ref))
     for part in _listed(schema.get("allOf")):
-        found += _branches(part, document, refs)
+        branches += _branches(part, document, refs)
     for key in ("anyOf", "oneOf"):
         sides = [_branches(part, document, refs) for part in _listed(schema.get(key))]
         for side in sides:
-            found += [(named, ()) for named, _ in side]
+            branches += [(members, ()) for members, _ in side]
         always = [{name for _, needs in side for name in needs} for side in sides]
         if always:
-            found.append(({}, sorted(set.intersection(*always))))
-    return found
+            branches.append(({}, sorted(set.intersection(*always))))
+    return branches
 
 
 def _repaired(schema: Any, depth: int) -> Any:
@@ -116,8 +120,8 @@ def _repaired(schema: Any, depth: int) -> Any:
             out[key] = [_repaired(part, depth + 1) for part in _listed(out[key])]
     for key in _BY_NAME:
         if isinstance(out.get(key), Mapping):
-            known = {name: {} if part is True else part for name, part in out[key].items() if part is not False}
-            out[key] = {name: _repaired(part, depth + 1) for name, part in known.items()}
+            parts = {name: {} if part is True else part for name, part in out[key].items() if part is not False}
+            out[key] = {name: _repaired(part, depth + 1) for name, part in parts.items()}
     return out
 
 
@@ -128,10 +132,11 @@ def _listed(value: Any) -> list[Any]:
 def subset(parameters: Schema) -> dict[str, Any]:
     """Return the schema of a tool's arguments in Gemini's subset: an object with properties."""
     tree = _Document(parameters, _MAX_SCHEMAS)
-    made = _cut(_merged(parameters, tree, ()), tree, (), 0)
-    out = {"type": "object", "properties": made.get("properties", {})}
-    out |= {key: made[key] for key in ("description", "required") if key in made}
-    for branch in made.get("anyOf", ()):  # a choice at the top becomes all properties of its branches
+    reduced = _cut(_merged(parameters, tree, ()), tree, (), 0)
+    out = {"type": "object", "properties": reduced.get("properties", {})}
+    out |= {key: reduced[key] for key in ("description", "required") if key in reduced}
+    # Gemini has no choice at the top, so all properties of its branches are there.
+    for branch in reduced.get("anyOf", ()):
         out["properties"] = {**branch.get("properties", {}), **out["properties"]}
     return out
 
@@ -170,7 +175,7 @@ def _of_kind(kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], 
         words = [word for word in _values(schema) if isinstance(word, str) and word]
         if words and len(words) == len(_values(schema)):
             out["enum"] = list(dict.fromkeys(words))
-    out |= {key: schema[key] for key in _COUNTS if isinstance(schema.get(key), int) and kind in _owner(key)}
+    out |= {key: schema[key] for key in _COUNTS.get(kind, ()) if isinstance(schema.get(key), int)}
     if kind in ("number", "integer"):
         out |= _bounds(schema)
     if kind == "array":
@@ -182,30 +187,31 @@ def _of_kind(kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], 
 
 def _members(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
     """Return the properties of an object; Gemini refuses a required property that is not declared."""
-    named = schema.get("properties")
-    if not isinstance(named, Mapping):
+    members = schema.get("properties")
+    if not isinstance(members, Mapping):
         return {}
-    properties = {n: _typed(_cut(part, tree, path, depth + 1)) for n, part in named.items() if part is not False}
-    needed = schema.get("required")
-    required = [name for name in needed if name in properties] if isinstance(needed, list) else []
+    properties: dict[str, Any] = {}
+    for name, part in members.items():
+        if part is not False:
+            member = _cut(part, tree, path, depth + 1)
+            # Gemini wants a type for every property, so one that may be anything names them all.
+            is_typed = "type" in member or "anyOf" in member
+            properties[name] = member if is_typed else {**member, "anyOf": [dict(kind) for kind in _ANY]}
+    needs = schema.get("required")
+    required = [name for name in needs if name in properties] if isinstance(needs, list) else []
     out: dict[str, Any] = {"properties": properties} if properties else {}
     return {**out, "required": required} if required else out
 
 
-def _typed(schema: dict[str, Any]) -> dict[str, Any]:
-    """Add a type, which Gemini wants for every property; one that may be anything names them all."""
-    return schema if "type" in schema or "anyOf" in schema else {**schema, "anyOf": [dict(one) for one in _ANY]}
-
-
 def _items(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
     """Return what an array holds; for a tuple, what any of its places may hold."""
-    given = schema.get("items")
-    places = schema.get("prefixItems") if "prefixItems" in schema else given
+    items = schema.get("items")
+    places = schema.get("prefixItems") if "prefixItems" in schema else items
     if isinstance(places, list):
-        found = [_cut(place, tree, path, depth + 1) for place in places]
-        distinct = [one for i, one in enumerate(found) if one not in found[:i]]
+        choices = [_cut(place, tree, path, depth + 1) for place in places]
+        distinct = [choice for i, choice in enumerate(choices) if choice not in choices[:i]]
         return _one_of(distinct) if distinct and {} not in distinct else {}
-    return _cut(given, tree, path, depth + 1)
+    return _cut(items, tree, path, depth + 1)
 
 
 def _one_of(options: list[dict[str, Any]]) -> dict[str, Any]:
@@ -226,18 +232,18 @@ def _is_null(option: Any) -> bool:
 
 def _kinds(schema: Schema) -> tuple[list[str], bool]:
     """Return the types that a schema allows, and whether null is one of them."""
-    given = schema.get("type")
-    listed = given if isinstance(given, list) else [given]
+    declared_type = schema.get("type")
+    types = declared_type if isinstance(declared_type, list) else [declared_type]
     choices = [option for key in ("anyOf", "oneOf") for option in (schema.get(key) or ())]
-    nullable = "null" in listed or any(_is_null(option) for option in choices) or schema.get("nullable") is True
-    kinds = [kind for kind in listed if kind in _KINDS]
+    nullable = "null" in types or any(_is_null(option) for option in choices) or schema.get("nullable") is True
+    kinds = [kind for kind in types if kind in _KINDS]
     return kinds or _implied(schema), nullable
 
 
 def _implied(schema: Schema) -> list[str]:
     """Return the types that a schema without `type` implies."""
-    if said := [value for value in _values(schema) if value is not None]:
-        return list(dict.fromkeys(_kind_of(value) for value in said))
+    if allowed := [value for value in _values(schema) if value is not None]:
+        return list(dict.fromkeys(_kind_of(value) for value in allowed))
     if isinstance(schema.get("properties"), Mapping):
         return ["object"]
     return ["array"] if "items" in schema or "prefixItems" in schema else []
@@ -263,26 +269,19 @@ def _bounds(schema: Schema) -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         for name in (exclusive, key):
-            if _is_number(schema.get(name)):
-                out[key] = schema[name]
+            value = schema.get(name)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                out[key] = value
     return out
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _owner(key: str) -> tuple[str, ...]:
-    return {"Items": ("array",), "Length": ("string",), "Properties": ("object",)}[key[3:]]
 
 
 def _noted(out: dict[str, Any], schema: Schema) -> dict[str, Any]:
     """List the allowed values in the description, if the subset cannot express them."""
-    said = _values(schema)
-    if not said or "enum" in out or "anyOf" in out:
+    allowed = _values(schema)
+    if not allowed or "enum" in out or "anyOf" in out:
         return out
-    shown = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in said[:_MAX_LISTED])
-    note = f"One of: {shown}{', ...' if len(said) > _MAX_LISTED else ''}."
+    examples = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in allowed[:_MAX_LISTED])
+    note = f"One of: {examples}{', ...' if len(allowed) > _MAX_LISTED else ''}."
     return {**out, "description": f"{out['description']} {note}" if out.get("description") else note}
 
 
@@ -316,51 +315,29 @@ def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 
 def offers(specs: Iterable[ToolSpec], *, among: Iterable[str] | None = None) -> list[OfferedTool]:
     """Return tools as they are offered to a model, in their order. `among` are the names of all registered tools."""
-    known = list(specs)
-    wire = names.wire_names([*(among or ()), *(spec.name for spec in known)])
-    return [OfferedTool(wire[spec.name], spec.description, spec.parameters, spec.name) for spec in known]
+    listing = list(specs)
+    wire = names.wire_names([*(among or ()), *(spec.name for spec in listing)])
+    return [OfferedTool(wire[spec.name], spec.description, spec.parameters, spec.name) for spec in listing]
 
 
 def declare(provider: str, tools: Sequence[OfferedTool]) -> list[dict[str, Any]]:
     """Return tools in a provider's format. Raises UnknownProvider."""
-    write = _FORMATS.get(provider) if isinstance(provider, str) else None
-    if write is None:
+    if provider not in PROVIDERS:
         raise UnknownProvider(
-            f"The provider {provider!r} is not supported.", hint=f"Supported: {', '.join(sorted(_FORMATS))}."
+            f"The provider {provider!r} is not supported.", hint=f"Supported: {', '.join(sorted(PROVIDERS))}."
         )
-    return [write(tool) for tool in tools]
+    return [_declaration(provider, tool) for tool in tools]
 
 
-def _openai(tool: OfferedTool) -> dict[str, Any]:
-    """A function; OpenAI refuses a description of more than 1024 characters."""
-    description = tool.description
+def _declaration(provider: str, tool: OfferedTool) -> dict[str, Any]:
+    name, description = tool.name, tool.description
+    if provider == "anthropic":
+        return {"name": name, "description": description, "input_schema": object_schema(tool.parameters)}
+    if provider == "gemini":
+        function = {"name": name, "description": description, "parameters": subset(tool.parameters)}
+        return {"functionDeclarations": [function]}
+    # OpenAI refuses a longer description.
     if len(description) > _MAX_DESCRIPTION:
         description = description[: _MAX_DESCRIPTION - 3] + "..."
-    function = {"name": tool.name, "description": description, "parameters": object_schema(tool.parameters)}
+    function = {"name": name, "description": description, "parameters": object_schema(tool.parameters)}
     return {"type": "function", "function": function}
-
-
-def _anthropic(tool: OfferedTool) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": object_schema(tool.parameters),
-    }
-
-
-def _gemini(tool: OfferedTool) -> dict[str, Any]:
-    return {
-        "functionDeclarations": [
-            {"name": tool.name, "description": tool.description, "parameters": subset(tool.parameters)}
-        ]
-    }
-
-
-_FORMATS: Mapping[str, Callable[[OfferedTool], dict[str, Any]]] = {
-    "openai": _openai,
-    "ollama": _openai,
-    "gemini": _gemini,
-    "anthropic": _anthropic,
-}
-
-PROVIDERS = tuple(_FORMATS)

@@ -2,33 +2,17 @@
 
 A conversation is a list of messages: `System`, `User`, `Turn` (a reply of the model) and `Outcomes` (the results of all
 calls of the turn before, in one message, so that they stay together). Each client writes them in its provider's format.
-Values are frozen and live in memory; `Turn` can be written as JSON, for record and replay.
+Values are frozen and live in memory; `Turn` can be written as JSON, for record and replay. Their fields may be given by
+position, since people write them in tests and in clients of their own: `User("hello")`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol, cast
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.records import Value
-
-__all__ = [
-    "DEADLINE_S",
-    "Call",
-    "Message",
-    "ModelClient",
-    "OfferedTool",
-    "OnText",
-    "Outcome",
-    "Outcomes",
-    "Stop",
-    "System",
-    "TokenUsage",
-    "Turn",
-    "User",
-    "require_client",
-]
 
 DEADLINE_S = 300.0
 """How long one reply may take, with all retries, by default."""
@@ -36,24 +20,27 @@ DEADLINE_S = 300.0
 OnText = Callable[[str], object]
 """Called with each piece of streamed text."""
 
-Stop = Literal["done", "calls", "length", "refused", "other"]
-"""Why a turn ended: it was complete, it asks for calls, it hit the token limit, the provider blocked it."""
+Stop = Literal["done", "calls", "cut", "refused", "other"]
+"""Why a turn ended: it was complete, it asks for calls, it hit the token limit, the provider refused it."""
 
 
-class System(Value):
+@dataclass(frozen=True, slots=True)
+class System:
     """Instructions for the model."""
 
     text: str
 
 
-class User(Value):
-    """What the person said, and the images that go with it: their MIME types and base64."""
+@dataclass(frozen=True, slots=True)
+class User:
+    """What the person writes, and the images that go with it: their MIME types and base64."""
 
     text: str
     images: tuple[tuple[str, str], ...] = ()
 
 
-class Call(Value):
+@dataclass(frozen=True, slots=True)
+class Call:
     """A tool call that the model asks for, by its wire name.
 
     `arguments` is a dict, or the text as it came if that is not a JSON object. `id` is unique in the conversation, also
@@ -68,28 +55,41 @@ class Call(Value):
         return {"id": self.id, "wire_name": self.wire_name, "arguments": self.arguments}
 
 
-class TokenUsage(Value):
-    """Tokens read and written, as the provider counts them; 0 if it does not say."""
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """Tokens read and written, as the provider counts them; 0 if it does not say.
+
+    `cached` is the part of `input` that came from the provider's cache, `reasoning` the part of `output` that is not
+    shown.
+    """
 
     input: int = 0
     output: int = 0
+    cached: int = 0
+    reasoning: int = 0
 
     @property
     def total(self) -> int:
         return self.input + self.output
 
     def __add__(self, other: TokenUsage) -> TokenUsage:
-        return TokenUsage(self.input + other.input, self.output + other.output)
+        return TokenUsage(
+            self.input + other.input,
+            self.output + other.output,
+            self.cached + other.cached,
+            self.reasoning + other.reasoning,
+        )
 
     def to_dict(self) -> dict[str, int]:
-        return {"input": self.input, "output": self.output}
+        return asdict(self)
 
 
-class Turn(Value):
+@dataclass(frozen=True, slots=True)
+class Turn:
     """One reply of the model: text, calls, or both.
 
     `parts` is the reply in the format of `provider`, which wants it back unchanged (Gemini's thought signatures,
-    Anthropic's thinking blocks). Other providers get text and calls.
+    Anthropic's thinking blocks). Other providers get text and calls. `stop_word` is the provider's own word for `stop`.
     """
 
     text: str = ""
@@ -98,6 +98,7 @@ class Turn(Value):
     stop: Stop = "done"
     provider: str = ""
     parts: tuple[Mapping[str, Any], ...] = ()
+    stop_word: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn as JSON data."""
@@ -108,6 +109,7 @@ class Turn(Value):
             "stop": self.stop,
             "provider": self.provider,
             "parts": [dict(part) for part in self.parts],
+            "stop_word": self.stop_word,
         }
 
     @classmethod
@@ -120,10 +122,12 @@ class Turn(Value):
             stop=data["stop"],
             provider=data["provider"],
             parts=tuple(data["parts"]),
+            stop_word=data.get("stop_word", ""),
         )
 
 
-class Outcome(Value):
+@dataclass(frozen=True, slots=True)
+class Outcome:
     """The result of one call: any JSON value, or the words of its failure."""
 
     call: Call
@@ -131,7 +135,8 @@ class Outcome(Value):
     is_error: bool = False
 
 
-class Outcomes(Value):
+@dataclass(frozen=True, slots=True)
+class Outcomes:
     """The results of the calls of the turn before, in the order of the calls."""
 
     items: tuple[Outcome, ...]
@@ -140,7 +145,8 @@ class Outcomes(Value):
 Message = System | User | Turn | Outcomes
 
 
-class OfferedTool(Value):
+@dataclass(frozen=True, slots=True)
+class OfferedTool:
     """One tool as it is offered to a model. `name` is its wire name, `tool` its canonical name."""
 
     name: str
@@ -187,9 +193,8 @@ class ModelClient(Protocol):
         ...
 
 
-def require_client(value: Any) -> ModelClient:
+def require_client(value: object) -> ModelClient:
     """Return a model client that a user passed in. Raises UsageProblem if it is not one."""
     if not callable(getattr(value, "complete", None)):
         raise UsageProblem(f"A model is a name or has a method 'complete'; this is {type(value).__name__!r}.")
-    client: ModelClient = value
-    return client
+    return cast(ModelClient, value)

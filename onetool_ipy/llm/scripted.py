@@ -25,11 +25,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput, UsageProblem
-from onetool_ipy.base.records import Value
 from onetool_ipy.llm.messages import (
     DEADLINE_S,
     Call,
@@ -44,15 +44,15 @@ from onetool_ipy.llm.messages import (
     User,
 )
 
-__all__ = ["ScriptedModel", "ScriptedReply", "ScriptedRequest"]
-
 _CHARS_PER_TOKEN = 4
+_WORD = re.compile(r"\s*\S+\s*|\s+")
 
 ScriptedReply = Any
 """A scripted reply; the docstring of this module lists the kinds."""
 
 
-class ScriptedRequest(Value):
+@dataclass(frozen=True, slots=True)
+class ScriptedRequest:
     """One request to a scripted model."""
 
     messages: tuple[Message, ...]
@@ -62,7 +62,7 @@ class ScriptedRequest(Value):
     @property
     def prompt(self) -> str:
         """The last message of the person."""
-        return next((one.text for one in reversed(self.messages) if isinstance(one, User)), "")
+        return next((message.text for message in reversed(self.messages) if isinstance(message, User)), "")
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
@@ -106,7 +106,7 @@ class ScriptedModel:
         self.requests.append(request)
         turn = _turn(self._reply(number), request)
         if on_text is not None:
-            for word in _words(turn.text):
+            for word in _WORD.findall(turn.text):  # as a model streams its text
                 on_text(word)
         return turn
 
@@ -123,7 +123,7 @@ class ScriptedModel:
         return self.complete(messages, tools, on_text=on_text, deadline_s=deadline_s, max_tokens=max_tokens)
 
     def __repr__(self) -> str:
-        return f"<ScriptedModel {self._name!r}: {len(self.requests)} of {len(self._replies)} replies said>"
+        return f"<ScriptedModel {self._name!r}: {len(self.requests)} of {len(self._replies)} replies used>"
 
     def _reply(self, number: int) -> ScriptedReply:
         if number < len(self._replies):
@@ -149,8 +149,8 @@ def _turn(reply: ScriptedReply, request: ScriptedRequest) -> Turn:
             text += part
         else:
             calls.append(_call(part, request, len(calls) + 1))
-    said = text + "".join(json.dumps(values.to_json(call.to_dict())) for call in calls)
-    usage = TokenUsage(_tokens("".join(_texts(request))), _tokens(said))
+    output = text + "".join(json.dumps(values.to_json(call.to_dict())) for call in calls)
+    usage = TokenUsage(_tokens("".join(_texts(request))), _tokens(output))
     return Turn(text, tuple(calls), usage, "calls" if calls else "done")
 
 
@@ -160,11 +160,11 @@ def _call(part: Any, request: ScriptedRequest, number: int) -> Call:
     if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str) and isinstance(part[1], Mapping | str):
         tool, arguments = part
         wire = next((offer.name for offer in request.tools if offer.tool == tool), tool)
-        given = arguments if isinstance(arguments, str) else dict(arguments)
-        return Call(f"call_{len(request.messages)}_{number}", wire, given)
-    shown = values.safe_repr(part, 80)
+        copied = arguments if isinstance(arguments, str) else dict(arguments)
+        return Call(f"call_{len(request.messages)}_{number}", wire, copied)
     raise UsageProblem(
-        f"A scripted model cannot say {shown}.", hint="Give it a text, (tool, {arguments}), or a list of them."
+        f"A scripted model cannot say {values.safe_repr(part, 80)}.",
+        hint="Give it a text, (tool, {arguments}), or a list of them.",
     )
 
 
@@ -173,13 +173,8 @@ def _texts(request: ScriptedRequest) -> Iterator[str]:
         if isinstance(message, System | User | Turn):
             yield message.text
         else:
-            yield from (json.dumps(values.to_json(one.content)) for one in message.items)
+            yield from (json.dumps(values.to_json(item.content)) for item in message.items)
 
 
 def _tokens(text: str) -> int:
     return -(-len(text) // _CHARS_PER_TOKEN)
-
-
-def _words(text: str) -> list[str]:
-    """Split text into words, as a model streams it."""
-    return re.findall(r"\s*\S+\s*|\s+", text)

@@ -17,32 +17,41 @@ from onetool_ipy.base.errors import InvalidOutput
 from onetool_ipy.llm.formats import declare, object_schema
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, Stop, System, TokenUsage, Turn, User
 
-__all__ = ["Anthropic", "Gemini", "ModelRequest", "Ollama", "OpenAi", "ReplyReader", "WireFormat"]
-
 Json = dict[str, Any]
 
-_LIMITS = frozenset(("max_tokens", "max_completion_tokens", "num_predict", "maxOutputTokens"))
-_ANTHROPIC_VERSION = "2023-06-01"
-_ANTHROPIC_MAX_TOKENS = 4096
-_ANTHROPIC_STOPS: dict[str, Stop] = {
-    "end_turn": "done",
-    "stop_sequence": "done",
-    "tool_use": "calls",
-    "max_tokens": "length",
-    "refusal": "refused",
-}
-_GEMINI_STOPS: dict[str, Stop] = {"STOP": "done", "MAX_TOKENS": "length"}
-_GEMINI_REFUSED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII")
-_OLLAMA_TOP_LEVEL = frozenset(("think", "keep_alive", "format"))
-"""Options of the body itself; the others go into its `options`."""
-_OLLAMA_STOPS: dict[str, Stop] = {"stop": "done", "length": "length"}
-_OPENAI_STOPS: dict[str, Stop] = {
+_STOPS: Mapping[str, Stop] = {
+    # OpenAI; Ollama has "stop" and "length" of these.
     "stop": "done",
     "tool_calls": "calls",
     "function_call": "calls",
-    "length": "length",
+    "length": "cut",
     "content_filter": "refused",
+    "refusal": "refused",
+    # Anthropic, which also says "refusal".
+    "end_turn": "done",
+    "stop_sequence": "done",
+    "tool_use": "calls",
+    "max_tokens": "cut",
+    "model_context_window_exceeded": "cut",
+    # Gemini
+    "STOP": "done",
+    "MAX_TOKENS": "cut",
+    "SAFETY": "refused",
+    "RECITATION": "refused",
+    "LANGUAGE": "refused",
+    "BLOCKLIST": "refused",
+    "PROHIBITED_CONTENT": "refused",
+    "SPII": "refused",
+    "IMAGE_SAFETY": "refused",
+    "IMAGE_PROHIBITED_CONTENT": "refused",
+    "IMAGE_RECITATION": "refused",
 }
+"""What the providers' words for the end of a reply mean. No two providers use one word for different ends."""
+_LIMITS = frozenset(("max_tokens", "max_completion_tokens", "num_predict", "maxOutputTokens"))
+_ANTHROPIC_VERSION = "2023-06-01"
+_ANTHROPIC_MAX_TOKENS = 4096
+_OLLAMA_TOP_LEVEL = frozenset(("think", "keep_alive", "format"))
+"""Options of the body itself; the others go into its `options`."""
 
 
 class ModelRequest(NamedTuple):
@@ -68,6 +77,7 @@ class ReplyReader:
         self.text = ""
         self.usage = TokenUsage()
         self.stop: Stop | None = None
+        self.stop_word = ""
         self.is_complete = False
         self.is_closed = False
         self.has_begun = False
@@ -95,30 +105,41 @@ class ReplyReader:
         """Add a call that the model asks for."""
         self._calls.append((call_id if isinstance(call_id, str) else "", str(name), arguments_of(arguments)))
 
+    def end(self, word: str, stop: Stop | None = None) -> None:
+        """Take the provider's word for the end of the reply. `stop` is what it means, if `_STOPS` does not say."""
+        self.stop_word = word
+        self.stop = stop or _STOPS.get(word, "other")
+
     def turn(self) -> Turn:
-        """Return the reply as a turn. Raises InvalidOutput if it is empty."""
+        """Return the reply as a turn. Raises InvalidOutput if it is empty for no reason that we know."""
         self.finish()
-        if self.stop is None and not self.text and not self._calls:
-            raise InvalidOutput("The model gave no answer: the reply has no choices.", hint="Ask again.")
         stop: Stop = self.stop or "other"
-        if self._calls and stop not in ("length", "refused"):
+        if stop == "other" and not self.text and not self._calls:
+            reason = (
+                f"it ended with '{values.cut(self.stop_word, 80)}'" if self.stop_word else "the reply has no choices"
+            )
+            raise InvalidOutput(f"The model gave no answer: {reason}.", hint="Ask again.")
+        if self._calls and stop not in ("cut", "refused"):
             stop = "calls"
         calls = self._with_ids()
-        is_renamed = any(given and given != call.id for call, (given, *_) in zip(calls, self._calls, strict=True))
-        parts = () if is_renamed else tuple(self.parts())  # the parts would name calls that no longer exist
-        return Turn(self.text, calls, self.usage, stop, self._provider, parts)
+        # The provider's own parts name its calls; they are of no use where a call got another id.
+        provider_ids = [provider_id for provider_id, *_ in self._calls]
+        is_renamed = any(old and old != call.id for call, old in zip(calls, provider_ids, strict=True))
+        parts = () if is_renamed else tuple(self.parts())
+        return Turn(self.text, calls, self.usage, stop, self._provider, parts, self.stop_word)
 
     def _with_ids(self) -> tuple[Call, ...]:
         """Return the calls, each with a distinct id. Ids made here are the same if the conversation is repeated."""
-        known = {call.id for turn in self._messages if isinstance(turn, Turn) for call in turn.calls}
-        found: list[Call] = []
-        for number, (given, name, arguments) in enumerate(self._calls, start=1):
-            call_id = given if given and given not in known else f"call_{len(self._messages)}_{number}"
-            while call_id in known:
+        taken_ids = {call.id for turn in self._messages if isinstance(turn, Turn) for call in turn.calls}
+        calls: list[Call] = []
+        for number, (provider_id, name, arguments) in enumerate(self._calls, start=1):
+            is_free = provider_id and provider_id not in taken_ids
+            call_id = provider_id if is_free else f"call_{len(self._messages)}_{number}"
+            while call_id in taken_ids:
                 call_id += "x"
-            known.add(call_id)
-            found.append(Call(call_id, name, arguments))
-        return tuple(found)
+            taken_ids.add(call_id)
+            calls.append(Call(call_id, name, arguments))
+        return tuple(calls)
 
 
 class WireFormat:
@@ -174,10 +195,10 @@ def arguments_of(value: object) -> Json | str:
     if not isinstance(value, str):
         return json.dumps(value, default=str)
     try:
-        found = values.from_json(value)
+        arguments = values.from_json(value)
     except (ValueError, RecursionError):
         return value
-    return found if isinstance(found, dict) else value
+    return arguments if isinstance(arguments, dict) else value
 
 
 def text_of(content: object) -> str:
@@ -198,21 +219,21 @@ def as_json_object(arguments: Json | str) -> Json:
     return arguments if isinstance(arguments, dict) else {"not_a_json_object": arguments}
 
 
-def said_text(outcome: Outcome) -> str:
+def result_text(outcome: Outcome) -> str:
     """Return the result of a call as text."""
     content = outcome.content
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 
-def alternating(said: Iterable[tuple[str, list[Json]]], key: str) -> list[Json]:
+def alternating(turns: Iterable[tuple[str, list[Json]]], key: str) -> list[Json]:
     """Return messages of alternating roles, each with its blocks under `key`; neighbours of one role are joined."""
-    found: list[Json] = []
-    for role, blocks in said:
-        if blocks and found and found[-1]["role"] == role:
-            found[-1][key] += blocks
+    messages: list[Json] = []
+    for role, blocks in turns:
+        if blocks and messages and messages[-1]["role"] == role:
+            messages[-1][key] += blocks
         elif blocks:
-            found.append({"role": role, key: blocks})
-    return found
+            messages.append({"role": role, key: blocks})
+    return messages
 
 
 def system_text(messages: Iterable[Message]) -> str:
@@ -223,6 +244,12 @@ def system_text(messages: Iterable[Message]) -> str:
 def count(value: object) -> int:
     """Return a number of tokens, or 0 if the value is not one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def detail(usage: Json, group: str, key: str) -> int:
+    """Return a number of tokens out of a group of a provider's counts, or 0 if there is none."""
+    counts = usage.get(group)
+    return count(counts.get(key)) if isinstance(counts, dict) else 0
 
 
 class _AnthropicReader(ReplyReader):
@@ -256,9 +283,9 @@ class _AnthropicReader(ReplyReader):
     def finish(self) -> None:
         for index, block in self._anthropic_blocks.items():
             if block.get("type") == "tool_use":
-                said = arguments_of(self._json[index]) if index in self._json else arguments_of(block.get("input"))
-                block["input"] = as_json_object(said)
-                self.add(block.get("id"), block.get("name"), said)
+                arguments = arguments_of(self._json.get(index, block.get("input")))
+                block["input"] = as_json_object(arguments)
+                self.add(block.get("id"), block.get("name"), arguments)
 
     def parts(self) -> list[Json]:
         """Return the blocks as they came, without empty texts, which it would refuse."""
@@ -280,19 +307,24 @@ class _AnthropicReader(ReplyReader):
                 block["signature"] = delta.get("signature")
         return ""
 
-    def _read_end(self, said: Json, usage: object) -> None:
-        if reason := said.get("stop_reason"):
-            self.stop = _ANTHROPIC_STOPS.get(reason, "other")
+    def _read_end(self, data: Json, usage: object) -> None:
+        if word := data.get("stop_reason"):
+            self.end(word)
         self._read_usage(usage)
 
     def _read_usage(self, usage: object) -> None:
         """Read the token counts; tokens from the provider's cache count as input."""
         if isinstance(usage, dict):
-            read = sum(
-                count(usage.get(key))
-                for key in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+            cached = count(usage.get("cache_read_input_tokens"))
+            read = count(usage.get("input_tokens")) + count(usage.get("cache_creation_input_tokens")) + cached
+            # A stream counts its input at the beginning and its output at the end; neither takes the other back.
+            before = self.usage
+            self.usage = TokenUsage(
+                read or before.input,
+                count(usage.get("output_tokens")) or before.output,
+                cached or before.cached,
+                detail(usage, "output_tokens_details", "thinking_tokens") or before.reasoning,
             )
-            self.usage = TokenUsage(read or self.usage.input, count(usage.get("output_tokens")) or self.usage.output)
 
 
 class Anthropic(WireFormat):
@@ -322,8 +354,9 @@ class Anthropic(WireFormat):
             out["system"] = system
         if request.tools:
             out["tools"] = declare(self.provider, request.tools)
-        elif called := _called(request.messages):  # it requires every tool that the conversation mentions
-            out["tools"] = declare(self.provider, called)
+        elif tools := _tools_called(request.messages):
+            # Anthropic requires every tool that the conversation mentions, also where none may be called.
+            out["tools"] = declare(self.provider, tools)
             out["tool_choice"] = {"type": "none"}
         if request.is_streamed:
             out["stream"] = True
@@ -348,17 +381,18 @@ def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
             return "user", [
                 {
                     "type": "tool_result",
-                    "tool_use_id": one.call.id,
-                    "content": said_text(one),
-                    **({"is_error": True} if one.is_error else {}),
+                    "tool_use_id": item.call.id,
+                    "content": result_text(item),
+                    **({"is_error": True} if item.is_error else {}),
                 }
-                for one in items
+                for item in items
             ]
     return "", []
 
 
-def _called(messages: Sequence[Message]) -> list[OfferedTool]:
-    names = dict.fromkeys(call.wire_name for said in messages if isinstance(said, Turn) for call in said.calls)
+def _tools_called(messages: Sequence[Message]) -> list[OfferedTool]:
+    turns = [message for message in messages if isinstance(message, Turn)]
+    names = dict.fromkeys(call.wire_name for turn in turns for call in turn.calls)
     return [OfferedTool(name, "Not to be called now.", {"type": "object"}, name) for name in names]
 
 
@@ -368,17 +402,25 @@ class _GeminiReader(ReplyReader):
         self._parts: list[Json] = []
 
     def piece(self, data: Json) -> str:
-        self._require_unblocked(data)
+        # A blocked prompt has no candidates: the reason stands elsewhere.
+        if (reason := (data.get("promptFeedback") or {}).get("blockReason")) and not data.get("candidates"):
+            self.end(reason, "refused")
+            self.is_complete = True
         new = ""
         for candidate in (data.get("candidates") or [])[:1]:
             for part in (candidate.get("content") or {}).get("parts") or ():
                 new += self._read_part(part)
-            if reason := candidate.get("finishReason"):
-                self.stop = "refused" if reason in _GEMINI_REFUSED else _GEMINI_STOPS.get(reason, "other")
+            if word := candidate.get("finishReason"):
+                self.end(word)
                 self.is_complete = True
         if isinstance(usage := data.get("usageMetadata"), dict):
-            written = count(usage.get("candidatesTokenCount")) + count(usage.get("thoughtsTokenCount"))
-            self.usage = TokenUsage(count(usage.get("promptTokenCount")), written)
+            thoughts = count(usage.get("thoughtsTokenCount"))
+            self.usage = TokenUsage(
+                count(usage.get("promptTokenCount")),
+                count(usage.get("candidatesTokenCount")) + thoughts,
+                count(usage.get("cachedContentTokenCount")),
+                thoughts,
+            )
         self.text += new
         return new
 
@@ -387,20 +429,15 @@ class _GeminiReader(ReplyReader):
 
     def _read_part(self, part: Json) -> str:
         """Keep a part, joining adjacent pieces of plain text. Returns its text."""
-        if isinstance(called := part.get("functionCall"), dict):
+        if isinstance(call := part.get("functionCall"), dict):
             self._parts.append(part)
-            self.add(called.get("id"), called.get("name"), called.get("args"))
+            self.add(call.get("id"), call.get("name"), call.get("args"))
             return ""
         if part.keys() == {"text"} and self._parts and self._parts[-1].keys() == {"text"}:
             self._parts[-1] = {"text": self._parts[-1]["text"] + part["text"]}
         elif part != {"text": ""}:
             self._parts.append(part)
         return "" if part.get("thought") else part.get("text") or ""
-
-    def _require_unblocked(self, data: Json) -> None:
-        reason = (data.get("promptFeedback") or {}).get("blockReason")
-        if reason and not data.get("candidates"):
-            raise InvalidOutput(f"The provider blocked the prompt: {reason}.", hint="Rephrase it.")
 
 
 class Gemini(WireFormat):
@@ -443,41 +480,41 @@ def _gemini_declared(tool: OfferedTool) -> Json:
 
 
 def _gemini_contents(messages: Sequence[Message]) -> list[Json]:
-    """Return the conversation; `given` are the ids that Gemini gave to its calls."""
-    given = {
+    """Return the conversation; `own_ids` are the ids that Gemini gave to its calls."""
+    own_ids = {
         part["functionCall"].get("id")
         for message in messages
         if isinstance(message, Turn) and message.provider == "gemini"
         for part in message.parts
         if "functionCall" in part
     }
-    return alternating((_gemini_content(message, given) for message in messages), "parts")
+    return alternating((_gemini_content(message, own_ids) for message in messages), "parts")
 
 
-def _gemini_content(message: Message, given: Collection[object]) -> tuple[str, list[Json]]:
+def _gemini_content(message: Message, own_ids: Collection[object]) -> tuple[str, list[Json]]:
     match message:
         case User(text=text, images=images):
             return "user", [{"text": text}, *({"inlineData": {"mimeType": m, "data": d}} for m, d in images)]
         case Turn(provider="gemini", parts=parts) if parts:
             return "model", [dict(part) for part in parts]
         case Turn(text=text, calls=calls):
-            said: list[Json] = [{"text": text}] if text else []
-            asked = [{"functionCall": {"name": c.wire_name, "args": as_json_object(c.arguments)}} for c in calls]
-            return "model", said + asked
+            texts: list[Json] = [{"text": text}] if text else []
+            call_parts = [{"functionCall": {"name": c.wire_name, "args": as_json_object(c.arguments)}} for c in calls]
+            return "model", texts + call_parts
         case Outcomes(items=items):
-            return "user", [{"functionResponse": _gemini_response(one, given)} for one in items]
+            return "user", [{"functionResponse": _gemini_response(item, own_ids)} for item in items]
     return "", []
 
 
-def _gemini_response(outcome: Outcome, given: Collection[object]) -> Json:
+def _gemini_response(outcome: Outcome, own_ids: Collection[object]) -> Json:
     """Return the result of a call as an object, with the call's id if Gemini gave it."""
     content = outcome.content
     if outcome.is_error:
         content = {"error": content}
     elif not isinstance(content, dict):
         content = {"result": content}
-    named = {"id": outcome.call.id} if outcome.call.id in given else {}
-    return {**named, "name": outcome.call.wire_name, "response": content}
+    call_id = {"id": outcome.call.id} if outcome.call.id in own_ids else {}
+    return {**call_id, "name": outcome.call.wire_name, "response": content}
 
 
 class _OllamaReader(ReplyReader):
@@ -489,7 +526,7 @@ class _OllamaReader(ReplyReader):
             self.add(call.get("id"), function.get("name"), function.get("arguments"))
         if data.get("done"):
             self.is_complete = self.is_closed = True
-            self.stop = _OLLAMA_STOPS.get(data.get("done_reason") or "stop", "other")
+            self.end(data.get("done_reason") or "stop")
             self.usage = TokenUsage(count(data.get("prompt_eval_count")), count(data.get("eval_count")))
         self.text += new
         return new
@@ -527,8 +564,8 @@ def _ollama_lines(message: Message) -> list[Json]:
         case System(text=text):
             return [{"role": "system", "content": text}]
         case User(text=text, images=images):
-            said: Json = {"role": "user", "content": text}
-            return [{**said, "images": [data for _, data in images]} if images else said]
+            prompt: Json = {"role": "user", "content": text}
+            return [{**prompt, "images": [data for _, data in images]} if images else prompt]
         case Turn(text=text):
             calls = [
                 {"function": {"name": call.wire_name, "arguments": as_json_object(call.arguments)}}
@@ -537,19 +574,20 @@ def _ollama_lines(message: Message) -> list[Json]:
             line: Json = {"role": "assistant", "content": text}
             return [{**line, "tool_calls": calls} if calls else line]
         case Outcomes(items=items):
-            return [{"role": "tool", "tool_name": one.call.wire_name, "content": said_text(one)} for one in items]
+            return [{"role": "tool", "tool_name": item.call.wire_name, "content": result_text(item)} for item in items]
 
 
 class _OpenAiReader(ReplyReader):
     def __init__(self, request: ModelRequest, provider: str) -> None:
         super().__init__(request, provider)
         self._open: dict[object, dict[str, str]] = {}
+        self._is_refusal = False
 
     def whole(self, data: Json) -> None:
         self._read_usage(data)
         for choice in (data.get("choices") or [])[:1]:
             message = choice.get("message") or {}
-            self.text = text_of(message.get("content")) or text_of(message.get("refusal"))
+            self.text = self._read_text(message)
             self._read_stop(choice)
             for call in message.get("tool_calls") or ():
                 function = call.get("function") or {}
@@ -561,7 +599,7 @@ class _OpenAiReader(ReplyReader):
         new = ""
         for choice in (data.get("choices") or [])[:1]:
             delta = choice.get("delta") or {}
-            new += text_of(delta.get("content")) or text_of(delta.get("refusal"))
+            new += self._read_text(delta)
             for call in delta.get("tool_calls") or ():
                 self._read_call_piece(call)
             self._read_stop(choice)
@@ -577,21 +615,32 @@ class _OpenAiReader(ReplyReader):
         """Read a piece of a call. Pieces belong together by index; some servers send only an id, or nothing."""
         last = next(reversed(self._open), None)
         key = call.get("index", call.get("id") or last)
-        known = self._open.setdefault(key, {"id": "", "name": "", "arguments": ""})
+        pieces = self._open.setdefault(key, {"id": "", "name": "", "arguments": ""})
         function = call.get("function") or {}
-        known["id"] = known["id"] or call.get("id") or ""
-        known["name"] = known["name"] or function.get("name") or ""
+        pieces["id"] = pieces["id"] or call.get("id") or ""
+        pieces["name"] = pieces["name"] or function.get("name") or ""
         arguments = function.get("arguments")
-        known["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+        pieces["arguments"] += arguments if isinstance(arguments, str) else json.dumps(arguments) if arguments else ""
+
+    def _read_text(self, message: Json) -> str:
+        """Return the text of a message. A model that refuses says why in a field of its own, and ends as usual."""
+        refusal = text_of(message.get("refusal"))
+        self._is_refusal = self._is_refusal or bool(refusal)
+        return text_of(message.get("content")) or refusal
 
     def _read_stop(self, choice: Json) -> None:
-        if reason := choice.get("finish_reason"):
-            self.stop = _OPENAI_STOPS.get(reason, "other")
+        if word := choice.get("finish_reason"):
+            self.end("refusal" if self._is_refusal and _STOPS.get(word) == "done" else word)
             self.is_complete = True
 
     def _read_usage(self, data: Json) -> None:
         if isinstance(usage := data.get("usage"), dict):
-            self.usage = TokenUsage(count(usage.get("prompt_tokens")), count(usage.get("completion_tokens")))
+            self.usage = TokenUsage(
+                count(usage.get("prompt_tokens")),
+                count(usage.get("completion_tokens")),
+                detail(usage, "prompt_tokens_details", "cached_tokens"),
+                detail(usage, "completion_tokens_details", "reasoning_tokens"),
+            )
 
 
 class OpenAi(WireFormat):
@@ -615,7 +664,8 @@ class OpenAi(WireFormat):
         if request.tools:
             body["tools"] = declare(self.provider, request.tools)
         if request.max_tokens is not None:
-            is_own = request.base_url.startswith("https://api.openai.com")  # its newer models refuse the older name
+            # The newer models of OpenAI refuse the older name, which is all that most other servers know.
+            is_own = request.base_url.startswith("https://api.openai.com")
             body["max_completion_tokens" if is_own else "max_tokens"] = request.max_tokens
         if request.is_streamed:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
@@ -637,7 +687,7 @@ def _openai_lines(message: Message) -> list[Json]:
                 {**line, "tool_calls": [_openai_call(c.id, c.wire_name, c.arguments) for c in calls]} if calls else line
             ]
         case Outcomes(items=items):
-            return [{"role": "tool", "tool_call_id": one.call.id, "content": said_text(one)} for one in items]
+            return [{"role": "tool", "tool_call_id": item.call.id, "content": result_text(item)} for item in items]
 
 
 def _openai_call(call_id: str, name: str, arguments: dict[str, Any] | str) -> Json:

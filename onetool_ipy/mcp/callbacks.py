@@ -44,6 +44,7 @@ _MAX_SAMPLE_TEXT = 50_000
 _MAX_SAMPLE_TOKENS = 4_096
 _MAX_SAMPLE_MESSAGES = 50
 _MAX_LOG_LINE = 2_000
+_STOP_REASONS = {"cut": "maxTokens", "refused": "refusal"}
 
 
 class RunningCall:
@@ -89,8 +90,8 @@ class RunningCall:
         reply: Reply = await self._off_the_clock(self.scope.toolbox.aput_question(question))
         return reply
 
-    async def sample(self, asker: str, params: CreateMessageRequestParams) -> tuple[str, str]:
-        """Let the user's model reply, if the user says yes; return its name and text. Raises an OneToolError."""
+    async def sample(self, asker: str, params: CreateMessageRequestParams) -> tuple[str, str, str]:
+        """Let the user's model reply, if the user says yes; return its name, text and end. Raises an OneToolError."""
         self._samples += 1
         messages = [(message.role, _text_of(message)) for message in params.messages]
         system, max_tokens = params.system_prompt or "", min(params.max_tokens, _MAX_SAMPLE_TOKENS)
@@ -107,7 +108,8 @@ class RunningCall:
         if reply.action != "accept" or 1 not in reply.content.get("run", ()):
             raise QuestionRefused("The user did not lend the model.")
         assert self.scope is not None  # or nobody could have said yes
-        answer: tuple[str, str] = await self._off_the_clock(self.scope.toolbox.sample(system, messages, max_tokens))
+        work = self.scope.toolbox.sample(system, messages, max_tokens)
+        answer: tuple[str, str, str] = await self._off_the_clock(work)
         return answer
 
     async def _off_the_clock(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -188,11 +190,16 @@ class ServerCallbacks:
         if call is None:
             return ErrorData(code=INVALID_REQUEST, message="It is not clear for which call this is asked.")
         try:
-            model, text = await call.sample(f"server '{self._definition.name}'", params)
+            model, text, end = await call.sample(f"server '{self._definition.name}'", params)
         except OneToolError as exc:
             call.note = exc.message
             return ErrorData(code=_REJECTED, message=exc.message)
-        return CreateMessageResult(role="assistant", content=TextContent(text=text), model=model, stop_reason="endTurn")
+        return CreateMessageResult(
+            role="assistant",
+            content=TextContent(text=text),
+            model=model,
+            stop_reason=_STOP_REASONS.get(end, "endTurn"),
+        )
 
     def _asking_call(self) -> RunningCall | None:
         """Return the call that a request of the server belongs to, or None if that is not clear."""

@@ -1,33 +1,25 @@
-"""A response: `HttpResponse` is whole, `ResponseStream` is read as it arrives, sync or async, from any thread.
+"""A response: `HttpResponse` is whole; the body of a stream arrives through `LimitedBody`.
 
 `BodyDecoder` counts a body while it decompresses it, so that no more than the limit is ever in memory: 400 KB of gzip
-may hold 800 MB. We ask for gzip and deflate, and read only those. Of a stream, one task on the background loop owns the
-connection and passes pieces on through a short pipe. Deadline and size limit hold for the whole body; leaving the
-`with` block, Stop and cancelling close the connection.
+may hold 800 MB. We ask for gzip and deflate, and read only those.
 """
 
 from __future__ import annotations
 
 import asyncio
 import codecs
-import time
 import zlib
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any
+
+import httpx
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import Background, Running
-from onetool_ipy.base.errors import CallCancelled, CallFailure, ExecutionFailed, InvalidOutput, TooLarge, UsageProblem
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, TooLarge
 from onetool_ipy.base.records import Value
-from onetool_ipy.net.errors import ConnectionFailed, Mask, masked
+from onetool_ipy.net.errors import ConnectionFailed
 
-if TYPE_CHECKING:
-    import httpx
-
-    from onetool_ipy.net.client import Rules
-
-__all__ = ["ACCEPTED", "BodyDecoder", "HttpResponse", "ResponseStream", "charset_of", "mime_of"]
+__all__ = ["ACCEPTED", "BodyDecoder", "HttpResponse", "LimitedBody", "charset_of", "mime_of"]
 
 _NOT_OF_A_BODY = frozenset(("idna", "punycode", "undefined"))
 """Codecs of Python that are not for text bodies: they take minutes for a few megabytes, or always fail."""
@@ -207,200 +199,30 @@ def _unpacker(encoding: str) -> _Unpack | None:
     raise ExecutionFailed(f"The response is packed as '{coding[:40]}', which was not asked for.")
 
 
-_AHEAD = 8
-_GRACE_S = 0.5
+class LimitedBody(httpx.AsyncByteStream):
+    """The body of an open response, decompressed and counted. What breaks it is one of our failures.
 
-Send = Callable[[Any], Awaitable[None]]
-"""Sends the request and passes the open response to its argument."""
+    `failure_of` translates a foreign exception.
+    """
 
-
-class ResponseStream:
-    """An open response. `status` and `headers` are set once the `with` block is entered."""
-
-    status: int
-    headers: Mapping[str, str]
-    url: str
-
-    def __init__(self, background: Background, send: Send, rules: Rules, mask: Mask) -> None:
-        self._background = background
-        self._send = send
-        self._rules = rules
-        self._mask = mask
-        self._pipe = _Pipe()
-        self._running: Running | None = None
-        self._until = 0.0
-
-    def __enter__(self) -> Self:
-        if self._background.is_here():
-            raise UsageProblem("A stream cannot be read here without blocking.", hint="Use `async with`.")
-        self._begin()
-        try:
-            self._background.run(self._pipe.opened, self._left_s())
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-    def __iter__(self) -> Iterator[bytes]:
-        """The body in decompressed pieces."""
-        while (piece := self._background.run(self._pipe.get, self._left_s())) is not None:
-            yield piece
-
-    def lines(self) -> Iterator[str]:
-        """The body in lines, without line ends."""
-        splitter = _Lines(self.headers)
-        for piece in self:
-            yield from splitter.feed(piece)
-        yield from splitter.finish()
-
-    def read(self) -> HttpResponse:
-        """Read the rest of the body."""
-        return self._reply(b"".join(self))
-
-    async def __aenter__(self) -> Self:
-        self._begin()
-        try:
-            await self._wait(self._pipe.opened)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.close()
+    def __init__(
+        self, body: httpx.AsyncByteStream, decoder: BodyDecoder, failure_of: Callable[[Exception], CallFailure]
+    ) -> None:
+        self._body = body
+        self._decoder = decoder
+        self._failure_of = failure_of
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        while (piece := await self._wait(self._pipe.get)) is not None:
-            yield piece
-
-    async def alines(self) -> AsyncIterator[str]:
-        """`lines` for async code."""
-        splitter = _Lines(self.headers)
-        async for piece in self:
-            for line in splitter.feed(piece):
-                yield line
-        for line in splitter.finish():
-            yield line
-
-    async def aread(self) -> HttpResponse:
-        """`read` for async code."""
-        return self._reply(b"".join([piece async for piece in self]))
-
-    def close(self) -> None:
-        """Close the connection. May be called twice."""
-        running, self._running = self._running, None
-        if running is not None and not running.future.done():
-            self._background.abandon(running)
-
-    def _begin(self) -> None:
-        if self._until:
-            raise UsageProblem("A stream is read once.", hint="Send the request again.")
-        self._until = time.monotonic() + self._rules.timeout_s
-        self._running = self._background.submit(self._serve)
-
-    async def _serve(self) -> None:
-        """The task that owns the connection."""
-        fault: BaseException = CallCancelled("The stream was closed.")
         try:
-            await self._send(self._take)
-        except CallFailure as exc:
-            fault = masked(exc, self._mask)
-        else:
-            self._pipe.end()
-        finally:
-            self._pipe.end(fault)  # the first end counts
+            async for chunk in self._body:
+                yield self._decoder.feed(chunk)
+            self._decoder.finish()
+            return
+        except (CallFailure, asyncio.CancelledError):
+            raise
+        except Exception as exc:  # noqa: BLE001 - httpx's, httpcore's, or of a transport of the user's own
+            failure = self._failure_of(exc)
+        raise failure  # outside of the handler: the foreign exception holds the request with its headers
 
-    async def _take(
-        self,
-        response: httpx.Response,
-        headers: Mapping[str, str],
-        request: httpx.Request,
-        attempt: int,  # noqa: ARG002 - the shape of every use
-    ) -> None:
-        intake = BodyDecoder(headers, self._rules.max_bytes)
-        self.status, self.headers, self.url = response.status_code, headers, str(request.url)
-        self._pipe.open()
-        async for chunk in response.stream:  # type: ignore[union-attr]  # an async transport's stream
-            piece = intake.feed(chunk)
-            if piece:
-                await self._pipe.put(piece)
-        intake.finish()
-
-    async def _wait(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        if self._background.is_here():
-            return await work()
-        left_s = self._left_s()
-        return await self._background.wait(self._background.submit(work, left_s), left_s)
-
-    def _left_s(self) -> float:
-        return max(self._until - time.monotonic(), 0) + _GRACE_S
-
-    def _reply(self, body: bytes) -> HttpResponse:
-        return HttpResponse(self.status, self.headers, body, self.url)
-
-
-class _Pipe:
-    """A few pieces between the task that reads the network and the reader of the stream; lives on one loop."""
-
-    def __init__(self) -> None:
-        self._pieces: deque[bytes] = deque()
-        self._changed = asyncio.Event()
-        self._is_open = False
-        self._is_over = False
-        self._fault: BaseException | None = None
-
-    def open(self) -> None:
-        self._is_open = True
-        self._changed.set()
-
-    def end(self, fault: BaseException | None = None) -> None:
-        if not self._is_over:
-            self._is_over, self._fault = True, fault
-            self._changed.set()
-
-    async def opened(self) -> None:
-        await self._until(lambda: self._is_open or self._is_over)
-        if not self._is_open:
-            self._raise()
-
-    async def put(self, piece: bytes) -> None:
-        await self._until(lambda: len(self._pieces) < _AHEAD)
-        self._pieces.append(piece)
-        self._changed.set()
-
-    async def get(self) -> bytes | None:
-        await self._until(lambda: bool(self._pieces) or self._is_over)
-        if not self._pieces:
-            self._raise()
-            return None
-        self._changed.set()
-        return self._pieces.popleft()
-
-    async def _until(self, is_true: Callable[[], bool]) -> None:
-        while not is_true():
-            self._changed.clear()
-            await self._changed.wait()
-
-    def _raise(self) -> None:
-        if self._fault is not None:
-            raise self._fault
-
-
-class _Lines:
-    """Cuts pieces of bytes into lines of text, wherever the pieces end."""
-
-    def __init__(self, headers: Mapping[str, str]) -> None:
-        self._decoder = codecs.getincrementaldecoder(charset_of(headers))("replace")
-        self._rest = ""
-
-    def feed(self, piece: bytes) -> Iterator[str]:
-        *lines, self._rest = (self._rest + self._decoder.decode(piece)).split("\n")
-        yield from (line.removesuffix("\r") for line in lines)
-
-    def finish(self) -> Iterator[str]:
-        rest = self._rest + self._decoder.decode(b"", final=True)
-        if rest:
-            yield rest.removesuffix("\r")
+    async def aclose(self) -> None:
+        await self._body.aclose()

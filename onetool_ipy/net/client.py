@@ -29,7 +29,7 @@ import ssl
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from email.utils import parsedate_to_datetime
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -43,7 +43,7 @@ from onetool_ipy.base.background import SIGNAL_CHECK_S, Background, Workers, out
 from onetool_ipy.base.errors import TRANSIENT_STATUSES, CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.base.records import Value
 from onetool_ipy.config.settings import HttpSettings
-from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, ResponseStream
+from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, LimitedBody
 from onetool_ipy.net.errors import ConnectionFailed, Mask, masked, timeout_error, translated
 from onetool_ipy.net.hosts import (
     IDLE_S,
@@ -359,7 +359,8 @@ class HttpClient:
         reply: HttpResponse = await self._background.wait(running, rules.timeout_s)
         return reply
 
-    def stream(
+    @asynccontextmanager
+    async def stream(
         self,
         method: str,
         url: str | httpx.URL,
@@ -369,16 +370,28 @@ class HttpClient:
         params: Mapping[str, Any] | None = None,
         content: bytes | str | None = None,
         json: Any = None,
-    ) -> ResponseStream:
-        """Open a response to read as it arrives: `with client.stream(...) as response: for line in response.lines():
-        ...`.
+    ) -> AsyncIterator[httpx.Response]:
+        """Open a response to read as it arrives: `async with client.stream(...) as response`, on the background loop.
 
-        Async code uses `async with` and `response.alines()`. Deadline and size limit hold for all of it. There is one
-        attempt, since a part may have been read.
+        The response is httpx's own, without a `content-encoding`: its body is decompressed and its size limited here.
+        There is one attempt, since a part may have been read, and no redirect. The caller holds the deadline; leaving
+        the block closes the connection.
         """
         request = self._request(method, url, headers, params, content, json)
-        rules = rules.replace(tries=1)
-        return ResponseStream(self._background, lambda use: self._shared(request, rules, use), rules, self.mask)
+        origin = require_allowed(request, rules)
+        transport = self._loop_pools().get(origin.scheme, rules.may_be_private(origin))
+        answer = await self._send(request, rules, transport, origin)
+        try:
+            decoder = BodyDecoder(headers_of(answer), rules.max_bytes)
+            body = LimitedBody(
+                answer.stream,  # type: ignore[arg-type]  # an async transport's stream
+                decoder,
+                lambda exc: translated(exc, origin, rules.timeout_s, self.mask),
+            )
+            plain = [pair for pair in answer.headers.multi_items() if pair[0] != "content-encoding"]
+            yield httpx.Response(answer.status_code, headers=plain, stream=body, request=request)
+        finally:
+            await answer.aclose()
 
     def close(self) -> None:
         """Close idle connections; may be called twice. A later request opens new ones."""
@@ -396,10 +409,13 @@ class HttpClient:
 
     async def _shared(self, request: httpx.Request, rules: Rules, use: Use[_T]) -> _T:
         """Send on the background loop, with its shared connections."""
+        return await self._in_time(request, rules, use, self._loop_pools())
+
+    def _loop_pools(self) -> _Pools:
         loop = asyncio.get_running_loop()
         if self._pools is None or self._pools.owner is not loop:
             self._pools = _Pools(loop, self._new_transport, asyncio.sleep)
-        return await self._in_time(request, rules, use, self._pools)
+        return self._pools
 
     def _blocking(self, request: httpx.Request, rules: Rules) -> HttpResponse:
         """Send in this thread, with connections that all threads of this process share."""

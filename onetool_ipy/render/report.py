@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from onetool_ipy.render.views import counted, duration, people_rows
+from onetool_ipy.render.views import counted, people_rows
 
 __all__ = [
     "CELL_STYLE",
@@ -226,10 +226,8 @@ def usage_page(
     steps: Sequence[Mapping[str, Any]],
     *,
     made: str,
-    formula: str = "",
 ) -> str:
-    """The whole page. `steps` are {start, calls, failures, p50_ms, p95_ms}; `formula` is that of the savings."""
-    estimated = f"; tokens and time saved are estimated from {formula}" if formula else ""
+    """The whole page. `steps` are {start, calls, failures, p50_ms, p95_ms}."""
     title = f"Tool usage: {summary.get('period', 'all')}" + (f", {summary['tool']}" if summary.get("tool") else "")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -237,8 +235,8 @@ def usage_page(
         f"<title>{escape(title)}</title><style>{_PAGE}{STYLE}</style></head>"
         f'<body><main class="ot-usage" style="max-width:960px;margin:0 auto;padding:24px">'
         f"<h1 style='font-size:20px;margin:0'>{escape(title)}</h1>"
-        f'<p class="small">made {escape(made)}{escape(estimated)}</p>'
-        f"{_facts(summary, has_savings=bool(formula))}{plots(tools, steps, summary.get('failures') or ())}"
+        f'<p class="small">made {escape(made)}</p>'
+        f"{_facts(summary)}{plots(tools, steps, summary.get('failures') or ())}"
         f"<h2>By tool</h2>{_table(tools, _COLUMNS)}</main></body></html>\n"
     )
 
@@ -279,15 +277,12 @@ def _failures(groups: Sequence[Mapping[str, Any]]) -> str:
     return f"<h2>Failed calls by message</h2>{_table(groups[:_MOST_MESSAGES], _FAILURE_COLUMNS)}{more}"
 
 
-def _facts(summary: Mapping[str, Any], *, has_savings: bool) -> str:
-    rate = summary.get("success_rate")
+def _facts(summary: Mapping[str, Any]) -> str:
+    rate, calls = summary.get("success_rate"), summary.get("total_calls", 0)
     facts = [
-        (f"{summary.get('total_calls', 0):,}", "calls"),
+        (f"{calls:,}", "call" if calls == 1 else "calls"),
         ("–" if rate is None else f"{rate:.1f} %", "succeeded"),
     ]
-    if has_savings:
-        facts.append((f"{summary['context_saved']:,}", "tokens saved (estimate)"))
-        facts.append((duration(summary["time_saved_ms"]), "saved (estimate)"))
     cards = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for v, k in facts)
     return f'<div class="facts">{cards}</div>'
 

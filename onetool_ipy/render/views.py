@@ -25,7 +25,6 @@ __all__ = [
     "Record",
     "Text",
     "counted",
-    "duration",
     "local_time",
     "people_rows",
     "span_labels",
@@ -60,15 +59,6 @@ def span_labels(starts: Sequence[datetime.datetime], step_s: int) -> list[str]:
     time = "%H:%M" if step_s >= 60 else "%H:%M:%S"
     form = time if len({start.date() for start in here}) == 1 else f"%b %d {time}"
     return [start.strftime(form) for start in here]
-
-
-def duration(ms: float) -> str:
-    """A duration in the unit that suits it: `3.2 min`."""
-    seconds = ms / 1000
-    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= size:
-            return f"{seconds / size:,.1f} {unit}"
-    return f"{seconds:,.0f} s"
 
 
 def people_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

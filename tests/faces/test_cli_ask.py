@@ -210,3 +210,20 @@ def _until(fd: int, word: bytes) -> bytes:
         seen += os.read(fd, 4096)
     assert word in seen, seen
     return seen
+
+
+@pytest.mark.parametrize(("finish", "end"), [("length", "cut"), ("content_filter", "refused")])
+def test_a_reply_that_is_cut_or_refused_is_a_failure(
+    run: Run, double: ModelDouble, project: Path, finish: str, end: str
+) -> None:
+    """The JSON has what came, stderr says what happened, and a script sees it by the exit status."""
+    model = {"provider": "openai", "base_url": double.url, "model": "m"}
+    settings = f"version: 1\nmodels: {json.dumps({'local': model})}\n"
+    (project / ".onetool" / "onetool.yaml").write_text(settings, encoding="utf-8")
+    response = {"content": "Half of the", "finishReason": finish}
+    double.say([{"match": {"userMessage": "tell me"}, "response": response}])
+
+    code, answer, words = run("tell me")
+
+    assert (code, answer["stopReason"], answer["text"]) == (1, end, "Half of the")
+    assert ("was cut at the token limit" if end == "cut" else "refused to answer (content_filter)") in words

@@ -1,4 +1,4 @@
-"""The providers' own types, which judge the tools and requests that we send.
+"""The providers' own types, which judge the tools and requests that we send, and the replies that tests make.
 
 Their packages take seconds to import, and their types as long to compile: both happen in the first test that asks for
 one, not wherever the tests are only listed.
@@ -16,6 +16,7 @@ __all__ = [
     "anthropic_request",
     "anthropic_tool",
     "gemini",
+    "judge_reply",
     "ollama_request",
     "ollama_tool",
     "openai_request",
@@ -69,3 +70,28 @@ def ollama_request() -> Any:
     from ollama._types import ChatRequest
 
     return ChatRequest
+
+
+def judge_reply(provider: str, data: Any, *, streamed: bool) -> None:
+    """Raise unless the provider's own client would take this reply, or this piece of a streamed one."""
+    _reply(provider, streamed=streamed).validate_python(data)
+
+
+@cache
+def _reply(provider: str, *, streamed: bool) -> TypeAdapter[Any]:
+    kind: Any
+    if provider == "openai":
+        from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+        kind = ChatCompletionChunk if streamed else ChatCompletion
+    elif provider == "anthropic":
+        from anthropic import types
+
+        kind = types.RawMessageStreamEvent if streamed else types.Message
+    elif provider == "gemini":
+        kind = gemini().GenerateContentResponse
+    else:
+        from ollama import ChatResponse
+
+        kind = ChatResponse
+    return TypeAdapter(kind)

@@ -78,7 +78,8 @@ def login(answer: Annotated[Login, Resolve(_login)]) -> str:
 
 @server.tool()
 def poem(answer: Annotated[CreateMessageResult, Resolve(_poem)]) -> str:
-    return f"{answer.model}: {getattr(answer.content, 'text', '')}"
+    end = "" if answer.stop_reason == "endTurn" else f" ({answer.stop_reason})"
+    return f"{answer.model}: {getattr(answer.content, 'text', '')}{end}"
 
 
 @server.tool()

@@ -145,6 +145,18 @@ def test_model_is_lent_to_a_server_after_a_yes(poet: tuple[Toolbox, ModelDouble]
     assert len(double.journal()) == 1
 
 
+@pytest.mark.parametrize(("word", "end"), [("length", "maxTokens"), ("content_filter", "refusal")])
+def test_server_is_told_that_the_lent_models_reply_was_cut_or_refused(
+    poet: tuple[Toolbox, ModelDouble], word: str, end: str
+) -> None:
+    box, double = poet
+    response = {"content": "Rain, r", "finishReason": word}
+    double.say([{"match": {"userMessage": "Write a line about rain"}, "response": response}])
+    box.host = Person(Reply("accept", {"run": [1]}))
+
+    assert box.call("poet.poem").unwrap() == f"double: Rain, r ({end})"
+
+
 @pytest.mark.parametrize("reply", [Reply("decline"), Reply("cancel"), Reply("accept", {"run": []})])
 def test_without_a_yes_the_model_is_not_asked(poet: tuple[Toolbox, ModelDouble], reply: Reply) -> None:
     box, double = poet

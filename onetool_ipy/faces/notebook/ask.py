@@ -28,7 +28,7 @@ from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall, bundle, called, summary
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, call_view, mime_bundle, summary
 from onetool_ipy.llm.ask.asker import as_call
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
@@ -82,11 +82,14 @@ class NotebookView(AskListener):
         output.show(self._call(Called(name, args)))
 
     def called(self, number: int, call: AnswerCall) -> None:
-        self._calls.setdefault(number, self._output()).show(self._call(called(call, is_open=not self._has_model)))
+        self._calls.setdefault(number, self._output()).show(self._call(call_view(call, is_open=not self._has_model)))
 
     def ended(self, answer: Answer) -> None:
         self._end_text()
         self._status.show(_line(self._mask(_ending(answer, is_soft=self._is_soft))))
+        # The line on top may have scrolled away, and the text alone does not show that its end is missing.
+        if answer.stop_reason in ("cut", "refused"):
+            self._output().show(_line(self._mask(answer.note)))
 
     def _end_text(self) -> None:
         if self._text is not None:
@@ -114,7 +117,7 @@ class TerminalView(AskListener):
         sys.stdout.flush()
 
     def called(self, number: int, call: AnswerCall) -> None:  # noqa: ARG002 - they come in order
-        self._line(self._mask(to_text(called(call))))
+        self._line(self._mask(to_text(call_view(call))))
 
     def question(self, question: Question, put: Callable[[Question], Reply]) -> Reply:
         """Ask on a line of its own, after the model's text."""
@@ -248,7 +251,7 @@ class AskMagic:
             if is_typed:
                 prompt, options["attach"] = self._expanded(prompt)
             options["model"] = self._model(options.get("model"))
-            answer = self._box.ask(prompt, **options, listener=view)
+            answer = self._box.ask(prompt, **options, listener=view, source="magic")
         self._shown = (answer, self._shell.execution_count)
         return answer
 
@@ -315,7 +318,7 @@ class AskMagic:
     def _display(self, answer: Answer) -> None:
         """Show an answer, unless its own cell has shown it already."""
         if self._shown is None or self._shown != (answer, self._shell.execution_count):
-            self._shell.display_pub.publish(bundle(answer, self._box.mask), {})
+            self._shell.display_pub.publish(mime_bundle(answer, self._box.mask), {})
 
     @property
     def _is_notebook(self) -> bool:

@@ -18,6 +18,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.search import Index
+from onetool_ipy.core.names import ASK
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
@@ -405,6 +406,7 @@ class ScreenRequests:
         return {
             "id": row.call_id,
             "tool": row.tool,
+            "isAsk": row.tool == ASK,
             "readOnly": spec is not None and spec.read_only,
             "ok": row.ok,
             "ms": row.ms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core.result import Json
-from onetool_ipy.render.views import duration, local_time, span_labels
+from onetool_ipy.render.views import local_time, span_labels
 from onetool_ipy.stores.calls.query import UsageSpan
 
 if TYPE_CHECKING:
@@ -21,16 +21,13 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
     overview = box.log.overview(period=period, tool=tool or None)
-    usage, savings = overview.usage, overview.savings(box.config.settings.stats)
+    usage = overview.usage
     rate = "–" if usage.success_rate is None else f"{usage.success_rate:.1f} %"
     totals = [
         {"label": "call" if usage.total_calls == 1 else "calls", "value": f"{usage.total_calls:,}"},
         {"label": "failed", "value": f"{usage.failures:,}"},
         {"label": "succeeded", "value": rate},
     ]
-    if savings.formula:
-        totals.append({"label": "tokens saved (estimate)", "value": f"{savings.context_saved:,}"})
-        totals.append({"label": "time saved (estimate)", "value": duration(savings.time_saved_ms)})
     failures = [
         {
             "tool": group.tool,
@@ -56,7 +53,6 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         "period": period,
         "tool": tool,
         "totals": totals,
-        "formula": savings.formula,
         "series": [_step(label, span) for label, span in zip(labels, overview.timeline.spans, strict=True)],
         "tools": rows,
         "failures": failures,

@@ -1,18 +1,18 @@
 """Answer: the result of an ask as a value: the text, every call with its result, its cost, and why it ended.
 
 `to_dict` has the shape of spec 004 with all its keys. `to_cells` gives the calls as plain `%tool` lines, so that the
-work of a model can be repeated without one. `summary`, `called` and `bundle` are how an answer is displayed.
+work of a model can be repeated without one. `summary`, `call_view` and `mime_bundle` display an answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
 from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.result import ToolResult
@@ -23,54 +23,20 @@ from onetool_ipy.render.result import Called, to_text
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = ["Answer", "AnswerCall", "AnswerCalls", "AskFailed", "StopReason", "bundle", "called", "summary"]
 
-_ENDINGS = {
+StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "cut", "refused", "error"]
+"""Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a reply that hit the
+model's token limit; one that the provider refused; a failing model."""
+
+_ENDINGS: dict[StopReason, str] = {
     "max_steps": "ended after the last step (max_steps)",
     "repeated": "ended: the same calls again and again",
     "limit": "ended at a limit",
     "interrupted": "stopped",
+    "cut": "cut",
+    "refused": "refused",
     "error": "failed",
 }
-
-
-def summary(answer: Answer, *, reason: bool = True) -> str:
-    """Return `local · 2 calls · 1,204 tokens in, 96 out · 3.1 s`, and how it ended and why if it was cut short."""
-    count = len(answer.calls)
-    facts = [answer.model or "no model"]
-    if count:
-        facts.append(f"{count} call{'' if count == 1 else 's'}")
-    if answer.usage.total:
-        facts.append(f"{answer.usage.input:,} tokens in, {answer.usage.output:,} out")
-    if answer.seconds:
-        facts.append(f"{answer.seconds:.1f} s" if answer.seconds >= 0.05 else "<0.1 s")
-    if answer.stop_reason != "done":
-        facts.append(_ENDINGS[answer.stop_reason] + (f": {answer.note}" if answer.note and reason else ""))
-    return " · ".join(facts)
-
-
-def called(call: AnswerCall, *, is_open: bool = False) -> Called:
-    """Return a call as `render` displays it."""
-    failed = call.result.error
-    took = "used again" if call.cached else f"{call.ms:,.0f} ms" if call.ms >= 1 else "<1 ms"
-    facts = [took, *([f"~{call.tokens:,} tokens"] if call.tokens else [])]
-    if failed is not None:
-        why = f"{failed.message}\n{failed.hint}".strip()
-        return Called(call.name, call.args, "failed", problem=why, facts=(failed.reason or failed.code,))
-    return Called(call.name, call.args, "ok", call.result.data, facts=tuple(facts), is_open=is_open)
-
-
-def bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
-    """Return an answer as one output: the text, the calls and the cost."""
-    calls = [called(call) for call in answer.calls]
-    text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
-    made = "\n".join(f"- {'✓' if call.state == 'ok' else '✗'} `{call.name}`" for call in calls)
-    shown = "\n\n".join(markdown.safe(part) for part in (answer.text, made, summary(answer)) if part)
-    return {"text/plain": mask(text), "text/markdown": mask(shown)}
-
-
-StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "error"]
-"""Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a failing model."""
 
 
 class AskFailed(OneToolError):
@@ -81,7 +47,8 @@ class AskFailed(OneToolError):
         self.answer = answer
 
 
-class AnswerCall(Value):
+@dataclass(frozen=True, slots=True)
+class AnswerCall:
     """One call that the model asked for. `args` is a dict, or the text as it came if that is not a JSON object.
 
     `result` holds the tool's own object; `sent` is what the model received of it, about `tokens` long. `is_tool` is
@@ -110,8 +77,8 @@ class AnswerCall(Value):
         return bool(self.result.meta.get("cached"))
 
     def __repr__(self) -> str:
-        said = "ok" if self.result.error is None else str(self.result.error)
-        return f"AnswerCall({self.name} {values.safe_repr(self.args, 80)}: {values.cut(said, 200)})"
+        end = "ok" if self.result.error is None else str(self.result.error)
+        return f"AnswerCall({self.name} {values.safe_repr(self.args, 80)}: {values.cut(end, 200)})"
 
 
 class AnswerCalls(list[AnswerCall]):
@@ -167,6 +134,11 @@ class Answer:
         self.model = model
         self.seconds = seconds
 
+    @property
+    def ok(self) -> bool:
+        """False if the model failed, its reply was cut or refused, or Stop ended the ask."""
+        return self.stop_reason not in ("error", "cut", "refused", "interrupted")
+
     def unwrap(self) -> Answer:
         """Return the answer itself, or raise AskFailed if the model failed."""
         if self.stop_reason != "error":
@@ -178,9 +150,8 @@ class Answer:
     def tool_error(self) -> dict[str, str] | None:
         """The first call that failed: {tool, code, message}."""
         for call in self.calls:
-            if call.result.error is not None:
-                failed = call.result.error
-                return {"tool": call.name, "code": failed.code, "message": failed.message}
+            if (error := call.result.error) is not None:
+                return {"tool": call.name, "code": error.code, "message": error.message}
         return None
 
     @property
@@ -218,7 +189,7 @@ class Answer:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
         box = current.toolbox()
-        return bundle(self, str if box is None else box.mask)
+        return mime_bundle(self, str if box is None else box.mask)
 
     def __str__(self) -> str:
         return self.text
@@ -228,22 +199,56 @@ class Answer:
         return f"<Answer {self.stop_reason}, {count}, {self.usage.total:,} tokens: {values.safe_repr(self.text, 200)}>"
 
 
+def summary(answer: Answer, *, reason: bool = True) -> str:
+    """Return `local · 2 calls · 1,204 tokens in, 96 out · 3.1 s`, and how it ended and why if it was cut short."""
+    count = len(answer.calls)
+    facts = [answer.model or "no model"]
+    if count:
+        facts.append(f"{count} call{'' if count == 1 else 's'}")
+    if (usage := answer.usage).total:
+        cached = f" ({usage.cached:,} cached)" if usage.cached else ""
+        reasoning = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
+        facts.append(f"{usage.input:,} tokens in{cached}, {usage.output:,} out{reasoning}")
+    if answer.seconds:
+        facts.append(f"{answer.seconds:.1f} s" if answer.seconds >= 0.05 else "<0.1 s")
+    if answer.stop_reason != "done":
+        facts.append(_ENDINGS[answer.stop_reason] + (f": {answer.note}" if answer.note and reason else ""))
+    return " · ".join(facts)
+
+
+def call_view(call: AnswerCall, *, is_open: bool = False) -> Called:
+    """Return a call as `render` displays it."""
+    if (error := call.result.error) is not None:
+        problem = f"{error.message}\n{error.hint}".strip()
+        return Called(call.name, call.args, "failed", problem=problem, facts=(error.reason or error.code,))
+    duration = "used again" if call.cached else f"{call.ms:,.0f} ms" if call.ms >= 1 else "<1 ms"
+    facts = [duration, *([f"~{call.tokens:,} tokens"] if call.tokens else [])]
+    return Called(call.name, call.args, "ok", call.result.data, facts=tuple(facts), is_open=is_open)
+
+
+def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
+    """Return an answer as one output: the text, the calls and the cost."""
+    calls = [call_view(call) for call in answer.calls]
+    text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
+    call_list = "\n".join(f"- {'✓' if call.state == 'ok' else '✗'} `{call.name}`" for call in calls)
+    parts = [markdown.safe(part) for part in (answer.text, call_list, summary(answer)) if part]
+    return {"text/plain": mask(text), "text/markdown": mask("\n\n".join(parts))}
+
+
 def _result(call: AnswerCall) -> dict[str, Any]:
-    written = call.result.to_dict() if call.result.error is not None else {"ok": True, "error": None}
     meta = values.to_json(call.result.meta)
-    return {"callId": call.id, **written, "data": None if call.result.error is not None else call.sent, "meta": meta}
+    if call.result.error is not None:
+        return {"callId": call.id, **call.result.to_dict(), "data": None, "meta": meta}
+    return {"callId": call.id, "ok": True, "error": None, "data": call.sent, "meta": meta}
 
 
 def _has_rows(data: Any) -> bool:
     """Whether a result holds a list of records or a table."""
-    if hasattr(data, "columns") and hasattr(data, "to_dict"):
-        return True
-    plain = values.to_json(data)
-    return _holds_records(plain, 3)
+    is_table = hasattr(data, "columns") and hasattr(data, "to_dict")
+    return is_table or _holds_records(values.to_json(data), 3)
 
 
 def _holds_records(value: Any, depth: int) -> bool:
     if isinstance(value, list):
         return bool(value) and all(isinstance(row, dict) for row in value)
-    inner: Sequence[Any] = list(value.values()) if isinstance(value, dict) and depth else ()
-    return any(_holds_records(one, depth - 1) for one in inner)
+    return isinstance(value, dict) and depth > 0 and any(_holds_records(item, depth - 1) for item in value.values())

@@ -21,17 +21,10 @@ from onetool_ipy.core import names
 from onetool_ipy.core.question import ProposedCall, Question
 from onetool_ipy.core.tool import ToolSpec
 
-__all__ = [
-    "Approvals",
-    "Pending",
-    "needs_approval",
-    "question",
-]
-
 _FORMAT = 2
 
 
-class Pending(NamedTuple):
+class PendingCall(NamedTuple):
     """A call that waits for approval; `changed` says that the tool has changed since it was approved.
 
     `fingerprint` is the tool's fingerprint at the time of the question: a yes is for that one.
@@ -71,8 +64,12 @@ class Approvals:
         self._by_settings = by_settings
         self._place = place
         self._named = {spec.name: spec.fingerprint for spec in named}
-        known = (_read(place) or {}) if self._named else {}
-        new = {name: mark for name, mark in self._named.items() if name in known and mark not in known[name]}
+        approved = (_read(place) or {}) if self._named else {}
+        new = {
+            name: fingerprint
+            for name, fingerprint in self._named.items()
+            if name in approved and fingerprint not in approved[name]
+        }
         if new:
             _add(place, new)
 
@@ -85,30 +82,26 @@ class Approvals:
         before = {*filter(None, (self._named.get(name), self._always.get(name)))}
         if fingerprint in before:
             return "allowed"
-        if names.allowed(name, self._by_settings()) and (known := _read(self._place)) is not None:
-            if name not in known:
+        if names.allowed(name, self._by_settings()) and (approved := _read(self._place)) is not None:
+            if name not in approved:
                 _add(self._place, {name: fingerprint})
-            if fingerprint in known.get(name, [fingerprint]) and not before:
+            if fingerprint in approved.get(name, [fingerprint]) and not before:
                 return "allowed"
             before.add(fingerprint)
         return "changed" if before else "unknown"
 
 
-def question(pending: Sequence[Pending]) -> Question:
+def question(pending: Sequence[PendingCall]) -> Question:
     """Make the one question of a turn: every call with every argument by name."""
-    return Question("the model", "", calls=tuple(_proposed(one) for one in pending))
+    return Question("the model", "", calls=tuple(_proposed(call) for call in pending))
 
 
-def _proposed(one: Pending) -> ProposedCall:
-    spec = one.spec
-    args = tuple((str(key), _written(value)) for key, value in one.args.items())
+def _proposed(call: PendingCall) -> ProposedCall:
+    spec = call.spec
+    args = tuple((str(key), json.dumps(values.to_json(value), ensure_ascii=False)) for key, value in call.args.items())
     badges = (*([f"server {spec.server}"] if spec.server else ()), *spec.badges)
-    note = "this tool has changed since it was approved" if one.changed else ""
+    note = "this tool has changed since it was approved" if call.changed else ""
     return ProposedCall(spec.name, spec.summary, args, badges, note)
-
-
-def _written(value: Any) -> str:
-    return json.dumps(values.to_json(value), ensure_ascii=False)
 
 
 def _read(place: Path) -> dict[str, list[str]] | None:
@@ -117,18 +110,18 @@ def _read(place: Path) -> dict[str, list[str]] | None:
     Older versions wrote one of words and schema only; it matches no tool, so the tool asks again.
     """
     try:
-        found = json.loads(place.read_text(encoding="utf-8"))
+        data = json.loads(place.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
         return {}
-    number = found.get("format") if isinstance(found, dict) else None
+    number = data.get("format") if isinstance(data, dict) else None
     if isinstance(number, int) and number > _FORMAT:
         return None
-    fingerprints = found.get("tools") if number is not None else found
-    if not isinstance(fingerprints, dict):
+    tools = data.get("tools") if number is not None else data
+    if not isinstance(tools, dict):
         return {}
     return {
-        str(k): [str(fingerprint) for fingerprint in (v if isinstance(v, list) else [v])]
-        for k, v in fingerprints.items()
+        str(name): [str(fingerprint) for fingerprint in (entry if isinstance(entry, list) else [entry])]
+        for name, entry in tools.items()
     }
 
 
@@ -137,11 +130,11 @@ def _add(place: Path, fingerprints: Mapping[str, str]) -> None:
     try:
         files.make_folder(place.parent)
         with files.locked(place):
-            known = _read(place)
-            if known is not None:
+            approved = _read(place)
+            if approved is not None:
                 for name, fingerprint in fingerprints.items():
-                    known[name] = [*known.get(name, ()), fingerprint]
-                text = json.dumps({"format": _FORMAT, "tools": known}, indent=1)
+                    approved[name] = [*approved.get(name, ()), fingerprint]
+                text = json.dumps({"format": _FORMAT, "tools": approved}, indent=1)
                 files.write_whole(place, text.encode("utf-8"))
     except OneToolError:
         return

@@ -1,7 +1,7 @@
-"""What one ask works with: the listener of its progress, and the meter of its limits.
+"""What one ask works with: its toolbox, the listener of its progress, and the budget of its limits.
 
-`Meter` counts requests, calls, tokens and seconds. It leaves out the time a person takes to approve calls, and
-estimates tokens from characters if the provider does not count them.
+`AskBudget` counts calls, tokens and seconds. It leaves out the time a person takes to approve calls, and estimates
+tokens from characters if the provider does not count them.
 """
 
 from __future__ import annotations
@@ -10,21 +10,57 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from onetool_ipy.base.errors import ExecutionFailed
+from onetool_ipy.config.load import Config
 from onetool_ipy.config.settings import AskSettings
+from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.question import Question, Reply
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.session import Session, json_text
-from onetool_ipy.llm.messages import TokenUsage, Turn
-
-if TYPE_CHECKING:
-    from onetool_ipy.llm.ask.answer import Answer, AnswerCall
-
-__all__ = ["AskListener", "Meter", "OverLimit", "Repeated"]
+from onetool_ipy.llm.messages import ModelClient, TokenUsage, Turn
+from onetool_ipy.snippets.definition import Shortcuts
+from onetool_ipy.stores.calls.log import CallLog
+from onetool_ipy.stores.replays import Replays
 
 _MAX_REPEATS = 3
 """How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
+
+
+class AskToolbox(Protocol):
+    """What an ask needs of its toolbox. A reload replaces most of it, so each is read when it is needed."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def registry(self) -> Registry: ...
+
+    @property
+    def executor(self) -> Executor: ...
+
+    @property
+    def shortcuts(self) -> Shortcuts: ...
+
+    @property
+    def replays(self) -> Replays: ...
+
+    @property
+    def log(self) -> CallLog: ...
+
+    @property
+    def new_id(self) -> Callable[[], str]: ...
+
+    def model(self, which: str | ModelClient | None = None) -> ModelClient: ...
+
+    def mask(self, text: str) -> str: ...
+
+    def outgoing(self, result: ToolResult) -> Any: ...
+
+    def put_question(self, question: Question) -> Reply: ...
 
 
 class AskListener:
@@ -67,8 +103,8 @@ class Repeated(ExecutionFailed):
     status = 429
 
 
-class Meter:
-    """Counts for one ask."""
+class AskBudget:
+    """What one ask has spent of its limits."""
 
     def __init__(self, limits: AskSettings, chars_per_token: float) -> None:
         self.limits = limits
@@ -77,7 +113,7 @@ class Meter:
         self._chars_per_token = chars_per_token
         self._began = time.monotonic()
         self._waited_s = 0.0
-        self._made: Counter[str] = Counter()
+        self._runs: Counter[str] = Counter()
 
     @property
     def seconds(self) -> float:
@@ -103,9 +139,11 @@ class Meter:
 
     def spend(self, turn: Turn, sent_chars: int) -> None:
         """Count a reply, by the provider's own numbers if it gives some."""
-        said = len(turn.text) + sum(len(json_text(call.arguments)) for call in turn.calls)
-        counted = turn.usage if turn.usage.total else TokenUsage(self.tokens(sent_chars), self.tokens(said))
-        self.usage = self.usage + counted
+        usage = turn.usage
+        if not usage.total:
+            written_chars = len(turn.text) + sum(len(json_text(call.arguments)) for call in turn.calls)
+            usage = TokenUsage(self.tokens(sent_chars), self.tokens(written_chars))
+        self.usage += usage
 
     def reached(self) -> str | None:
         """Return in words which limit ends the ask now, or None."""
@@ -122,8 +160,8 @@ class Meter:
 
     def is_repeated(self, signatures: Iterable[str]) -> bool:
         """Whether a turn asks only for calls that ran often enough; otherwise count them."""
-        asked = set(signatures)
-        if asked and all(self._made[one] >= _MAX_REPEATS for one in asked):
+        calls = set(signatures)
+        if calls and all(self._runs[call] >= _MAX_REPEATS for call in calls):
             return True
-        self._made.update(asked)
+        self._runs.update(calls)
         return False

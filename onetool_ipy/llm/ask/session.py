@@ -16,8 +16,6 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.messages import Message, OfferedTool, Outcomes, System, Turn, User
 
-__all__ = ["Session", "cache_key", "json_text", "size", "trimmed"]
-
 _IMAGE_CHARS = 4_000
 """What an image counts for; providers charge about a thousand tokens."""
 
@@ -39,36 +37,37 @@ class Session:
         """Forget all messages, names and results."""
         self.__init__(self.name)  # type: ignore[misc]  # a session has no subclasses
 
-    def commit(self, said: Iterable[Message]) -> None:
+    def commit(self, messages: Iterable[Message]) -> None:
         """Add whole exchanges."""
-        self.messages = (*self.messages, *said)
+        self.messages = (*self.messages, *messages)
 
-    def offers(self, specs: Sequence[ToolSpec], known: Iterable[str]) -> list[OfferedTool]:
-        """Return the tools under their wire names. A name once given in this session stays."""
-        wire = names.wire_names([*known, *(spec.name for spec in specs)])
-        taken = {given: name for name, given in self._wire.items()}
+    def offers(self, specs: Sequence[ToolSpec], registered: Iterable[str]) -> list[OfferedTool]:
+        """Return the tools under their wire names. A name that was used once in this session stays."""
+        wire = names.wire_names([*registered, *(spec.name for spec in specs)])
+        taken = {wire_name: name for name, wire_name in self._wire.items()}
         for spec in specs:
             if spec.name in self._wire:
                 continue
-            given = wire[spec.name]
-            if given in taken:  # the other tool came first and keeps it
-                given = names.wire_names([spec.name, taken[given]])[spec.name]
-            self._wire[spec.name] = given
-            taken[given] = spec.name
+            wire_name = wire[spec.name]
+            # Of two tools with one wire name, the one that came first keeps it.
+            if wire_name in taken:
+                wire_name = names.wire_names([spec.name, taken[wire_name]])[spec.name]
+            self._wire[spec.name] = wire_name
+            taken[wire_name] = spec.name
         return [OfferedTool(self._wire[spec.name], spec.description, spec.parameters, spec.name) for spec in specs]
 
     def canonical(self, wire_name: str) -> str | None:
         """Return the tool that was offered under this wire name, if there is one."""
-        return next((name for name, given in self._wire.items() if given == wire_name), None)
+        return next((name for name, offered in self._wire.items() if offered == wire_name), None)
 
     def reuse(self, spec: ToolSpec, args: dict[str, Any]) -> ToolResult | None:
         """Return an earlier result of the same call, if the tool says that it still holds."""
         key = cache_key(spec, args)
-        found = None if key is None else self._cache.get(key)
-        if found is None or found[0] is not spec:
+        entry = None if key is None else self._cache.get(key)
+        if entry is None or entry[0] is not spec:
             return None
-        kept = found[1]
-        return ToolResult(kept.ok, kept.data, kept.error, {**kept.meta, "cached": True, "duration_ms": 0.0})
+        result = entry[1]
+        return ToolResult(result.ok, result.data, result.error, {**result.meta, "cached": True, "duration_ms": 0.0})
 
     def keep(self, spec: ToolSpec, args: dict[str, Any], key: _CacheKey | None, result: ToolResult) -> None:
         """Keep a good result for `reuse`, unless its key has changed since before the call."""
@@ -82,8 +81,8 @@ class Session:
         return True
 
     def __repr__(self) -> str:
-        asked = sum(isinstance(message, User) for message in self.messages)
-        return f"<Session {self.name!r}: {asked} asked, {len(self.messages)} messages>"
+        prompts = sum(isinstance(message, User) for message in self.messages)
+        return f"<Session {self.name!r}: {prompts} prompts, {len(self.messages)} messages>"
 
 
 def trimmed(messages: Sequence[Message], chars: float) -> list[Message]:

@@ -13,17 +13,16 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.search import Index, did_you_mean
+from onetool_ipy.core import names
 from onetool_ipy.core.registry import Registry, entry_of
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.messages import OfferedTool
 from onetool_ipy.snippets.definition import Shortcuts
 
-__all__ = ["MAX_OFFERED", "PAGER", "Offering", "allow_list", "mentioned"]
-
 MAX_OFFERED = 128
 PAGER = "ot.result"
-_MAX_FOUND = 12
+_MAX_HITS = 12
 _MAX_WORDS = 24
 _MENTION = re.compile(r"(?<![^\s(\[{,;:\"'])\+(?P<name>[^\W\d][\w./@-]*+)(?!:[A-Za-z][\w.+-]*:\S)")
 _SEARCH = {
@@ -49,27 +48,28 @@ def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str
 
     A name that is close to one of ours is an error: as text it would offer every tool instead of one.
     """
-    found: dict[str, None] = {}
-    for hit in _MENTION.finditer(prompt):
-        name = hit["name"].rstrip("./-")
-        named = _named(name, registry, shortcuts)
-        if not named:
-            known = [*(spec.name for spec in registry.list()), *registry.packs(), *shortcuts.aliases]
-            near = did_you_mean(name, known)
+    mentions = [hit["name"].rstrip("./-") for hit in _MENTION.finditer(prompt)]
+    listing = registry.list() if mentions else []
+    tools: dict[str, None] = {}
+    for name in mentions:
+        matches = _matches(name, listing, registry, shortcuts)
+        if not matches:
+            candidates = [*(spec.name for spec in listing), *(spec.pack for spec in listing), *shortcuts.aliases]
+            near = did_you_mean(name, dict.fromkeys(candidates))
             if near or "." in name:
                 raise UsageProblem(f"The prompt names a tool '+{name}' that is not there. {near}".strip())
-        found.update(dict.fromkeys(named))
-    return list(found) or None
+        tools.update(dict.fromkeys(matches))
+    return list(tools) or None
 
 
-def _named(name: str, registry: Registry, shortcuts: Shortcuts) -> list[str]:
+def _matches(name: str, listing: Sequence[ToolSpec], registry: Registry, shortcuts: Shortcuts) -> list[str]:
+    """Return the tools that a mention stands for: the tool of that name, those of a pack, or those called so."""
     spec = registry.find(_target(name, shortcuts))
     if spec is not None and spec.is_listed:
         return [spec.name]
-    plain = name.replace("-", "_")
-    specs = registry.list()
-    in_pack = [s.name for s in specs if s.pack in (name, plain)]
-    return in_pack or [s.name for s in specs if s.short_name in (name, plain)]
+    spellings = (name, name.replace("-", "_"))
+    in_pack = [spec.name for spec in listing if spec.pack in spellings]
+    return in_pack or [spec.name for spec in listing if spec.short_name in spellings]
 
 
 def _target(name: str, shortcuts: Shortcuts) -> str:
@@ -78,13 +78,13 @@ def _target(name: str, shortcuts: Shortcuts) -> str:
     if plain not in shortcuts.aliases:
         return name
     try:
-        found = shortcuts.find(plain)
+        target = shortcuts.find(plain)
     except OneToolError:  # a circular alias
         return name
-    return found if isinstance(found, str) else name
+    return target if isinstance(target, str) else name
 
 
-class Offering:
+class ToolSelection:
     """The tools of one ask: those offered in each request, and the search among the others.
 
     What is offered has the schema of its code: the packs of a trusted project are imported for it.
@@ -97,25 +97,20 @@ class Offering:
         self._registry = registry
         self._session = session
         self._prompt = prompt
-        self._found: dict[str, None] = {}
+        self._hits: dict[str, None] = {}
         self._search_name = ""
 
-    def specs(self) -> list[ToolSpec]:
-        """Return the tools to offer now, in order of registration."""
-        visible = self._visible()
-        if len(visible) <= MAX_OFFERED:
-            self._search_name = ""
-            return self._with_pager(self._registry.loaded(visible))
-        self._search_name = self._free_name()
-        room = MAX_OFFERED - 2
-        wanted = [*reversed(self._found), *self._session.used, *_best_matches(self._prompt, visible, room)]
-        chosen = set(list(dict.fromkeys(wanted))[:room])
-        listed = self._registry.loaded(spec for spec in visible if spec.name in chosen)
-        return self._with_pager([*listed, self._search_spec(len(visible))])
-
-    def offers(self, specs: Sequence[ToolSpec]) -> list[OfferedTool]:
-        """Return the tools under their wire names."""
-        return self._session.offers(specs, (spec.name for spec in self._registry.list()))
+    def offer(self) -> list[OfferedTool]:
+        """Return the tools to offer now, under their wire names, in order of registration."""
+        listing = self._registry.list()
+        specs = self._visible(listing)
+        self._search_name = ""
+        specs = self._registry.loaded(specs) if len(specs) <= MAX_OFFERED else self._best(specs)
+        # A session with large results can page them, whatever its allow-list says.
+        pager = self._registry.get(PAGER) if self._session.handles else None
+        if pager is not None and all(spec.name != PAGER for spec in specs):
+            specs = [*specs, pager]
+        return self._session.offers(specs, (spec.name for spec in listing))
 
     def is_search(self, name: str) -> bool:
         """Whether a name is that of the search tool."""
@@ -123,13 +118,13 @@ class Offering:
 
     def search(self, query: str) -> list[dict[str, Any]]:
         """Return the matching tools with their schemas. They are offered from now on."""
-        visible = self._visible()
-        hits = Index(map(entry_of, visible)).search(query, limit=_MAX_FOUND)
+        listing = self._registry.list()
+        hits = Index(map(entry_of, self._visible(listing))).search(query, limit=_MAX_HITS)
         specs = self._registry.loaded(hit.item.value for hit in hits)
         for spec in reversed(specs):
-            self._found.pop(spec.name, None)
-            self._found[spec.name] = None
-        offered = self.offers(specs)
+            self._hits.pop(spec.name, None)
+            self._hits[spec.name] = None
+        offered = self._session.offers(specs, (spec.name for spec in listing))
         return [{"name": o.name, "description": o.description, "parameters": o.parameters} for o in offered]
 
     def may_page(self, name: str, args: Any) -> bool:
@@ -137,27 +132,25 @@ class Offering:
         handle = args.get("handle") if name == PAGER and isinstance(args, dict) else None
         return isinstance(handle, str) and handle in self._session.handles
 
-    def _visible(self) -> list[ToolSpec]:
-        return self._registry.offered(self.allow)
+    def _visible(self, listing: Sequence[ToolSpec]) -> list[ToolSpec]:
+        return [spec for spec in listing if spec.is_offered and names.allowed(spec.name, self.allow)]
 
-    def _with_pager(self, specs: list[ToolSpec]) -> list[ToolSpec]:
-        pager = self._registry.get(PAGER) if self._session.handles else None
-        return specs if pager is None or any(s.name == PAGER for s in specs) else [*specs, pager]
-
-    def _free_name(self) -> str:
-        name = "ask.search_tools"
-        while self._registry.get(name) is not None:
-            name += "_"
-        return name
-
-    def _search_spec(self, count: int) -> ToolSpec:
-        return ToolSpec(
+    def _best(self, specs: Sequence[ToolSpec]) -> list[ToolSpec]:
+        """Return those that were searched for, used, or match the prompt, and the tool that searches all."""
+        self._search_name = "ask.search_tools"
+        while self._registry.get(self._search_name) is not None:
+            self._search_name += "_"
+        room = MAX_OFFERED - 2
+        ranking = [*reversed(self._hits), *self._session.used, *_best_matches(self._prompt, specs, room)]
+        chosen = set(list(dict.fromkeys(ranking))[:room])
+        search = ToolSpec(
             name=self._search_name,
-            description=f"Search all {count:,} tools by what they do. What is found can be called afterwards.",
+            description=f"Search all {len(specs):,} tools by what they do. What is found can be called afterwards.",
             parameters=_SEARCH,
             run=lambda args: args,
             read_only=True,
         )
+        return [*self._registry.loaded(spec for spec in specs if spec.name in chosen), search]
 
 
 def _best_matches(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:
@@ -166,6 +159,7 @@ def _best_matches(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[st
     words = list(dict.fromkeys(word for word in re.findall(r"[^\W_]{3,}", prompt.lower())))[:_MAX_WORDS]
     scores: dict[str, float] = {}
     for weight, query in [(2.0, prompt), *((1.0, word) for word in words)]:
-        for hit in index.search(query, limit=None):  # with a limit, a word of all tools would count for some
+        # With a limit, a word that all tools have would count for some of them only.
+        for hit in index.search(query, limit=None):
             scores[hit.item.name] = scores.get(hit.item.name, 0.0) + weight * hit.score
     return sorted(scores, key=lambda name: (-scores[name], name))[:limit]

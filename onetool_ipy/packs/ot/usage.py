@@ -16,7 +16,7 @@ from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render import html, report
-from onetool_ipy.render.views import Listing, Record, counted, duration, people_rows, span_labels
+from onetool_ipy.render.views import Listing, Record, counted, people_rows, span_labels
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
@@ -60,8 +60,6 @@ class UsageStats(Record):
     series: Sequence[Mapping[str, Any]] = ()
     steps: Sequence[Mapping[str, Any]] = ()
     """The calls over time as plots show them: in minutes, hours or days, whichever suits the calls there are."""
-    formula = ""
-    """How the savings were estimated; empty without calls by models."""
 
     def plot(self) -> Any:
         """Draw calls over time with failures, and latency: a matplotlib figure where that is installed, else SVG."""
@@ -72,23 +70,24 @@ class UsageStats(Record):
         return _figure(figures.Figure(figsize=(9, 5), layout="constrained"), self["tools"], self.steps)
 
     def _repr_html_(self) -> str:
-        hidden = ("tools", "failures", "estimates", *(() if self.formula else self.get("estimates", ())))
-        facts = {_label_of(key): _shown(key, value) for key, value in self.items() if key not in hidden}
+        tables = ("tools", "failures")
+        facts = {key: _shown(key, value) for key, value in self._measured().items() if key not in tables}
         parts = [html.table([facts], numbers=[key for key in facts if key != "period"])]
-        parts += [html.note(f"Estimated from {self.formula}.")] if self.formula else []
         parts += [html.table(people_rows(self["tools"]))] if self["tools"] else []
         if self.get("failures"):
             parts.append(html.note("Failed calls by message:") + html.table(people_rows(self["failures"])))
         return "".join(parts)
 
+    def to_text(self, width: int) -> str:
+        """The record for a terminal of this width, without estimates."""
+        return Record(self._measured()).to_text(width)
 
-def _label_of(key: str) -> str:
-    return {"context_saved": "tokens saved (estimate)", "time_saved_ms": "time saved (estimate)"}.get(key, key)
+    def _measured(self) -> dict[str, Any]:
+        """Return what is shown. The estimates are keys that spec 001 fixes, and no measurements."""
+        return {key: value for key, value in self.items() if key not in ("estimates", *self["estimates"])}
 
 
 def _shown(key: str, value: Any) -> Any:
-    if key == "time_saved_ms":
-        return duration(value)
     return (
         f"{value:,}"
         if isinstance(value, int)
@@ -107,7 +106,7 @@ class UsageTools:
     @mark(read_only=True)
     @worded
     def stats(self, period: str = "all", tool: str = "", output: str = "") -> Any:
-        """Add up the calls of a period: how many, how many went well, how long they took, what they saved.
+        """Add up the calls of a period: how many, how many went well, how long they took.
 
         Args:
             period: day, week, month or all (the last 24 hours, 7 days, 30 days).
@@ -116,23 +115,25 @@ class UsageTools:
 
         Returns:
             {total_calls, success_rate, context_saved, time_saved_ms, tools, failures}. The two savings are estimates
-            for calls by models and MCP clients. `failures` counts the failed calls by tool and message: the 50 most
-            frequent messages.
+            for calls by models and MCP clients; no screen shows them. `failures` counts the failed calls by tool and
+            message: the 50 most frequent messages.
 
         Example:
             ot.stats(period='day')
         """
-        log, settings = self._box.log, self._box.config.settings
+        log, settings = self._box.log, self._box.config.settings.stats
         chosen: Any = period
         seen = log.overview(period=chosen, tool=tool or None)
-        used, saved = seen.usage, seen.savings(settings.stats)
+        used, (model_calls, model_chars) = seen.usage, seen.by_models
         rows = [{**_cells(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
         record = UsageStats(
             period=period,
             total_calls=used.total_calls,
             success_rate=used.success_rate,
-            context_saved=saved.context_saved,
-            time_saved_ms=saved.time_saved_ms,
+            context_saved=max(
+                0, round(model_calls * settings.context_per_call - model_chars / settings.chars_per_token)
+            ),
+            time_saved_ms=model_calls * settings.time_overhead_per_call_ms,
             estimates=["context_saved", "time_saved_ms"],
             tools=rows,
             failures=[
@@ -140,7 +141,6 @@ class UsageTools:
                 for group in seen.failures[:_MAX_GROUPS]
             ],
         )
-        record.formula = saved.formula
         if tool:
             record["tool"] = tool
         record.series = [{**_cells(span), "start": _label(span.start, period)} for span in seen.series]
@@ -190,7 +190,7 @@ class UsageTools:
     def _write(self, output: str, record: UsageStats) -> Path:
         """Write the report; never through a link, never over a file that is not a report."""
         made = self._box.now().astimezone().strftime("%Y-%m-%d %H:%M")
-        page = report.usage_page(record, record["tools"], record.steps, made=made, formula=record.formula)
+        page = report.usage_page(record, record["tools"], record.steps, made=made)
         try:
             path = Path(output).expanduser().absolute()
             self._require_place(path)

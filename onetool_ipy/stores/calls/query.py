@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.records import Value
-from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls.database import COLUMNS, LogUnusable, to_rollup
 from onetool_ipy.stores.calls.journal import FIELDS
 from onetool_ipy.stores.calls.record import RUN_LENGTH, RUN_PREFIX
@@ -37,7 +36,6 @@ __all__ = [
     "InvalidPeriod",
     "Period",
     "RunRow",
-    "Savings",
     "Timeline",
     "ToolUsage",
     "UsageOverview",
@@ -116,14 +114,6 @@ class UsagePeriod(Value):
     tools: tuple[ToolUsage, ...]
 
 
-class Savings(Value):
-    """Estimates, not measurements: what the calls saved a model in tokens and a person in time."""
-
-    context_saved: int
-    time_saved_ms: int
-    formula: str
-
-
 class FailureGroup(Value):
     """Failed calls of one tool with the same message; its `code` where none was recorded."""
 
@@ -162,21 +152,6 @@ class UsageOverview(Value):
     failures: tuple[FailureGroup, ...]
     series: tuple[UsageSpan, ...]
     timeline: Timeline
-
-    def savings(self, stats: StatsSettings) -> Savings:
-        """Estimate what calls by models saved, by the assumptions in the settings. Without calls, no formula."""
-        calls, chars = self.by_models
-        spent = chars / stats.chars_per_token if stats.chars_per_token > 0 else 0.0
-        formula = (
-            f"{calls:,} calls by models and MCP clients, each taken for {stats.context_per_call:,} tokens of tool"
-            f" schemas and {stats.time_overhead_per_call_ms / 1000:g} s, less the {round(spent):,} tokens they were"
-            " given"
-        )
-        return Savings(
-            context_saved=max(0, round(calls * stats.context_per_call - spent)),
-            time_saved_ms=calls * stats.time_overhead_per_call_ms,
-            formula=formula if calls else "",
-        )
 
 
 class CallFilter(Value):

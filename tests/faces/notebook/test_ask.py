@@ -547,3 +547,34 @@ def test_tab_completes_resources_and_prompts_in_a_prompt(served: Kernel) -> None
 
     assert "+srv:x:json" in served.complete("%ask What is in +srv:x:j").matches
     assert served.complete("%ask $srv.gr").matches == ("$srv.greet",)
+
+
+@pytest.mark.parametrize(
+    ("turn", "words"),
+    [
+        ('Turn("Half of the", stop="cut")', "The reply was cut at the token limit of the model 'scripted'."),
+        ('Turn("I", stop="refused", stop_word="SAFETY")', "refused to answer (SAFETY)."),
+    ],
+    ids=["cut", "refused"],
+)
+def test_a_reply_that_is_cut_or_refused_says_so_above_and_below_its_text(loaded: Kernel, turn: str, words: str) -> None:
+    script(loaded, turn)
+
+    outcome = loaded.execute("a = %ask --model m Go")
+
+    top, text, below = final(outcome)
+    for place in (top, below):
+        assert words in place.data["text/plain"]
+        assert words.replace("'", "&#x27;") in place.data["text/html"]
+    assert text.data["text/markdown"].strip() in ("Half of the", "I")
+    assert loaded.evaluate("a.unwrap() is a") == "True"
+    row = loaded.evaluate("[(row['tool'], row['source'], row['ok']) for row in ot.history(limit=1)]")
+    assert row == "[('ask', 'magic', False)]"
+
+
+def test_an_ask_is_not_a_call_to_make_again(loaded: Kernel) -> None:
+    """The last row of the history is the ask; the call that can be made again is the one before it."""
+    script(loaded, '("shop.prices", {})', '"Done."')
+    loaded.execute("a = %ask --model m Go")
+
+    assert "pen     2.5" in loaded.execute("%tool history rerun 1").text

@@ -17,6 +17,7 @@ import pytest
 from onetool_ipy import open_toolbox, tool
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.requests import MAX_SENT, ScreenRequests
+from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.sdk import progress
 from tests.harness.patience import HANG_S, until
 
@@ -395,6 +396,14 @@ def test_stored_results_history_and_favourites(side: Side) -> None:
     assert side.ask("favourite", name="time.now", isOn=True) == {"favourites": ["time.now"]}
     assert side.ask("overview")["favourites"] == ["time.now"]
     assert side.ask("favourite", name="time.now", isOn=False) == {"favourites": []}
+
+
+def test_an_ask_in_the_history_is_not_offered_as_a_call(side: Side) -> None:
+    side.box.ask("Go", model=ScriptedModel([("tools.echo", {"message": 1}), "Done."]))
+
+    rows = side.ask("history")["items"]
+
+    assert [(row["tool"], row["isAsk"]) for row in rows] == [("ask", True), ("tools.echo", False)]
 
 
 def test_the_history_is_searched_paged_and_has_a_line_for_a_run(side: Side) -> None:

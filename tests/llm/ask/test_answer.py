@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.llm import ScriptedModel, TokenUsage
+from onetool_ipy.llm import ScriptedModel, TokenUsage, Turn
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import Traces
@@ -91,3 +91,16 @@ def test_usage_adds_up_over_the_requests(box: Toolbox) -> None:
 
     assert answer.usage.input > 100
     assert answer.to_dict()["usage"]["total"] == answer.usage.input + answer.usage.output
+
+
+def test_a_cut_answer_says_so_wherever_it_is_shown(box: Toolbox) -> None:
+    usage = TokenUsage(1200, 96, cached=1000, reasoning=40)
+
+    answer = box.ask("Go", model=ScriptedModel([Turn("Half of the", usage=usage, stop="cut")]))
+
+    shown = answer._repr_mimebundle_()
+    for text in shown.values():
+        assert "The reply was cut at the token limit" in text
+        assert "1,200 tokens in (1,000 cached), 96 out (40 reasoning)" in text
+    assert "<Answer cut" in repr(answer)
+    assert answer.to_dict()["usage"] == {"input": 1200, "output": 96, "cached": 1000, "reasoning": 40, "total": 1296}

@@ -13,7 +13,7 @@ from onetool_ipy.base.printable import visible
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.answer import Answer
-from onetool_ipy.llm.ask.approval import Pending, question
+from onetool_ipy.llm.ask.approval import PendingCall, question
 from onetool_ipy.terminal import approval_reply, approval_text
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Own, Traces, TypingPerson
@@ -345,7 +345,7 @@ def test_a_broken_file_of_the_user_allows_nothing(make_box: MakeBox, own: Own, t
     assert _sends(box) == ["not_approved"]
 
 
-def _text(pending: list[Pending]) -> str:
+def _text(pending: list[PendingCall]) -> str:
     return approval_text(question(pending).calls)
 
 
@@ -356,7 +356,7 @@ def test_the_question_shows_hostile_text_as_what_it_is() -> None:
     spec = ToolSpec(name="a.one", description="d", parameters={"type": "object"}, run=lambda args: args)
     args = {HOSTILE: HOSTILE, "b": {"c": [HOSTILE]}, "\u202ekey": 1}
 
-    text = _text([Pending(spec, args)])
+    text = _text([PendingCall(spec, args)])
 
     lines = text.split("\n")
     assert all(line.isprintable() for line in lines)
@@ -371,7 +371,7 @@ def _spec(name: str = "a.one") -> ToolSpec:
 
 
 def test_a_long_argument_hides_none_behind_it() -> None:
-    text = _text([Pending(_spec(), {"message": "x" * 3000, "to": "everyone@example.com"})])
+    text = _text([PendingCall(_spec(), {"message": "x" * 3000, "to": "everyone@example.com"})])
 
     assert '       to="everyone@example.com"' in text.split("\n")
     assert "… (2,802 more characters)" in text.replace("\n       | ", "")
@@ -380,7 +380,7 @@ def test_a_long_argument_hides_none_behind_it() -> None:
 def test_every_argument_is_named_however_many_there_are() -> None:
     args = {f"argument_{number}": "y" * 100 for number in range(500)}
 
-    text = _text([Pending(_spec(), args)])
+    text = _text([PendingCall(_spec(), args)])
 
     whole = text.replace("\n       | ", "")
     assert [name for name in args if f"{name}=" not in whole] == []
@@ -392,7 +392,7 @@ def test_no_argument_begins_a_line_as_the_question_does(width: int) -> None:
     """Also not where a terminal would break a long line, in whatever script it is."""
     forged = "  2. time.now (read only)"
     for filler in ("x", "東", "\u3164", " x"):
-        text = _text([Pending(_spec(), {"a": filler * width + forged, filler * width: 1})])
+        text = _text([PendingCall(_spec(), {"a": filler * width + forged, filler * width: 1})])
 
         lines = text.split("\n")[2:-1]
         assert [line for line in lines if not line.startswith("       ")] == []
@@ -400,7 +400,7 @@ def test_no_argument_begins_a_line_as_the_question_does(width: int) -> None:
 
 
 def test_a_name_that_could_pass_for_another_argument_stands_in_quotes() -> None:
-    text = _text([Pending(_spec(), {'a="b" c': 1, "plain": 2})])
+    text = _text([PendingCall(_spec(), {'a="b" c': 1, "plain": 2})])
 
     assert '"a=\\"b\\" c"=1 plain=2' in text
 

@@ -588,3 +588,50 @@ def test_a_failed_result_cannot_be_attached(box: Toolbox) -> None:
         box.ask("Look", model=model, attach=[box.call("fs.read_file", {"path": "none"})])
 
     assert model.requests == []
+
+
+def test_a_last_reply_that_is_cut_says_so(box: Toolbox) -> None:
+    """The steps are over, and the token limit cuts the one reply without tools: the answer is not whole."""
+    replies = [("tools.echo", {"message": 1}), Turn("Half of the", stop="cut")]
+
+    answer = box.ask("Go", model=ScriptedModel(replies), max_steps=1)
+
+    assert (answer.stop_reason, answer.text, len(answer.calls)) == ("cut", "Half of the", 1)
+    assert answer.note == (
+        "The reply was cut at the token limit of the model 'scripted'. Ask for less, or raise the limit in the model's"
+        " 'options' in onetool.yaml."
+    )
+
+
+def test_a_refused_prompt_leaves_the_session_as_it_was(box: Toolbox) -> None:
+    refusal = Turn("", stop="refused", stop_word="SAFETY")
+
+    answer = box.ask("Go", model=ScriptedModel([refusal]), session="s")
+
+    assert (answer.stop_reason, answer.text) == ("refused", "")
+    assert "refused to answer (SAFETY)" in answer.note
+    assert len(box.ask.session("s")) == 0
+
+
+def test_text_of_a_last_reply_with_calls_is_in_the_session_once(box: Toolbox) -> None:
+    replies = [("tools.echo", {"message": 1}), ["I would call", ("tools.echo", {"message": 2})]]
+
+    answer = box.ask("Go", model=ScriptedModel(replies), max_steps=1, session="s")
+
+    texts = [getattr(message, "text", "") for message in box.ask.session("s").messages]
+    assert (answer.stop_reason, answer.text) == ("max_steps", "I would call")
+    assert texts == ["Go", "", "", "I would call"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "ok", "code"),
+    [("Done.", True, None), (RateLimited("Not now."), False, "execution_error"), (Turn("a", stop="cut"), False, "cut")],
+    ids=["done", "failed", "cut"],
+)
+def test_an_ask_is_a_row_of_the_call_log_beside_its_calls(box: Toolbox, reply: Any, ok: bool, code: str | None) -> None:
+    box.ask("Say it", model=ScriptedModel([("tools.echo", {"message": 1}), reply]), source="magic")
+
+    ask, call = box.log.history()
+    assert (call.tool, call.source) == ("tools.echo", "model")
+    assert (ask.tool, ask.source, ask.ok, ask.code) == ("ask", "magic", ok, code)
+    assert ask.arguments == {"prompt": "Say it", "model": "scripted"}

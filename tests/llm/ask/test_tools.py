@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, Self
 
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.tool import CallSource, ToolSpec, fingerprint
 from onetool_ipy.llm import ScriptedModel
+from onetool_ipy.llm.ask.tools import mentioned
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces
 
@@ -208,6 +214,68 @@ def test_what_runs_code_or_opens_screens_is_no_tool(box: Toolbox) -> None:
 
         assert result.error is not None
         assert result.error.code == "tool_not_found"
+
+
+class CallCounter:
+    """Counts how often functions of the package are entered in this thread: `with CallCounter() as counter: ...`."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        sys.setprofile(None)
+
+    def of(self, function: Callable[..., Any]) -> int:
+        return self._counts[self._key(function.__code__)]
+
+    def _note(self, frame: FrameType, event: str, _arg: object) -> None:
+        if event == "call":
+            self._counts[self._key(frame.f_code)] += 1
+
+    @staticmethod
+    def _key(code: CodeType) -> str:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+
+
+def test_a_request_lists_the_registry_once_and_a_call_is_looked_at_once(box: Toolbox) -> None:
+    """Two requests and one call between them. The registry checks trust, servers and folders at each listing."""
+    replies = [("tools.echo", {"message": 1}), "ok"]
+    box.ask("Go", model=ScriptedModel(replies))  # imports what an ask needs, which is slow while calls are counted
+
+    with CallCounter() as counter:
+        answer = box.ask("Go", model=ScriptedModel(replies))
+
+    assert [call.ok for call in answer.calls] == [True]
+    assert counter.of(Registry.list) == 2
+    assert counter.of(fingerprint) == 1
+
+
+def test_names_in_a_prompt_list_the_registry_once(box: Toolbox) -> None:
+    with CallCounter() as counter:
+        mentioned("+fs, +read-file and +time.now", box.registry, box.shortcuts)
+
+    assert counter.of(Registry.list) == 1
+
+
+def test_a_tool_that_an_earlier_call_of_the_turn_changed_is_not_run(box: Toolbox, traces: Traces) -> None:
+    """Both calls are checked before the first one runs; that one replaces the second tool, which only reads."""
+
+    def replace(_args: Any) -> str:
+        traces.add(box, "a.second", description="Do another thing.", read_only=True, origin="cell")
+        return "replaced"
+
+    traces.add(box, "a.first", gives=replace, read_only=True)
+    traces.add(box, "a.second", read_only=True, origin="cell")
+
+    answer = box.ask("Go", model=ScriptedModel([[("a.first", {}), ("a.second", {})], "ok"]))
+
+    assert [call.ok for call in answer.calls] == [True, False]
+    assert "changed since it was checked" in str(answer.calls[1].result.error)
+    assert traces.left() == {"a.first": 1}
 
 
 def test_a_model_is_told_the_schemas_of_the_code(make_box: MakeBox) -> None:

@@ -7,7 +7,7 @@ const { axisMarks, createUsage } = await ui('usage');
 
 const step = at => ({ label: `10:0${at}`, ok: 30, failed: 9, p50: 5, p95: 39 });
 const usage = steps => ({
-  period: 'week', tool: '', formula: '', known: ['shop.order'], totals: [{ label: 'calls', value: '39' }],
+  period: 'week', tool: '', known: ['shop.order'], totals: [{ label: 'calls', value: '39' }],
   series: Array.from({ length: steps }, (_, at) => step(at)),
   tools: [{ tool: 'shop.order', calls: 39, failures: 9, avg_ms: 10, p95_ms: 39, last_called: '10:05:00' }],
   failures: [{ message: 'no such <b>street</b>', tool: 'shop.order', calls: 9, last_called: '10:05:00' }]
@@ -52,14 +52,12 @@ test('the marks of an axis are those of the report', () => {
   assert.deepEqual(axisMarks(1, true), [0, 1]);
 });
 
-test('before the first call it says what to do, and the formula of estimates can be read', async () => {
+test('before the first call it says what to do; a period without calls says so', async () => {
   const none = { series: [], tools: [], failures: [] };
   const first = await open(0, { ...none, known: [] });
   assert.match(first.element.textContent, /No calls yet\. Run a tool/);
-  assert.ok(first.element.querySelector('.otx-note').hidden);
-  const later = await open(0, { ...none, formula: '3 calls by models, each taken for 30,000 tokens' });
+  const later = await open(0, none);
   assert.match(later.element.textContent, /No calls in this period\./);
-  assert.equal(later.element.querySelector('.otx-note').textContent, 'Estimated from 3 calls by models, each taken for 30,000 tokens.');
   later.transport.close('The kernel was restarted.');
   assert.equal(later.element.querySelector('[role=alert]').textContent, 'The kernel was restarted.');
   first.close();

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +16,7 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, ToolCall, open_toolbox
+from onetool_ipy.faces.widgets.usage import usage_data
 from onetool_ipy.render import report as render_report
 
 NOW = datetime.datetime(2026, 3, 1, 12, 0, tzinfo=datetime.UTC)
@@ -69,12 +72,9 @@ def test_stats_add_up_all_calls(box: Toolbox) -> None:
     assert found["total_calls"] == 12
     assert found["success_rate"] == pytest.approx(100 * 10 / 12, abs=0.01)
     assert (found["context_saved"], found["time_saved_ms"]) == (0, 0)
-    assert "saved" not in found._repr_html_(), "without calls by models there is nothing to show"
     box.call(ToolCall("m", "tools.echo", {"message": "four" * 100}, "model"))
     by_model = box.ot.stats()
     assert (by_model["context_saved"], by_model["time_saved_ms"]) == (30_000 - 100, 4_000)
-    assert "tokens saved (estimate)" in by_model._repr_html_()
-    assert "Estimated from 1 calls by models and MCP clients, each taken for 30,000 tokens" in by_model._repr_html_()
     assert found["estimates"] == ["context_saved", "time_saved_ms"]
     rows = {row["tool"]: row for row in found["tools"]}
     assert set(rows) == {"tools.echo", "fs.read_file", "no.tool"}
@@ -82,6 +82,35 @@ def test_stats_add_up_all_calls(box: Toolbox) -> None:
     assert (rows["tools.echo"]["calls"], rows["tools.echo"]["failures"]) == (10, 0)
     assert (rows["no.tool"]["calls"], rows["no.tool"]["failures"]) == (1, 1)
     assert yaml.safe_load(str(found)) == found
+
+
+def test_an_estimate_is_never_negative(make: Callable[..., Toolbox]) -> None:
+    with make() as box:
+        box.call(ToolCall("m", "tools.echo", {"message": "four" * 40_000}, "model"))
+
+        assert box.ot.stats()["context_saved"] == 0
+
+
+def test_no_page_shows_what_was_guessed(box: Toolbox, tmp_path: Path) -> None:
+    """A model made a call, so both estimates have a value: cell, terminal, report and panel leave them out."""
+    box.call(ToolCall("m", "tools.echo", {"message": "four"}, "model"))
+    file = tmp_path / "stats.html"
+
+    stats = box.ot.stats(output=str(file))
+
+    assert (stats["context_saved"], stats["time_saved_ms"]) == (29_999, 4_000)
+    panel = json.dumps(usage_data(box, {"period": "all"}))
+    for page in (stats._repr_html_(), stats.to_text(100), file.read_text(encoding="utf-8"), panel):
+        assert "tools.echo" in page
+        assert not re.search(r"saved|stimate|29,?999|4,?000|4 s", page)
+
+
+def test_one_call_is_not_calls(make: Callable[..., Toolbox], tmp_path: Path) -> None:
+    with make() as box:
+        box.call("tools.echo", {"message": 1})
+        box.ot.stats(output=str(tmp_path / "stats.html"), tool="tools.echo")
+
+    assert "<b>1</b><span>call</span>" in (tmp_path / "stats.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")

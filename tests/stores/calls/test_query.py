@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.config.settings import StatsSettings
 from onetool_ipy.stores.calls.log import CallLog, StatsDisabled
-from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, Savings
+from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow
 from onetool_ipy.stores.calls.record import new_run
 from tests.stores.calls.aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
@@ -19,7 +18,7 @@ __all__ = ["calls", "clock", "settle"]  # fixtures
 
 @pytest.mark.spec("001/Runtime Statistics/Get all-time stats")
 def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
-    """Every field of the scenario: total, success rate, both estimates, and the breakdown by tool."""
+    """Every field of the scenario that the log knows: total, success rate, and the breakdown by tool."""
     for number in range(10):
         note(calls, "geo.code" if number < 7 else "web.find", number, ms=2.0, size=100, ok=number != 3)
         settle(calls)
@@ -32,7 +31,6 @@ def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
     assert (usage.tools[0].avg_ms, usage.tools[0].p95_ms) == (2.0, 2.0)
     assert usage.tools[0].last_called == START
     assert calls.overview().by_models == (0, 0)
-    assert calls.overview().savings(StatsSettings()) == Savings(context_saved=0, time_saved_ms=0, formula="")
 
 
 def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
@@ -42,7 +40,7 @@ def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
     assert not calls.folder.exists(), "looking must not make a folder"
 
 
-def test_savings_are_those_of_calls_by_models_and_never_negative(calls: CallLog, clock: Clock, settle: Any) -> None:
+def test_calls_by_models_are_counted_apart(calls: CallLog, clock: Clock, settle: Any) -> None:
     """Calls by people count nothing; the period and the tool hold for these, too."""
     for source in ("python", "magic", "rest", "tool", "model", "mcp"):
         note(calls, "geo.code", source=source, size=1000)
@@ -54,12 +52,6 @@ def test_savings_are_those_of_calls_by_models_and_never_negative(calls: CallLog,
     assert calls.overview(period="day").by_models == (1, 10_000_000)
     settle(calls)
     assert calls.overview().by_models == (3, 10_002_000)
-    found = calls.overview(tool="geo.code").savings(StatsSettings())
-    assert (found.context_saved, found.time_saved_ms) == (2 * 30_000 - 500, 8_000)
-    assert found.formula.startswith("2 calls by models and MCP clients, each taken for 30,000 tokens")
-    large = calls.overview(period="day")
-    assert large.savings(StatsSettings()).context_saved == 0
-    assert large.savings(StatsSettings(chars_per_token=0)).context_saved == 30_000
 
 
 @pytest.mark.spec("001/Runtime Statistics/Filter by period")

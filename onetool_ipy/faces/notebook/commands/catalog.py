@@ -20,6 +20,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import Disabled, OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.names import ASK
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.grammar import read_options
@@ -249,7 +250,7 @@ class CatalogCommands(CommandGroup):
     def _rerun(self, words: list[str]) -> Any:
         """Repeat a call, given by its id or by how many calls ago it was (1 is the last)."""
         wanted = words[0] if words else "1"
-        rows = [row for row in self.box.log.history(limit=1000) if not row.tool.startswith("ot.")]
+        rows = [row for row in self.box.log.history(limit=1000) if not row.tool.startswith("ot.") and row.tool != ASK]
         if wanted.isdecimal() and len(wanted) < 5:
             found = rows[int(wanted) - 1] if 0 < int(wanted) <= len(rows) else None
         else:

@@ -1,0 +1,231 @@
+"""How replies end, in the four wire formats, whole and streamed. Each reply is what its provider's own types take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.base.errors import InvalidOutput
+from onetool_ipy.llm import TokenUsage, User
+from tests.llm import provider_types
+from tests.llm.conftest import MakeClient
+from tests.llm.misbehaving import Answer, Misbehaving, answered, streamed
+
+PROVIDERS = ("openai", "ollama", "gemini", "anthropic")
+STREAMED = pytest.mark.parametrize("is_streamed", [False, True], ids=["whole", "streamed"])
+TEXT = "The first of three"
+CALL = ("tools_echo", {"message": "half"})
+
+
+class End(NamedTuple):
+    provider: str
+    word: str
+    stop: str
+
+
+ENDS = [
+    End("openai", "length", "cut"),
+    End("openai", "content_filter", "refused"),
+    End("ollama", "length", "cut"),
+    End("gemini", "MAX_TOKENS", "cut"),
+    End("gemini", "SAFETY", "refused"),
+    End("gemini", "RECITATION", "refused"),
+    End("gemini", "PROHIBITED_CONTENT", "refused"),
+    End("anthropic", "max_tokens", "cut"),
+    End("anthropic", "model_context_window_exceeded", "cut"),
+    End("anthropic", "refusal", "refused"),
+]
+EVERY_END = pytest.mark.parametrize("end", ENDS, ids=[f"{end.provider}-{end.word}" for end in ENDS])
+
+
+def reply(end: End, *, is_streamed: bool, text: str = TEXT, has_call: bool = False) -> Answer:
+    """A reply with this text, and a call if asked for, that ends in this word; judged by the provider's types."""
+    pieces = _REPLIES[end.provider](end.word, text, CALL if has_call else None, is_streamed)
+    for piece in pieces:
+        provider_types.judge_reply(end.provider, piece, streamed=is_streamed)
+    if not is_streamed:
+        return answered(200, pieces[0])
+    return streamed(*pieces, kind="application/x-ndjson" if end.provider == "ollama" else "text/event-stream")
+
+
+def _openai(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
+    calls = []
+    if call is not None:
+        function = {"name": call[0], "arguments": json.dumps(call[1])}
+        calls = [{"index": 0, "id": "call_9", "type": "function", "function": function}]
+    message = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+    usage = {
+        "prompt_tokens": 30,
+        "completion_tokens": 12,
+        "total_tokens": 42,
+        "prompt_tokens_details": {"cached_tokens": 20},
+        "completion_tokens_details": {"reasoning_tokens": 5},
+    }
+    head = {"id": "c-1", "created": 1, "model": "m-1"}
+    if not is_streamed:
+        choice = {"index": 0, "message": message, "finish_reason": word}
+        return [{**head, "object": "chat.completion", "choices": [choice], "usage": usage}]
+    chunk = {**head, "object": "chat.completion.chunk"}
+    return [
+        {**chunk, "choices": [{"index": 0, "delta": message, "finish_reason": None}]},
+        {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": word}]},
+        {**chunk, "choices": [], "usage": usage},
+    ]
+
+
+def _ollama(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
+    calls = [] if call is None else [{"function": {"name": call[0], "arguments": call[1]}}]
+    message = {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+    head = {"model": "m-1", "created_at": "2026-01-01T00:00:00Z"}
+    end = {"done": True, "done_reason": word, "prompt_eval_count": 30, "eval_count": 12}
+    if not is_streamed:
+        return [{**head, "message": message, **end}]
+    return [
+        {**head, "message": message, "done": False},
+        {**head, "message": {"role": "assistant", "content": ""}, **end},
+    ]
+
+
+def _gemini(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
+    parts: list[Any] = [{"text": text}] if text else []
+    if call is not None:
+        parts.append({"functionCall": {"name": call[0], "args": call[1]}})
+    usage = {
+        "promptTokenCount": 30,
+        "candidatesTokenCount": 7,
+        "thoughtsTokenCount": 5,
+        "cachedContentTokenCount": 20,
+        "totalTokenCount": 42,
+    }
+    content = {"role": "model", "parts": parts}
+    if not is_streamed:
+        return [{"candidates": [{"content": content, "finishReason": word}], "usageMetadata": usage}]
+    return [{"candidates": [{"content": content}]}, {"candidates": [{"finishReason": word}], "usageMetadata": usage}]
+
+
+def _anthropic(word: str, text: str, call: Any, is_streamed: bool) -> list[Any]:
+    blocks: list[Any] = [{"type": "text", "text": text}] if text else []
+    if call is not None:
+        blocks.append({"type": "tool_use", "id": "toolu_9", "name": call[0], "input": call[1]})
+    read = {"input_tokens": 10, "cache_read_input_tokens": 20, "cache_creation_input_tokens": 0}
+    written = {"output_tokens": 12, "output_tokens_details": {"thinking_tokens": 5}}
+    head = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m-1"}
+    if not is_streamed:
+        return [{**head, "content": blocks, "stop_reason": word, "stop_sequence": None, "usage": {**read, **written}}]
+    begun = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**read, "output_tokens": 1}}
+    events: list[Any] = [{"type": "message_start", "message": begun}]
+    for index, block in enumerate(blocks):
+        is_text = block["type"] == "text"
+        empty = {**block, "text": ""} if is_text else {**block, "input": {}}
+        delta = (
+            {"type": "text_delta", "text": block["text"]}
+            if is_text
+            else {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
+        )
+        events += [
+            {"type": "content_block_start", "index": index, "content_block": empty},
+            {"type": "content_block_delta", "index": index, "delta": delta},
+            {"type": "content_block_stop", "index": index},
+        ]
+    end = {"stop_reason": word, "stop_sequence": None}
+    return [*events, {"type": "message_delta", "delta": end, "usage": written}, {"type": "message_stop"}]
+
+
+_REPLIES: dict[str, Any] = {"openai": _openai, "ollama": _ollama, "gemini": _gemini, "anthropic": _anthropic}
+
+
+@STREAMED
+@EVERY_END
+def test_the_end_of_a_reply_is_read_in_its_providers_words(
+    make_client: MakeClient, end: End, is_streamed: bool
+) -> None:
+    with Misbehaving(reply(end, is_streamed=is_streamed, has_call=True)) as server:
+        client = make_client(end.provider, server.url)
+        turn = client.complete([User("hello")], on_text=(lambda _: None) if is_streamed else None)
+
+    assert (turn.text, turn.stop, turn.stop_word) == (TEXT, end.stop, end.word)
+    assert [call.wire_name for call in turn.calls] == ["tools_echo"]
+
+
+@STREAMED
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_cached_and_reasoning_tokens_are_counted(make_client: MakeClient, provider: str, is_streamed: bool) -> None:
+    done = {"openai": "stop", "ollama": "stop", "gemini": "STOP", "anthropic": "end_turn"}[provider]
+    with Misbehaving(reply(End(provider, done, "done"), is_streamed=is_streamed)) as server:
+        client = make_client(provider, server.url)
+        turn = client.complete([User("hello")], on_text=(lambda _: None) if is_streamed else None)
+
+    # Ollama has neither a cache to tell of nor a count of what it thought.
+    assert turn.usage == (TokenUsage(30, 12) if provider == "ollama" else TokenUsage(30, 12, 20, 5))
+    assert turn.stop == "done"
+
+
+@STREAMED
+@EVERY_END
+def test_an_ask_tells_how_the_reply_ended_and_runs_none_of_its_calls(
+    tmp_path: Path, end: End, is_streamed: bool
+) -> None:
+    """A model asks for a read-only call in a reply that is cut or refused: `stop_reason` says so, nothing runs."""
+    folder = tmp_path / ".onetool"
+    folder.mkdir()
+    with Misbehaving(reply(end, is_streamed=is_streamed, has_call=True)) as server:
+        model = {"provider": end.provider, "base_url": server.url, "model": "m-1"}
+        settings = {"version": 1, "models": {"default": "m", "m": model}, "ask": {"stream": is_streamed}}
+        (folder / "onetool.yaml").write_text(json.dumps(settings), encoding="utf-8")
+        with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}) as box:
+            answer = box.ask("hello", session="s")
+            rows = box.log.history()
+            messages = box.ask.session("s").messages
+
+    assert (answer.stop_reason, answer.text, answer.ok) == (end.stop, TEXT, False)
+    assert answer.to_dict()["stopReason"] == end.stop
+    assert answer.calls == []
+    assert answer.unwrap() is answer
+    assert "The call in it was not run." in answer.note
+    assert len(server.seen) == 1
+    (row,) = rows
+    assert (row.tool, row.source, row.ok, row.code, row.reason) == ("ask", "python", False, end.stop, end.stop)
+    assert row.message == answer.note
+    assert [getattr(message, "text", "") for message in messages] == ["hello", TEXT]
+    assert messages[-1].calls == ()  # type: ignore[union-attr]  # it is a Turn
+
+
+@STREAMED
+def test_a_blocked_prompt_is_refused_and_no_error(make_client: MakeClient, is_streamed: bool) -> None:
+    body = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 3}}
+    provider_types.judge_reply("gemini", body, streamed=is_streamed)
+    with Misbehaving(streamed(body) if is_streamed else answered(200, body)) as server:
+        client = make_client("gemini", server.url)
+        turn = client.complete([User("hello")], on_text=(lambda _: None) if is_streamed else None)
+
+    assert (turn.text, turn.stop, turn.stop_word) == ("", "refused", "SAFETY")
+
+
+@STREAMED
+def test_a_refusal_in_openais_own_field_is_refused(make_client: MakeClient, is_streamed: bool) -> None:
+    message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
+    pieces = _openai("stop", "", None, is_streamed)
+    pieces[0]["choices"][0]["delta" if is_streamed else "message"] = message
+    for piece in pieces:
+        provider_types.judge_reply("openai", piece, streamed=is_streamed)
+    with Misbehaving(streamed(*pieces) if is_streamed else answered(200, pieces[0])) as server:
+        client = make_client("openai", server.url)
+        turn = client.complete([User("hello")], on_text=(lambda _: None) if is_streamed else None)
+
+    assert (turn.text, turn.stop) == ("I cannot help with that.", "refused")
+
+
+@STREAMED
+def test_an_empty_reply_that_ended_oddly_is_a_failure_that_names_its_end(
+    make_client: MakeClient, is_streamed: bool
+) -> None:
+    end = End("gemini", "MALFORMED_FUNCTION_CALL", "other")
+    with (
+        Misbehaving(reply(end, is_streamed=is_streamed, text="")) as server,
+        pytest.raises(InvalidOutput, match="it ended with 'MALFORMED_FUNCTION_CALL'"),
+    ):
+        make_client("gemini", server.url).complete([User("hello")], on_text=(lambda _: None) if is_streamed else None)
