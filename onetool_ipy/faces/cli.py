@@ -326,7 +326,7 @@ def _invoke(options: argparse.Namespace) -> int:
 
 
 def _add_bundles(commands: Any) -> None:
-    about = "make a bundle of an OpenAPI 3 or Swagger 2.0 document, a Postman collection or a HAR file"
+    about = "make a bundle of an OpenAPI 3 or Swagger 2.0 document or a Postman collection"
     imported = commands.add_parser("import", help=about)
     imported.add_argument(
         "source", metavar="FILE_OR_URL", nargs="+", help="a file or an address; openapi may stand before"

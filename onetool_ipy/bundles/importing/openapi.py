@@ -300,9 +300,7 @@ def _converted(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None
             )
         return OpenApiDocument(to_openapi(root, notes, base_url), notes)
     if not isinstance(said, (str, float)) or not str(said).startswith("3."):
-        raise InvalidRequest(
-            "This is not an OpenAPI 3 document, a Swagger 2.0 document, a Postman collection or a HAR file."
-        )
+        raise InvalidRequest("This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.")
     if not str(said).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
     return OpenApiDocument(root, notes)

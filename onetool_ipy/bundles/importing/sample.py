@@ -37,9 +37,9 @@ MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
 class SampleRequest:
     """A request as it was sent, in the terms of curl. `data` are pairs of kind and text.
 
-    `variables` are marks that are arguments, each with its default or None, `numbers` those that are whole numbers;
-    `hidden` are marks that are secrets whatever their name; `optional` are query keys that may be sent; `about`
-    describes arguments; `auth` has texts as they were sent.
+    `variables` are marks that are arguments, each with its default or None; `hidden` are marks that are secrets
+    whatever their name; `optional` are query keys that may be sent; `about` describes arguments; `auth` has texts as
+    they were sent.
     """
 
     urls: list[str] = field(default_factory=list)
@@ -57,7 +57,6 @@ class SampleRequest:
     notes: list[str] = field(default_factory=list)
     variables: dict[str, str | None] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
-    numbers: set[str] = field(default_factory=set)
     optional: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     auth: dict[str, str] | None = None
@@ -118,7 +117,6 @@ class ArgumentNames:
     ) -> None:
         self._prefix = prefix
         self._about = sample.about
-        self._numbers = sample.numbers
         self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
         self._unique = secrets or SecretNames()
         self._properties: dict[str, Any] = {}
@@ -154,7 +152,7 @@ class ArgumentNames:
         """Add a required argument; the same name is the same argument."""
         if name not in self._placeholders:
             taken = self._arguments.take(labels.argument(name))
-            self._properties[taken] = {"type": "integer" if name in self._numbers else "string", **self._told(name)}
+            self._properties[taken] = {"type": "string", **self._told(name)}
             self._required.append(taken)
             self._placeholders[name] = f"${{{taken}}}"
         return self._placeholders[name]

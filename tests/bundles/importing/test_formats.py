@@ -21,11 +21,12 @@ HEAD = '{"openapi": "3.1.0", "servers": [{"url": "https://a.test"}], "paths": '
         ('{"info": {}, "item": ' + "[" * 5000 + "]" * 5000 + "}", "no operation|neither JSON nor YAML"),
         (HEAD + '{"/a": {"$ref": "#/paths/~1a"}}}', "no operation"),
         (HEAD + '{"/a": {"$ref": "file:///etc/passwd"}, "/b": {"$ref": "http://b.test/x.json#/b"}}}', "no operation"),
-        ('{"log": {"entries": {}}}', "not an OpenAPI 3 document"),
+        ('{"log": {"entries": [{"request": {"method": "GET", "url": "https://a.test/x"}}]}}', "HAR files are not imported.* copy the request as cURL"),
+        ('{"log": {}}', "not an OpenAPI 3 document"),
         ('{"info": 5, "item": []}', "not an OpenAPI 3 document"),
         ("[]", "holds a list at its top"),
     ],
-    ids=["large", "deep", "deep-items", "loop", "elsewhere", "entries", "info", "list"],
+    ids=["large", "deep", "deep-items", "loop", "elsewhere", "har", "log", "info", "list"],
 )
 def test_what_cannot_be_imported_is_refused_in_one_line(source: bytes | str, words: str) -> None:
     with pytest.raises(InvalidRequest, match=words) as caught:
@@ -41,7 +42,6 @@ def test_each_format_is_known_by_itself() -> None:
         "OpenAPI document": json.loads(HEAD + '{"/a": {"get": {"x": 1}}}}'),
         "Swagger 2.0 document": {"swagger": "2.0", "host": "a.test", "paths": {"/a": {"get": {"x": 1}}}},
         "Postman collection": {"collection": {"info": {}, "item": [{"name": "x", "request": request}]}},
-        "HAR file": {"log": {"entries": [{"request": request}]}},
     }
 
     assert [import_document(each).kind for each in documents.values()] == list(documents)
