@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from onetool_ipy.base import values
+from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import Value
@@ -27,7 +28,7 @@ from onetool_ipy.bundles.importing.labels import UniqueNames
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.net.hosts import pattern_of
 
-__all__ = ["SampleDraft", "SampleRequest", "SecretNames", "draft_tool", "is_secret", "mark"]
+__all__ = ["SampleDraft", "SampleRequest", "SecretNames", "draft_tool", "mark"]
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
@@ -77,22 +78,11 @@ def unmarked(text: str, write: Callable[[str], str]) -> str:
     return MARKED.sub(lambda match: write(match[1]), text)
 
 
-_SECRET = re.compile(
-    r"(?:^|[^a-z])(?:api|app|access|auth|secret|private|session|client|x|csrf|xsrf|bearer|refresh|id|jwt)?[-_.]?"
-    r"(?:key|token|secret|password|passwd|pwd|apikey|appid|credential|credentials|signature|cookie|authorization|auth)"
-    r"(?:$|[^a-z])",
-)
 _FILE = {
     "type": "object",
     "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
     "required": ["base64"],
 }
-
-
-def is_secret(name: str) -> bool:
-    """Whether a name is likely that of a credential: `X-Api-Key`, `access_token`, `$GITHUB_TOKEN`."""
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return _SECRET.search(split) is not None and split not in ("token_type", "key_type", "sort_key")
 
 
 class SecretNames:
@@ -417,7 +407,7 @@ class _Maker:
             raise InvalidRequest("A header of the command is not of the form 'Name: value'.")
         elif lowered == "authorization":
             self._authorization(name, value)
-        elif is_secret(name):
+        elif is_secret_name(name):
             self._keep(name, self._names.secret(name, value))
         else:
             self._keep(name, self._text(value, in_header=True))
@@ -489,7 +479,7 @@ class _Maker:
             grouped.setdefault(name, []).append(value)
         out: dict[str, Any] = {}
         for name, found in grouped.items():
-            is_list = len(found) > 1 and not is_secret(name) and not any(marks(value) for value in found)
+            is_list = len(found) > 1 and not is_secret_name(name) and not any(marks(value) for value in found)
             made = [found] if is_list else found
             fields = [self._field(name, value, typed=False) for value in made]
             out[labels.literal(name)] = fields[0] if len(fields) == 1 else fields
@@ -521,7 +511,7 @@ class _Maker:
         if isinstance(value, list) and typed and self._has_more(value):
             return [self._field(name, inner, typed=typed) for inner in value]
         if isinstance(value, str):
-            if is_secret(name):
+            if is_secret_name(name):
                 return self._names.secret(name, value)
             if (whole := MARKED.fullmatch(value)) is not None:
                 return self._variable(whole[1])
@@ -534,7 +524,7 @@ class _Maker:
     def _has_more(self, value: Any) -> bool:
         """Whether a value holds a secret or a variable of the request."""
         if isinstance(value, dict):
-            return any((is_secret(k) and isinstance(v, str)) or self._has_more(v) for k, v in value.items())
+            return any((is_secret_name(k) and isinstance(v, str)) or self._has_more(v) for k, v in value.items())
         if isinstance(value, list):
             return any(self._has_more(inner) for inner in value)
         return isinstance(value, str) and any(name in self._command.variables for name in marks(value))
@@ -559,7 +549,7 @@ class _Maker:
     def _variable(self, name: str) -> str:
         if name in self._command.variables:
             return self._names.variable(name, self._command.variables[name])
-        is_hidden = name in self._command.hidden or is_secret(name)
+        is_hidden = name in self._command.hidden or is_secret_name(name)
         return self._names.mentioned(name) if is_hidden else self._names.required(name.lower())
 
 
