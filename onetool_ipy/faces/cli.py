@@ -169,7 +169,7 @@ def _names_of(csv: str | None) -> list[str] | None:
     return None if csv is None else [name.strip() for name in csv.split(",") if name.strip()]
 
 
-_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>.*)\)")
+_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>[^()]*)\)")
 _UNKNOWN = re.compile(r"unrecognized arguments: (?P<given>.*)", re.DOTALL)
 _OF_TOOLS = {"list": "list", "ls": "list", "info": "info", "show": "info", "invoke": "invoke", "call": "invoke"}
 

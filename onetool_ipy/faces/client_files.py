@@ -35,7 +35,7 @@ _TAKEN = ("command", "args", "env", "cwd", "url", "headers")
 # What has no end (a text, a comment) goes on to the end of the file; to look for other ends of it would be slow.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*+"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\])*+"?)|,(?=\s*[}\]])', re.DOTALL)
-_VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^}]*)?\}")
+_VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^{}]*)?\}")
 _BEARER = re.compile(r"Bearer \$\{(\w+)\}")
 _MOST_BYTES = 5_000_000
 _HOMES = {"darwin": "Library/Application Support/Claude", "win32": "AppData/Roaming/Claude"}

@@ -20,7 +20,7 @@ __all__ = ["ConnectionFailed", "Mask", "mask_httpx_logs", "masked", "timeout_err
 Mask = Callable[[str], str]
 
 _MAX_WORDS = 300
-_QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*)[?#][^\s'\"]*")
+_QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*+)(?:[?#][^\s'\"]*)?")
 _USER = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import cut
 from onetool_ipy.config import yaml_text
 from onetool_ipy.schema.read import at_ref
 
@@ -18,6 +19,7 @@ __all__ = ["MAX_BYTES", "ImportNotes", "OpenApiDocument", "as_dict", "as_list", 
 
 MAX_BYTES = 64 * 1024 * 1024
 _MAX_NOTES = 500
+_MAX_NOTE = 500
 _MAX_HOPS = 50
 
 
@@ -29,7 +31,7 @@ class ImportNotes:
         self._more = 0
 
     def add(self, text: str) -> None:
-        text = printable(" ".join(text.split()))
+        text = printable(" ".join(cut(text, _MAX_NOTE).split()))
         if text in self._found:
             return
         if len(self._found) >= _MAX_NOTES:

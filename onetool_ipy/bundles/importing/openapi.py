@@ -805,6 +805,7 @@ _RARE = frozenset((*_PLAIN, *_COUNTS, *_NUMBERS, *_UNTAKEN))
 _MAX_DEPTH = 60
 _MAX_DESCRIPTION = 2000
 _MAX_EXAMPLE = 200
+_MAX_PATTERN = 4000
 _MAX_OWN_TEXT = 60
 
 
@@ -966,6 +967,8 @@ class SchemaTranslator:
     def _is_pattern(self, pattern: str) -> bool:
         if pattern not in self._patterns:
             try:
+                if len(pattern) > _MAX_PATTERN:
+                    raise InvalidTool("It is too long.")
                 compile_schema({"pattern": pattern})
                 self._patterns[pattern] = True
             except InvalidTool:

@@ -177,6 +177,8 @@ class ArgumentNames:
         taken = self._unique.take(labels.secret(self._prefix, re.sub(r"(?i)^x-", "", name)), value)
         if value:
             self.secrets[taken] = value
+            if len(self.secrets) > _MAX_SECRETS:
+                raise InvalidRequest(f"The request has more than {_MAX_SECRETS} credentials.")
         else:
             self._mentioned[taken] = None
         return f"${{{taken}}}"
@@ -206,6 +208,7 @@ _SHORTEST = 6
 _MAX_DEFAULT = 20_000
 _MAX_ABOUT = 500
 _MAX_DEPTH = 40
+_MAX_SECRETS = 100
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
 _LITERAL = "/:@!&'()*+,;=-._~%"
 
@@ -261,6 +264,7 @@ class _Maker:
         self._names = ArgumentNames(prefix or _prefix(self._url.hostname), command, secrets, reserved)
         self._auth: dict[str, Any] | None = None
         self._headers: dict[str, str] = {}
+        self._written: dict[str, str] = {}
         self._query: dict[str, Any] = {}
         self._body: Any = None
         self._body_type: str | None = None
@@ -365,7 +369,7 @@ class _Maker:
             self._basic(user)
         if command.cookie is not None:
             if "=" in command.cookie or marks(command.cookie):
-                self._headers["Cookie"] = self._names.secret("COOKIE", command.cookie)
+                self._keep("Cookie", self._names.secret("COOKIE", command.cookie))
             else:
                 self._notes.append(f"the cookies of the file '{command.cookie[:60]}' are left out")
 
@@ -413,10 +417,11 @@ class _Maker:
             self._keep(name, self._text(value, in_header=True))
 
     def _keep(self, name: str, value: str) -> None:
-        for known in [known for known in self._headers if known.lower() == name.lower()]:
+        earlier = self._written.get(name.lower())
+        if earlier is not None and self._headers.pop(earlier, None) is not None:
             self._notes.append(f"the header '{name}' is given twice; the last one counts")
-            del self._headers[known]
         self._headers[name] = value
+        self._written[name.lower()] = name
 
     def _authorization(self, name: str, value: str) -> None:
         word, blank, rest = value.partition(" ")

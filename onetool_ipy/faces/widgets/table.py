@@ -32,7 +32,6 @@ _BARS = 16
 _TOP = 4
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _CONDITION = re.compile(r"(>=|<=|!=|=|>|<|!)?\s*(.*)", re.DOTALL)
-_RANGE = re.compile(r"\s*(\S.*?)\s*\.\.\s*(\S.*?)\s*")
 _ORDERED = ("integer", "number", "date")
 
 
@@ -173,9 +172,9 @@ class ResultTable:
     def _matches(self, column: int, condition: str) -> Any:
         """Which rows meet a condition: `> 5`, `2..8`, `2024-03`, `= exactly`, `!not this`, or a part of the text."""
         kind, cells = self._kinds[column], self._cells.iloc[:, column]
-        between = _RANGE.fullmatch(condition)
-        if between is not None and kind in _ORDERED:
-            return self._compared(column, ">=", between[1]) & self._compared(column, "<=", between[2])
+        low, _, high = (part.strip() for part in condition.partition(".."))
+        if low and high and kind in _ORDERED:
+            return self._compared(column, ">=", low) & self._compared(column, "<=", high)
         found = _CONDITION.fullmatch(condition)
         sign, wanted = (found[1] or "", found[2]) if found else ("", condition)
         if sign in ("=", "!=") and not wanted:
