@@ -34,10 +34,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
+from onetool_ipy.base.frames import is_dataframe
+
 __all__ = [
     "ANY_NUMBER",
     "NESTED",
     "cut",
+    "encodable",
     "forms_to_judge",
     "from_json",
     "is_json",
@@ -202,6 +205,15 @@ def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int]:
     return fresh, copier.plain, size + copier.size if copier.is_json else -1
 
 
+def encodable(text: str) -> str:
+    """The text with half a character (a lone surrogate), which no file and no table can hold, as `\\udXXX`."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text
+
+
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
     """Apply a function to every text inside lists, tuples and dicts; what holds no changed text stays itself."""
     if type(value) is str:
@@ -313,7 +325,7 @@ class _Writer:
     def write(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind is str:
-            return value if value.isascii() else _clean(value)
+            return value if value.isascii() else encodable(value)
         if value is None or kind is bool:
             return value
         if kind is int:
@@ -355,7 +367,7 @@ class _Writer:
         return hex(value)
 
     def _other(self, value: Any) -> Any:
-        return _clean(safe_repr(value))
+        return encodable(safe_repr(value))
 
 
 class _Judged(_Writer):
@@ -439,7 +451,7 @@ def _inner(value: Any) -> tuple[Any] | None:
 def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
     if value is pandas.NA or value is pandas.NaT:
         return (None,)
-    if isinstance(value, pandas.DataFrame):
+    if is_dataframe(value):
         if value.columns.map(_key).is_unique:
             return (value.to_dict(orient="records"),)
         return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
@@ -450,14 +462,6 @@ def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
 
 def _key(key: Any) -> str:
     if isinstance(key, str):
-        return _clean(str.__str__(key))
+        return encodable(str.__str__(key))
     converted = to_json(key)
     return converted if isinstance(converted, str) else json.dumps(converted)
-
-
-def _clean(text: str) -> str:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text

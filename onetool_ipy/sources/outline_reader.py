@@ -447,12 +447,12 @@ class _OutlineReader:
         return ToolOutline(
             function=node.name,
             name=full,
-            description=_clean(described if isinstance(described, str) and described else spec.description),
+            description=values.encodable(described if isinstance(described, str) and described else spec.description),
             documented=bool(doc or described),
-            parameters=values.map_text(spec.parameters, _clean),
+            parameters=values.map_text(spec.parameters, values.encodable),
             positional=spec.positional,
-            returns=_clean(spec.returns),
-            example="\n".join(_texts(words.get("examples"))) or _clean(spec.example),
+            returns=values.encodable(spec.returns),
+            example="\n".join(_texts(words.get("examples"))) or values.encodable(spec.example),
             tags=tuple(_texts(words.get("tags"))),
             read_only=words.get("read_only") is True or prompt or bool(resource),
             timeout_s=_timeout(words.get("timeout")),
@@ -564,15 +564,10 @@ def _returned_schema(hint: Any) -> dict[str, Any] | None:
     return None if hint is type(None) or "binary" in json.dumps(schema) else schema or None
 
 
-def _clean(text: str) -> str:
-    """Escape lone surrogates, which no screen or file can hold."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
-        return [_clean(value)]
-    return [_clean(str(item)) for item in value] if isinstance(value, (list, tuple, set)) else []
+        return [values.encodable(value)]
+    return [values.encodable(str(item)) for item in value] if isinstance(value, (list, tuple, set)) else []
 
 
 def _timeout(value: Any) -> float | None:

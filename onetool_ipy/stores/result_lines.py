@@ -26,6 +26,7 @@ from typing import Any
 
 import orjson
 
+from onetool_ipy.base.frames import is_dataframe
 from onetool_ipy.base.values import safe_repr, to_json
 
 __all__ = ["lines_of", "pieces", "rows_of"]
@@ -69,7 +70,7 @@ def rows_of(lines: Iterable[str]) -> list[dict[str, Any]]:
 def _pieces(value: Any) -> Iterator[Piece]:
     if isinstance(value, bytes | bytearray | memoryview):
         return _bytes(memoryview(value))
-    if _is_frame(value):
+    if is_dataframe(value):
         return _joined(_frame(value))
     if _is_array(value):
         return _joined(_item_lines(_array_items(value)))
@@ -193,10 +194,6 @@ def _slow_json(value: Any) -> bytes:
         return json.dumps(converted, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     except ValueError:  # an integer of more digits than Python writes
         return json.dumps(safe_repr(value)).encode("utf-8")
-
-
-def _is_frame(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns") and hasattr(value, "iloc")
 
 
 def _frame(frame: Any) -> Iterator[bytes]:

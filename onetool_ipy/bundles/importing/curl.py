@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, draft_tool, mark
 
@@ -68,6 +69,8 @@ def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None
     """Import a command; raises InvalidRequest, which says what cannot be read."""
     if len(text) > _MAX_TEXT:
         raise InvalidRequest(f"The command has {len(text):,} characters; at most {_MAX_TEXT:,} are read.")
+    if text != values.encodable(text):
+        raise InvalidRequest("The command holds half a character (a lone surrogate). Copy it again.")
     return draft_tool(_read_command(_words(text)), slug=slug, prefix=secret_prefix)
 
 

@@ -21,7 +21,7 @@ def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequ
     """Import a document; raises InvalidRequest if its format is unknown or it has no usable server."""
     with collector_paused():
         notes = ImportNotes()
-        root = source if isinstance(source, Mapping) else parse_document(source, notes)
+        root = parse_document(source, notes)
         if is_postman(root):
             return import_postman(root, notes, request)
         if "entries" in as_dict(root.get("log")):

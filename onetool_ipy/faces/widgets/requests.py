@@ -27,6 +27,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.files import StoreError, locked, make_folder, write_whole
+from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.search import Index
 from onetool_ipy.core.registry import entry_of
@@ -35,7 +36,7 @@ from onetool_ipy.core.tool import BADGES, Problem, ToolSpec
 from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
-from onetool_ipy.faces.widgets.table import TableQuery, is_frame, query_of
+from onetool_ipy.faces.widgets.table import TableQuery, query_of
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 from onetool_ipy.proxies import PackProxy
