@@ -277,7 +277,6 @@ def test_a_look_starts_nothing_also_in_a_trusted_project(
         lambda box: box.ot.help(query="x"),
         lambda box: box.ot.health(),
         lambda box: box.registry.list(),
-        lambda box: box.formats("openai"),
     ],
 )
 def test_a_list_starts_servers_whose_tools_are_unknown(
@@ -287,6 +286,14 @@ def test_a_list_starts_servers_whose_tools_are_unknown(
     listing(box)
     assert clone.started.read_text() == "first "
     assert not clone.imported.exists()
+
+
+def test_what_needs_the_schema_imports_the_packs_of_a_trusted_project(clone: Clone, box: Toolbox) -> None:
+    box.formats("openai")
+    assert not clone.imported.exists()
+    box.trust()
+    box.formats("openai")
+    assert clone.imported.exists()
 
 
 def test_a_yes_is_to_what_was_shown(clone: Clone, box: Toolbox) -> None:

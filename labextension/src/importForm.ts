@@ -18,7 +18,7 @@ const SCHEMA = {
   type: 'object',
   required: ['document'],
   properties: {
-    document: { type: 'string', contentMediaType: 'application/yaml', description: 'Paste OpenAPI, Swagger, Postman or HAR, or write its URL.' },
+    document: { type: 'string', contentMediaType: 'application/yaml', description: 'Paste OpenAPI, Swagger or Postman, or write its URL.' },
     server: { type: 'string', description: 'The server to call, if the document names none or another.', examples: ['https://api.example.com'] },
     auth: {
       description: 'Sent by the tools for which the document names no auth.',
@@ -42,7 +42,7 @@ export class ImportForm {
     private readonly options: { onImported: (imported: IImported) => void; onClosed: () => void }
   ) {
     this._form = createForm(SCHEMA, { onSubmit: () => void this._look(), onChange: () => this._changed() });
-    this._file = h('input', { type: 'file', accept: '.json,.yaml,.yml,.har', 'aria-label': 'Choose a file', onchange: () => void this._pick() });
+    this._file = h('input', { type: 'file', accept: '.json,.yaml,.yml', 'aria-label': 'Choose a file', onchange: () => void this._pick() });
     this._status = h('div.otx-muted', { role: 'status' });
     this._choice = show(h('div.onetool-Import-choice'), false);
     this._lookButton = h('button.otx-run', { type: 'button', onclick: () => void this._look() }, 'Show operations');
@@ -76,7 +76,7 @@ export class ImportForm {
 
   private async _pick(): Promise<void> {
     const file = this._file.files?.[0];
-    this._picked = file ? slim(await file.text()) : null;
+    this._picked = file ? parseDocument((await file.text()).trim()) : null;
     if (file) {
       this._set({ document: '' });
       await this._look();
@@ -308,17 +308,6 @@ function parseDocument(text: string): unknown {
   } catch {
     return text;
   }
-}
-
-/** The document of a file. What servers answered is most of a HAR file, is not imported, and is not sent. */
-function slim(text: string): unknown {
-  const found = parseDocument(text.trim()) as any;
-  const entries = found?.log?.entries;
-  if (!Array.isArray(entries)) {
-    return found;
-  }
-  const kept = entries.map((each: any) => ({ request: each?.request, response: { content: { mimeType: each?.response?.content?.mimeType } }, _resourceType: each?._resourceType }));
-  return { log: { ...found.log, pages: [], entries: kept } };
 }
 
 /** The errors of an import, at the fields of its form. */

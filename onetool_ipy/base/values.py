@@ -34,10 +34,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
+from onetool_ipy.base.frames import is_dataframe
+
 __all__ = [
     "ANY_NUMBER",
     "NESTED",
     "cut",
+    "encodable",
     "forms_to_judge",
     "from_json",
     "is_json",
@@ -146,20 +149,6 @@ def to_text(value: Any) -> str:
     return json.dumps(to_json(value), ensure_ascii=False, indent=2)
 
 
-def is_frame(value: Any) -> bool:
-    """Return whether a value is a pandas DataFrame or Series. Does not import pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, (pandas.DataFrame, pandas.Series))
-
-
-def is_missing(cell: Any) -> bool:
-    """Return whether a cell of a table is empty: None, NaN, or pandas' NA or NaT."""
-    if cell is None or isinstance(cell, float):
-        return cell is None or cell != cell
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and (cell is pandas.NA or cell is pandas.NaT)
-
-
 def is_json(value: Any, depth: int = 0) -> bool:
     """Whether a value is plain JSON as it stands: no other types, no NaN, at most 200 levels."""
     kind = type(value)
@@ -214,6 +203,15 @@ def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int]:
     if copier is None:
         return fresh, True, size
     return fresh, copier.plain, size + copier.size if copier.is_json else -1
+
+
+def encodable(text: str) -> str:
+    """The text with half a character (a lone surrogate), which no file and no table can hold, as `\\udXXX`."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text
 
 
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
@@ -327,7 +325,7 @@ class _Writer:
     def write(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind is str:
-            return value if value.isascii() else _clean(value)
+            return value if value.isascii() else encodable(value)
         if value is None or kind is bool:
             return value
         if kind is int:
@@ -369,7 +367,7 @@ class _Writer:
         return hex(value)
 
     def _other(self, value: Any) -> Any:
-        return _clean(safe_repr(value))
+        return encodable(safe_repr(value))
 
 
 class _Judged(_Writer):
@@ -453,7 +451,7 @@ def _inner(value: Any) -> tuple[Any] | None:
 def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
     if value is pandas.NA or value is pandas.NaT:
         return (None,)
-    if isinstance(value, pandas.DataFrame):
+    if is_dataframe(value):
         if value.columns.map(_key).is_unique:
             return (value.to_dict(orient="records"),)
         return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
@@ -464,14 +462,6 @@ def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
 
 def _key(key: Any) -> str:
     if isinstance(key, str):
-        return _clean(str.__str__(key))
+        return encodable(str.__str__(key))
     converted = to_json(key)
     return converted if isinstance(converted, str) else json.dumps(converted)
-
-
-def _clean(text: str) -> str:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "backslashreplace").decode("utf-8")
-    return text

@@ -43,7 +43,7 @@ _SECTIONS = {
 _OTHER = {"raises", "note", "notes", "see also", "todo", "warning", "warnings", "attributes", "references"}
 _HEADER = re.compile(r"^(\w[\w ]*)::?\s*$")
 _INLINE = re.compile(r"^(returns|return|yields|example|examples):\s+(\S.*)$", re.IGNORECASE)
-_ARG = re.compile(r"^(\*{0,2}[\w.-]+)\s*(?:\(.*?\))?\s*:(?:\s+(.*))?$")
+_ARG = re.compile(r"^(\*{0,2}[\w.-]+)\s*+(?:\(.*?\)\s*+)?:(?:\s+(.*))?$")
 _KEPT = re.compile(r"^(\s|[-*+] |\d+[.)] )")
 
 

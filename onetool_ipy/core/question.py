@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from itertools import pairwise
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from onetool_ipy.base import values
+from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import ExecutionFailed, InvalidTool
 from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
@@ -54,9 +54,6 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
     "boolean": (),
     "array": ("items", "minItems", "maxItems"),
 }
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+")
-_SECRET = re.compile(r"password|passwd|passphrase|passcode|pwd|secret|token|apikey|credentials?|pin|cvv|cvc|otp|ssn")
-_SECRET_PAIRS = frozenset(("api key", "access key", "private key", "card number", "security code"))
 
 
 class NobodyToAsk(ExecutionFailed):
@@ -224,11 +221,8 @@ def _field(question: Question, name: str, field: Any) -> dict[str, Any]:
 def _is_secret(name: str, field: Mapping[str, Any]) -> bool:
     if field.get("format") == "password" or field.get("writeOnly") is True:
         return True
-    for text in (name, str(field.get("title") or "")):
-        words = [word.lower() for word in _WORD.findall(text)]
-        pairs = {f"{first} {second}" for first, second in pairwise(words)}
-        if any(map(_SECRET.fullmatch, words)) or _SECRET_PAIRS & pairs:
-            return True
+    if is_secret_name(name) or is_secret_name(str(field.get("title") or "")):
+        return True
     return bool(re.search(r"\b(password|passphrase)\b", str(field.get("description") or ""), re.IGNORECASE))
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, Code, ToolCallError, UsageProblem
+from onetool_ipy.base.frames import is_dataframe, is_frame, is_sparse
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import Value
 from onetool_ipy.core import current
@@ -21,7 +22,7 @@ from onetool_ipy.core import current
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = ["CallSite", "Failure", "Frozen", "Json", "LinePage", "ToolResult", "to_frame"]
+__all__ = ["CallSite", "Failure", "Frozen", "Json", "LinePage", "ToolResult", "frame_of", "to_frame"]
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 
@@ -287,20 +288,53 @@ def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
     """The rows of a result; `path` (such as `data.items` or `pages[0].rows`) says where they are."""
     import pandas as pd
 
-    if path is None and isinstance(data, pd.DataFrame):
-        return data
-    if isinstance(data, pd.Series):
-        return data.to_frame()
+    if is_frame(data) and (path is None or not is_dataframe(data)):
+        return data if is_dataframe(data) else data.to_frame()
     plain = _parsed(data)
     chosen, records = ("", plain) if path is None else (path, _follow(plain, path))
     if path is None:
         chosen, records = _find(plain)
-    frame = pd.json_normalize(_rows(records), sep=".")
+    frame = frame_of(_rows(records), lambda rows: pd.json_normalize(rows, sep="."), _paths)
     dates = [column for column in frame.columns if _is_dates(frame[column])]
     for column in dates:
         frame[column] = pd.to_datetime(frame[column], format="ISO8601", utc=_has_zone(frame[column]), errors="coerce")
     frame.attrs["onetool"] = {"path": chosen or "(the result itself)", "rows": len(frame), "dates": dates}
     return frame
+
+
+def frame_of(
+    rows: list[Any], make: Callable[[list[Any]], pd.DataFrame], columns: Callable[[Any], Collection[str]] = list
+) -> pd.DataFrame:
+    """Make a frame of rows. `columns` gives the columns that one of them has.
+
+    Raises UsageProblem if nearly all of a large frame would be empty. Half a character, which pandas cannot store, is
+    written out.
+    """
+    if is_sparse(map(columns, rows)):
+        raise UsageProblem(
+            f"The {len(rows):,} rows have too many different keys for a table: nearly all of it would be empty.",
+            hint="Use .data, or .to_df('path') for a part of it.",
+        )
+    try:
+        return make(rows)
+    except UnicodeEncodeError:
+        return make(values.map_text(rows, values.encodable))
+
+
+def _paths(row: dict[str, Any]) -> Collection[str]:
+    """The columns of a record whose inner records are flattened."""
+    if dict not in map(type, row.values()):
+        return row
+    paths: list[str] = []
+    waiting = [("", row)]
+    while waiting:
+        start, record = waiting.pop()
+        for key, value in record.items():
+            if isinstance(value, dict) and value:
+                waiting.append((f"{start}{key}.", value))
+            else:
+                paths.append(f"{start}{key}")
+    return paths
 
 
 def _parsed(data: Any) -> Any:

@@ -171,7 +171,7 @@ def _names_of(csv: str | None) -> list[str] | None:
     return None if csv is None else [name.strip() for name in csv.split(",") if name.strip()]
 
 
-_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>.*)\)")
+_CHOICE = re.compile(r"invalid choice: '(?P<given>[^']*)' \(choose from (?P<known>[^()]*)\)")
 _UNKNOWN = re.compile(r"unrecognized arguments: (?P<given>.*)", re.DOTALL)
 _OF_TOOLS = {"list": "list", "ls": "list", "info": "info", "show": "info", "invoke": "invoke", "call": "invoke"}
 
@@ -328,7 +328,7 @@ def _invoke(options: argparse.Namespace) -> int:
 
 
 def _add_bundles(commands: Any) -> None:
-    about = "make a bundle of an OpenAPI 3 or Swagger 2.0 document, a Postman collection or a HAR file"
+    about = "make a bundle of an OpenAPI 3 or Swagger 2.0 document or a Postman collection"
     imported = commands.add_parser("import", help=about)
     imported.add_argument(
         "source", metavar="FILE_OR_URL", nargs="+", help="a file or an address; openapi may stand before"

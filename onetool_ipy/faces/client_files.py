@@ -12,8 +12,9 @@ import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
+from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import UsageProblem
 
 __all__ = [
@@ -30,12 +31,11 @@ __all__ = [
     "without_secrets",
 ]
 
-_SECRET = re.compile(r"key|token|secret|passw|auth|credential|cookie|\bpat\b", re.IGNORECASE)
-_SECRET_FLAG = re.compile(r"(--?[\w-]*(?:key|token|secret|passw)[\w-]*)(?:=(.+))?", re.IGNORECASE)
 _TAKEN = ("command", "args", "env", "cwd", "url", "headers")
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL)
-_COMMA = re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])', re.DOTALL)
-_VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^}]*)?\}")
+# What has no end (a text, a comment) goes on to the end of the file; to look for other ends of it would be slow.
+_COMMENT = re.compile(r'("(?:\\.|[^"\\])*+"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_COMMA = re.compile(r'("(?:\\.|[^"\\])*+"?)|,(?=\s*[}\]])', re.DOTALL)
+_VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^{}]*)?\}")
 _BEARER = re.compile(r"Bearer \$\{(\w+)\}")
 _MOST_BYTES = 5_000_000
 _HOMES = {"darwin": "Library/Application Support/Claude", "win32": "AppData/Roaming/Claude"}
@@ -136,22 +136,26 @@ def without_secrets(found: FoundServer) -> tuple[dict[str, Any], dict[str, str]]
     for section in ("env", "headers"):
         if isinstance(data.get(section), dict):
             data[section] = {
-                key: replaced(key, value) if _is_plain(value) and _SECRET.search(key) else value
+                key: replaced(key, value) if _is_plain(value) and is_secret_name(key) else value
                 for key, value in data[section].items()
             }
     if isinstance(data.get("args"), list):
         words: list[Any] = []
         for word in data["args"]:
-            flag = _SECRET_FLAG.fullmatch(word) if isinstance(word, str) else None
-            before = _SECRET_FLAG.fullmatch(words[-1]) if words and isinstance(words[-1], str) else None
-            if flag is not None and flag[2] and _is_plain(flag[2]):
-                words.append(f"{flag[1]}={replaced(flag[1], flag[2])}")
-            elif before is not None and not before[2] and _is_plain(word) and not word.startswith("-"):
-                words.append(replaced(before[1], word))
+            flag, _, value = word.partition("=") if isinstance(word, str) else ("", "", "")
+            before = words[-1] if words else None
+            if _is_secret_flag(flag) and _is_plain(value):
+                words.append(f"{flag}={replaced(flag, value)}")
+            elif _is_secret_flag(before) and _is_plain(word) and not word.startswith("-"):
+                words.append(replaced(before, word))
             else:
                 words.append(word)
         data["args"] = words
     return data, secrets
+
+
+def _is_secret_flag(word: Any) -> TypeGuard[str]:
+    return isinstance(word, str) and word.startswith("-") and "=" not in word and is_secret_name(word)
 
 
 def _is_plain(value: Any) -> bool:

@@ -32,7 +32,7 @@ _BROKEN = (
     *(httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.ProxyError),
     OSError,
 )
-_QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*)[?#][^\s'\"]*")
+_QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*+)(?:[?#][^\s'\"]*)?")
 _USER = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
 
 

@@ -16,7 +16,7 @@ from onetool_ipy.render.html import AS_TEXT
 
 __all__ = ["safe"]
 
-_FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}|~{3,})(?P<info>[^`\n]*)")
+_FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}+|~{3,}+)(?P<info>[^`\n]*)")
 _INLINE = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)")
 _DOUBTFUL = re.compile(r"[<|]|!\[|\][(:]|`{3}|~{3}")
 _RUN = re.compile(r"`{3,}|~{3,}")

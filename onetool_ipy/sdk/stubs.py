@@ -15,7 +15,7 @@ from onetool_ipy.schema.read import identifier, python_names
 __all__ = ["stubs"]
 
 _FOLDER = "onetool_ipy/live"
-_INCOMPLETE = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\b(?:dict|list)\b(?!\[)|(\*\*\w+)(?!\s*:|\w)""")
+_INCOMPLETE = re.compile(r"""'(?:\\.|[^'\\])*+'?|"(?:\\.|[^"\\])*+"?|\b(?:dict|list)\b(?!\[)|(\*\*\w+)(?!\s*:|\w)""")
 _COMPLETE = {"dict": "dict[str, Any]", "list": "list[Any]"}
 _HEAD = '"""Written by `onetool-ipy stubs`; run it again when the tools have changed."""\n'
 

@@ -147,14 +147,14 @@ class _OutlineReader:
         return ToolOutline(
             function=node.name,
             name=name,
-            description=_clean(
+            description=values.encodable(
                 description if isinstance(description, str) and description else sections.description or node.name
             ),
             documented=bool(doc or description),
-            parameters=values.map_text(_parameters(arguments, sections.args), _clean),
+            parameters=values.map_text(_parameters(arguments, sections.args), values.encodable),
             positional=tuple(positional),
-            returns=_clean(sections.returns or _written(node.returns)),
-            example="\n".join(_texts(words.get("examples"))) or _clean(sections.example),
+            returns=values.encodable(sections.returns or _written(node.returns)),
+            example="\n".join(_texts(words.get("examples"))) or values.encodable(sections.example),
             tags=tuple(_texts(words.get("tags"))),
             read_only=words.get("read_only") is True or prompt or bool(resource),
             timeout_s=_timeout(words.get("timeout")),
@@ -246,15 +246,10 @@ def _added(node: ast.AugAssign) -> list[str]:
     return [name for name in found if isinstance(name, str)] if isinstance(found, (list, tuple)) else []
 
 
-def _clean(text: str) -> str:
-    """Escape lone surrogates, which no screen or file can hold."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
 def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
-        return [_clean(value)]
-    return [_clean(str(item)) for item in value] if isinstance(value, (list, tuple, set)) else []
+        return [values.encodable(value)]
+    return [values.encodable(str(item)) for item in value] if isinstance(value, (list, tuple, set)) else []
 
 
 def _timeout(value: Any) -> float | None:

@@ -31,7 +31,7 @@ MAX_AGE_S = 7 * 24 * 3600.0
 _FORMAT = 1
 _FORMAT_SUFFIX = re.compile(r"\.([0-9]{1,9})\.jsonl")
 _KEYS_PER_DROP = 10_000
-_LINE_HEAD = re.compile(rb'\n\{"(?:k":"([0-9a-f-]+)","t":([0-9]+\.?[0-9]*),|drop")')
+_LINE_HEAD = re.compile(rb'\n\{"(?:k":"([0-9a-f-]+)","t":([0-9]++\.?[0-9]*+),|drop")')
 _BLOCK = 1 << 20
 
 

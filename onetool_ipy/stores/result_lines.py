@@ -27,6 +27,7 @@ from typing import Any
 
 import orjson
 
+from onetool_ipy.base.frames import is_dataframe
 from onetool_ipy.base.values import safe_repr, to_json
 
 __all__ = ["form_of", "lines_of", "pieces", "rows_of", "value_of"]
@@ -71,7 +72,7 @@ def form_of(value: Any) -> dict[str, Any]:
     """Return what `value_of` needs besides the lines: the form of the value, of a table the types of its columns."""
     if isinstance(value, str | bytes | bytearray | memoryview):
         return {"form": "text"}
-    if _is_frame(value):
+    if is_dataframe(value):
         return {"form": "DataFrame", "types": [str(kind) for kind in value.dtypes]}
     if _is_array(value):
         return {"form": type(value).__name__, "types": [str(value.dtype)]}
@@ -118,7 +119,7 @@ def _column(cells: list[Any], kind: str) -> Any:
 def _pieces(value: Any) -> Iterator[Piece]:
     if isinstance(value, bytes | bytearray | memoryview):
         return _bytes(memoryview(value))
-    if _is_frame(value):
+    if is_dataframe(value):
         return _joined(_frame(value))
     if _is_array(value):
         return _joined(_item_lines(_array_items(value)))
@@ -242,10 +243,6 @@ def _slow_json(value: Any) -> bytes:
         return json.dumps(converted, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
     except ValueError:  # an integer of more digits than Python writes
         return json.dumps(safe_repr(value)).encode("utf-8")
-
-
-def _is_frame(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns") and hasattr(value, "iloc")
 
 
 def _frame(frame: Any) -> Iterator[bytes]:

@@ -23,6 +23,9 @@ def _form(**fields: Any) -> dict[str, Any]:
         {"x": {"type": "string", "format": "password"}},
         {"x": {"type": "string", "description": "The password of your account"}},
         {"PIN": {"type": "integer"}},
+        {"passwords": {"type": "string"}},
+        {"pass\u200bword": {"type": "string"}},
+        {"x": {"type": "string", "title": "Contraseña"}},
     ],
 )
 def test_a_form_that_asks_for_a_secret_is_refused(field: dict[str, Any]) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.result import ToolResult
 from tests.core.support import Project
 
 SECRET = "s3cret-value-1234"
@@ -85,3 +87,31 @@ def test_a_copy_and_a_result_that_outlives_its_toolbox_are_masked(project: Proje
     gc.collect()
 
     assert SECRET not in repr(result)
+
+
+@pytest.mark.parametrize("nest", [lambda key: {key: 1}, lambda key: {"a": {"b": {key: 1}}}], ids=["flat", "nested"])
+def test_rows_that_share_no_key_make_no_table(nest: Any) -> None:
+    """The table would have n x n cells, whatever the length of the JSON; the error says what to use."""
+    result = ToolResult(ok=True, data=[nest(f"k{number}") for number in range(20_000)])
+
+    with pytest.raises(UsageProblem, match="20,000 rows have too many different keys") as caught:
+        _ = result.df
+
+    assert ".data" in caught.value.hint
+
+
+def test_rows_with_some_keys_of_their_own_are_a_table() -> None:
+    data = [{"id": number, "inner": {"x": 1, f"k{number}": 2}} for number in range(300)]
+
+    frame = ToolResult(ok=True, data=data).df
+
+    assert frame.shape == (300, 302)
+    assert frame["inner.x"].tolist() == [1] * 300
+
+
+@pytest.mark.parametrize("data", ["a\ud800", '[{"a": "a\\ud800"}]', [{"a": "a\ud800"}], ["a\ud800"]])
+def test_half_a_character_is_written_out_in_a_table(data: Any) -> None:
+    frame = ToolResult(ok=True, data=data).df
+
+    assert frame.iloc[0, 0] == "a\\ud800"
+    assert "ud800" in frame.to_csv()

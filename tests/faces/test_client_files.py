@@ -168,6 +168,7 @@ def test_other_entries_stay(client: str) -> None:
         (["--token", "--verbose"], ["--token", "--verbose"]),
         (["--api-key", "${KEY}"], ["--api-key", "${KEY}"]),
         (["--name", "x", 7], ["--name", "x", 7]),
+        (["--Passwort", TOKEN, f"-pw={TOKEN}"], ["--Passwort", "${S_PASSWORT}", "-pw=${S_PW}"]),
     ],
 )
 def test_secrets_among_arguments_are_told_apart(args: list[Any], kept: list[Any]) -> None:

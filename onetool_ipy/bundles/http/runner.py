@@ -105,6 +105,8 @@ class RateLimit:
 
 _MAX_SAID = 300
 _MAX_PAGE = 20_000
+# A script without an end goes on to the end of the page; to look for the end of each would be slow.
+_SCRIPT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
 _MAX_LISTED = 20
 _TEXT = frozenset(
     (
@@ -248,9 +250,9 @@ def _title(text: str, mime: str) -> str:
     """The title of an HTML page, else its words; any other text as it is."""
     if mime not in ("text/html", "application/xhtml+xml"):
         return text
-    found = re.search(r"<title[^>]*>(.*?)</title>", text[:_MAX_PAGE], re.IGNORECASE | re.DOTALL)
-    inner = found[1] if found else re.sub(r"<(script|style)\b.*?</\1>", " ", text[:_MAX_PAGE], flags=re.I | re.S)
-    return html.unescape(re.sub(r"<[^>]*>", " ", inner))
+    title = re.search(r"<title[^<>]*>([^<]*)", text[:_MAX_PAGE], re.IGNORECASE)
+    inner = title[1] if title else _SCRIPT.sub(" ", text[:_MAX_PAGE])
+    return html.unescape(re.sub(r"<[^<>]*>", " ", inner))
 
 
 def phrase_of(status: int) -> str:

@@ -7,8 +7,10 @@ option is refused, since it may take a value. `sample` makes the tool.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, draft_tool, mark
 
@@ -67,6 +69,8 @@ def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None
     """Import a command; raises InvalidRequest, which says what cannot be read."""
     if len(text) > _MAX_TEXT:
         raise InvalidRequest(f"The command has {len(text):,} characters; at most {_MAX_TEXT:,} are read.")
+    if text != values.encodable(text):
+        raise InvalidRequest("The command holds half a character (a lone surrogate). Copy it again.")
     return draft_tool(_read_command(_words(text)), slug=slug, prefix=secret_prefix)
 
 
@@ -75,10 +79,10 @@ def _read_command(words: list[str]) -> SampleRequest:
     if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
         raise InvalidRequest("The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on.")
     found = SampleRequest()
-    rest = words[1:]
+    rest = deque(words[1:])
     only_urls = False
     while rest:
-        word = rest.pop(0)
+        word = rest.popleft()
         if only_urls or not word.startswith("-") or word == "-":
             found.urls.append(word)
         elif word == "--":
@@ -95,25 +99,24 @@ def _read_command(words: list[str]) -> SampleRequest:
     return found
 
 
-def _short(found: SampleRequest, letters: str, rest: list[str]) -> None:
+def _short(found: SampleRequest, letters: str, rest: deque[str]) -> None:
     """Read short options together, such as `-sSXPOST`; the last one may have its value attached."""
-    while letters:
-        letter, letters = letters[0], letters[1:]
+    for index, letter in enumerate(letters):
         name = _SHORT.get(letter)
         if name is None:
             raise InvalidRequest(f"The option '-{letter}' of curl is not known here.", hint="Leave it out.")
         if name in _VALUED:
-            _take(found, name, letters or None, rest)
+            _take(found, name, letters[index + 1 :] or None, rest)
             return
         _take(found, name, None, rest)
 
 
-def _take(found: SampleRequest, name: str, attached: str | None, rest: list[str]) -> None:
+def _take(found: SampleRequest, name: str, attached: str | None, rest: deque[str]) -> None:
     value = ""
     if name in _VALUED:
         if attached is None and not rest:
             raise InvalidRequest(f"The option '{name}' has no value.")
-        value = attached if attached is not None else rest.pop(0)
+        value = attached if attached is not None else rest.popleft()
     if name in _DATA:
         found.data.append((name, value))
     elif name in ("form", "form-string"):
@@ -151,7 +154,7 @@ _SETS: dict[str, Callable[[SampleRequest, str], None]] = {
 }
 
 _TOKEN = re.compile(
-    r"""(?P<blank>[ \t]+)|(?P<line>\n)|(?P<joined>\\\n)"""
+    r"""(?P<blank>[ \t]+)|(?P<line>\n\s*+)|(?P<joined>\\\n)"""
     r"""|'(?P<single>[^']*)'|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|\$?"(?P<double>(?:[^"\\]|\\.)*)\""""
     r"""|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))"""
     r"""|(?P<quote>\$?['"])|(?P<end>[|;&<>])|\\(?P<escaped>.?)|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
@@ -181,16 +184,12 @@ def _words(text: str) -> list[str]:
         if kind in ("blank", "line"):
             found += [] if word is None else [word]
             word = None
-            if kind == "line" and found:
-                _require_option(text[token.end() :].strip())
+            rest = text[token.end() : token.end() + 40]
+            if kind == "line" and found and rest and not rest.startswith("-"):
+                raise InvalidRequest(f"'{rest}': a second line begins; end the line before it with a backslash.")
             continue
         word = (word or "") + _piece(token, text)
     return found + ([] if word is None else [word])
-
-
-def _require_option(rest: str) -> None:
-    if rest and not rest.startswith("-"):
-        raise InvalidRequest(f"'{rest[:40]}': a second line begins; end the line before it with a backslash.")
 
 
 def _piece(token: re.Match[str], text: str) -> str:

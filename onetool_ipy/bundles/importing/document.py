@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable
 from onetool_ipy.config import yaml_text
@@ -18,6 +19,7 @@ __all__ = ["MAX_BYTES", "ImportNotes", "OpenApiDocument", "as_dict", "as_list", 
 
 MAX_BYTES = 64 * 1024 * 1024
 _MAX_NOTES = 500
+_MAX_NOTE = 500
 _MAX_HOPS = 50
 
 
@@ -29,7 +31,7 @@ class ImportNotes:
         self._more = 0
 
     def add(self, text: str) -> None:
-        text = printable(" ".join(text.split()))
+        text = printable(" ".join(values.cut(text, _MAX_NOTE).split()))
         if text in self._found:
             return
         if len(self._found) >= _MAX_NOTES:
@@ -95,18 +97,37 @@ def as_text(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def parse_document(source: bytes | str, notes: ImportNotes) -> Mapping[str, Any]:
-    """Parse JSON or YAML; raises InvalidRequest if it is neither, or not an object."""
-    data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+def parse_document(source: bytes | str | Mapping[str, Any], notes: ImportNotes) -> Mapping[str, Any]:
+    """Parse JSON or YAML; raises InvalidRequest if it is neither, or not an object.
+
+    Half a character, which no file can hold, is written out as `\\udXXX`.
+    """
+    if isinstance(source, Mapping):
+        return _require_object(_encodable(source))
+    data = source.encode("utf-8", "backslashreplace") if isinstance(source, str) else source
     if len(data) > MAX_BYTES:
         raise InvalidRequest(f"The document has {len(data):,} bytes; at most {MAX_BYTES:,} are read.")
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
     found = _json(data) if data[:1] == b"{" else None
     if found is None:
         found = _yaml(data, notes)
-    if not isinstance(found, Mapping):
+    return _require_object(found)
+
+
+def _require_object(document: Any) -> Mapping[str, Any]:
+    if not isinstance(document, Mapping):
         raise InvalidRequest("The document is not an object.")
-    return found
+    return document
+
+
+def _encodable(document: Any) -> Any:
+    import orjson
+
+    try:
+        orjson.dumps(document)
+    except TypeError:  # half a character, or else what orjson does not write
+        return values.map_text(document, values.encodable)
+    return document
 
 
 def _json(data: bytes) -> Any:
@@ -117,14 +138,16 @@ def _json(data: bytes) -> Any:
     except orjson.JSONDecodeError:
         pass
     try:
-        return json.loads(data)  # deeper than orjson goes, or with numbers that it does not take
+        # It may be deeper than orjson goes, or have numbers or halves of characters that orjson does not take.
+        return values.map_text(json.loads(data), values.encodable)
     except (ValueError, RecursionError):
         return None  # YAML in flow style begins like that too
 
 
 def _yaml(data: bytes, notes: ImportNotes) -> Any:
     try:
-        found = yaml_text.parse(data)
+        # Without aliases a text has fewer values than this; what aliases expand to stays in proportion to its length.
+        found = yaml_text.parse(data, most=max(yaml_text.MAX_VALUES, 2 * len(data)))
     except yaml_text.NotYaml as exc:
         raise InvalidRequest(f"The document is neither JSON nor YAML: line {exc.fault.line}: {exc}") from None
     for fault in found.faults:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.records import collector_paused
-from onetool_ipy.bundles.importing.document import ImportNotes, parse_document
+from onetool_ipy.bundles.importing.document import ImportNotes, as_dict, parse_document
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest
-from onetool_ipy.bundles.importing.har import import_har, is_har
 from onetool_ipy.bundles.importing.openapi import import_openapi
 from onetool_ipy.bundles.importing.postman import import_postman, is_postman
 
@@ -21,9 +21,9 @@ def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequ
     """Import a document; raises InvalidRequest if its format is unknown or it has no usable server."""
     with collector_paused():
         notes = ImportNotes()
-        root = source if isinstance(source, Mapping) else parse_document(source, notes)
+        root = parse_document(source, notes)
         if is_postman(root):
             return import_postman(root, notes, request)
-        if is_har(root):
-            return import_har(root, notes, request)
+        if "entries" in as_dict(root.get("log")):
+            raise InvalidRequest("HAR files are not imported. In the browser, copy the request as cURL and paste that.")
         return import_openapi(root, notes, request)

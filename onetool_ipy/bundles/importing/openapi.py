@@ -300,9 +300,7 @@ def _converted(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None
             )
         return OpenApiDocument(to_openapi(root, notes, base_url), notes)
     if not isinstance(said, (str, float)) or not str(said).startswith("3."):
-        raise InvalidRequest(
-            "This is not an OpenAPI 3 document, a Swagger 2.0 document, a Postman collection or a HAR file."
-        )
+        raise InvalidRequest("This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.")
     if not str(said).startswith(("3.0", "3.1")):
         notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
     return OpenApiDocument(root, notes)
@@ -807,6 +805,7 @@ _RARE = frozenset((*_PLAIN, *_COUNTS, *_NUMBERS, *_UNTAKEN))
 _MAX_DEPTH = 60
 _MAX_DESCRIPTION = 2000
 _MAX_EXAMPLE = 200
+_MAX_PATTERN = 4000
 _MAX_OWN_TEXT = 60
 
 
@@ -968,6 +967,8 @@ class SchemaTranslator:
     def _is_pattern(self, pattern: str) -> bool:
         if pattern not in self._patterns:
             try:
+                if len(pattern) > _MAX_PATTERN:
+                    raise InvalidTool("It is too long.")
                 compile_schema({"pattern": pattern})
                 self._patterns[pattern] = True
             except InvalidTool:

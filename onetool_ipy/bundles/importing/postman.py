@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
+from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.bundles.http.definition import HEADER_NAME
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.document import ImportNotes, as_dict, as_list, as_text
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OfferedOperations
-from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, SecretNames, draft_tool, is_secret, mark
+from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, SecretNames, draft_tool, mark
 
 __all__ = ["import_postman", "is_postman"]
 
@@ -192,7 +193,7 @@ class _Sampler:
         def write(match: re.Match[str]) -> str:
             name = match[1].strip()
             known = self._item.variables.get(name, _Variable("", is_secret=False))
-            if is_credential or known.is_secret or is_secret(name):
+            if is_credential or known.is_secret or is_secret_name(name):
                 secret = labels.secret(self._prefix, name)
                 self._sample.hidden.add(secret)
                 return mark(secret)
@@ -205,7 +206,7 @@ class _Sampler:
     def _value(self, name: str, hops: int = _MAX_HOPS) -> str:
         """The value of a variable with the variables in it; empty if one has none."""
         known = self._item.variables.get(name)
-        if known is None or known.is_secret or is_secret(name) or not hops:
+        if known is None or known.is_secret or is_secret_name(name) or not hops:
             return ""
         inner = _VARIABLE.findall(known.value)
         values = {each: self._value(each.strip(), hops - 1) for each in inner}
@@ -229,7 +230,7 @@ class _Sampler:
             if each.get("disabled") is True:
                 self._sample.optional.append(key)
             elif key:
-                sent.append((key, self._fill(_text(each.get("value")), is_credential=is_secret(key))))
+                sent.append((key, self._fill(_text(each.get("value")), is_credential=is_secret_name(key))))
         self._sample.query = [urlencode(sent)] if sent else []
 
     def _server(self, head: str) -> tuple[str, str]:
@@ -269,7 +270,9 @@ class _Sampler:
         if not HEADER_NAME.fullmatch(key):
             self._sample.notes.append(f"the header '{printable_line(key)[:60]}' cannot be sent, and is left out")
         else:
-            self._sample.headers.append(f"{key}: {self._fill(printable_line(value), is_credential=is_secret(key))}")
+            self._sample.headers.append(
+                f"{key}: {self._fill(printable_line(value), is_credential=is_secret_name(key))}"
+            )
 
     def _auth(self, auth: dict[str, Any]) -> None:
         kind = as_text(auth.get("type"))
@@ -290,13 +293,15 @@ class _Sampler:
         elif mode == "graphql":
             self._raw(_graphql(as_dict(body.get("graphql"))), _MIMES["json"])
         elif mode == "urlencoded":
-            fields = [(k, self._fill(text, is_credential=is_secret(k))) for k, text in _pairs(body.get(mode))]
+            fields = [(k, self._fill(text, is_credential=is_secret_name(k))) for k, text in _pairs(body.get(mode))]
             self._sample.data = [("data-raw", urlencode(fields))] if fields else []
         elif mode == "formdata":
             for each in _dicts(body.get(mode)):
                 if each.get("disabled") is not True and (key := as_text(each.get("key"))):
                     is_file = each.get("type") == "file"
-                    text = "@file" if is_file else self._fill(_text(each.get("value")), is_credential=is_secret(key))
+                    text = (
+                        "@file" if is_file else self._fill(_text(each.get("value")), is_credential=is_secret_name(key))
+                    )
                     self._sample.form.append(("form" if is_file else "form-string", f"{key}={text}"))
         elif mode == "file":
             self._sample.data = [("data-binary", "@file")]

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from onetool_ipy.base import values
+from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import Value
@@ -27,7 +28,7 @@ from onetool_ipy.bundles.importing.labels import UniqueNames
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.net.hosts import pattern_of
 
-__all__ = ["SampleDraft", "SampleRequest", "SecretNames", "draft_tool", "is_secret", "mark"]
+__all__ = ["SampleDraft", "SampleRequest", "SecretNames", "draft_tool", "mark"]
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
@@ -37,9 +38,9 @@ MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
 class SampleRequest:
     """A request as it was sent, in the terms of curl. `data` are pairs of kind and text.
 
-    `variables` are marks that are arguments, each with its default or None, `numbers` those that are whole numbers;
-    `hidden` are marks that are secrets whatever their name; `optional` are query keys that may be sent; `about`
-    describes arguments; `auth` has texts as they were sent.
+    `variables` are marks that are arguments, each with its default or None; `hidden` are marks that are secrets
+    whatever their name; `optional` are query keys that may be sent; `about` describes arguments; `auth` has texts as
+    they were sent.
     """
 
     urls: list[str] = field(default_factory=list)
@@ -57,7 +58,6 @@ class SampleRequest:
     notes: list[str] = field(default_factory=list)
     variables: dict[str, str | None] = field(default_factory=dict)
     hidden: set[str] = field(default_factory=set)
-    numbers: set[str] = field(default_factory=set)
     optional: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     auth: dict[str, str] | None = None
@@ -78,22 +78,11 @@ def unmarked(text: str, write: Callable[[str], str]) -> str:
     return MARKED.sub(lambda match: write(match[1]), text)
 
 
-_SECRET = re.compile(
-    r"(?:^|[^a-z])(?:api|app|access|auth|secret|private|session|client|x|csrf|xsrf|bearer|refresh|id|jwt)?[-_.]?"
-    r"(?:key|token|secret|password|passwd|pwd|apikey|appid|credential|credentials|signature|cookie|authorization|auth)"
-    r"(?:$|[^a-z])",
-)
 _FILE = {
     "type": "object",
     "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
     "required": ["base64"],
 }
-
-
-def is_secret(name: str) -> bool:
-    """Whether a name is likely that of a credential: `X-Api-Key`, `access_token`, `$GITHUB_TOKEN`."""
-    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    return _SECRET.search(split) is not None and split not in ("token_type", "key_type", "sort_key")
 
 
 class SecretNames:
@@ -118,7 +107,6 @@ class ArgumentNames:
     ) -> None:
         self._prefix = prefix
         self._about = sample.about
-        self._numbers = sample.numbers
         self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
         self._unique = secrets or SecretNames()
         self._properties: dict[str, Any] = {}
@@ -154,7 +142,7 @@ class ArgumentNames:
         """Add a required argument; the same name is the same argument."""
         if name not in self._placeholders:
             taken = self._arguments.take(labels.argument(name))
-            self._properties[taken] = {"type": "integer" if name in self._numbers else "string", **self._told(name)}
+            self._properties[taken] = {"type": "string", **self._told(name)}
             self._required.append(taken)
             self._placeholders[name] = f"${{{taken}}}"
         return self._placeholders[name]
@@ -189,6 +177,8 @@ class ArgumentNames:
         taken = self._unique.take(labels.secret(self._prefix, re.sub(r"(?i)^x-", "", name)), value)
         if value:
             self.secrets[taken] = value
+            if len(self.secrets) > _MAX_SECRETS:
+                raise InvalidRequest(f"The request has more than {_MAX_SECRETS} credentials.")
         else:
             self._mentioned[taken] = None
         return f"${{{taken}}}"
@@ -218,6 +208,7 @@ _SHORTEST = 6
 _MAX_DEFAULT = 20_000
 _MAX_ABOUT = 500
 _MAX_DEPTH = 40
+_MAX_SECRETS = 100
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
 _LITERAL = "/:@!&'()*+,;=-._~%"
 
@@ -273,6 +264,7 @@ class _Maker:
         self._names = ArgumentNames(prefix or _prefix(self._url.hostname), command, secrets, reserved)
         self._auth: dict[str, Any] | None = None
         self._headers: dict[str, str] = {}
+        self._written: dict[str, str] = {}
         self._query: dict[str, Any] = {}
         self._body: Any = None
         self._body_type: str | None = None
@@ -377,7 +369,7 @@ class _Maker:
             self._basic(user)
         if command.cookie is not None:
             if "=" in command.cookie or marks(command.cookie):
-                self._headers["Cookie"] = self._names.secret("COOKIE", command.cookie)
+                self._keep("Cookie", self._names.secret("COOKIE", command.cookie))
             else:
                 self._notes.append(f"the cookies of the file '{command.cookie[:60]}' are left out")
 
@@ -419,16 +411,17 @@ class _Maker:
             raise InvalidRequest("A header of the command is not of the form 'Name: value'.")
         elif lowered == "authorization":
             self._authorization(name, value)
-        elif is_secret(name):
+        elif is_secret_name(name):
             self._keep(name, self._names.secret(name, value))
         else:
             self._keep(name, self._text(value, in_header=True))
 
     def _keep(self, name: str, value: str) -> None:
-        for known in [known for known in self._headers if known.lower() == name.lower()]:
+        earlier = self._written.get(name.lower())
+        if earlier is not None and self._headers.pop(earlier, None) is not None:
             self._notes.append(f"the header '{name}' is given twice; the last one counts")
-            del self._headers[known]
         self._headers[name] = value
+        self._written[name.lower()] = name
 
     def _authorization(self, name: str, value: str) -> None:
         word, blank, rest = value.partition(" ")
@@ -491,7 +484,7 @@ class _Maker:
             grouped.setdefault(name, []).append(value)
         out: dict[str, Any] = {}
         for name, found in grouped.items():
-            is_list = len(found) > 1 and not is_secret(name) and not any(marks(value) for value in found)
+            is_list = len(found) > 1 and not is_secret_name(name) and not any(marks(value) for value in found)
             made = [found] if is_list else found
             fields = [self._field(name, value, typed=False) for value in made]
             out[labels.literal(name)] = fields[0] if len(fields) == 1 else fields
@@ -523,7 +516,7 @@ class _Maker:
         if isinstance(value, list) and typed and self._has_more(value):
             return [self._field(name, inner, typed=typed) for inner in value]
         if isinstance(value, str):
-            if is_secret(name):
+            if is_secret_name(name):
                 return self._names.secret(name, value)
             if (whole := MARKED.fullmatch(value)) is not None:
                 return self._variable(whole[1])
@@ -536,7 +529,7 @@ class _Maker:
     def _has_more(self, value: Any) -> bool:
         """Whether a value holds a secret or a variable of the request."""
         if isinstance(value, dict):
-            return any((is_secret(k) and isinstance(v, str)) or self._has_more(v) for k, v in value.items())
+            return any((is_secret_name(k) and isinstance(v, str)) or self._has_more(v) for k, v in value.items())
         if isinstance(value, list):
             return any(self._has_more(inner) for inner in value)
         return isinstance(value, str) and any(name in self._command.variables for name in marks(value))
@@ -561,7 +554,7 @@ class _Maker:
     def _variable(self, name: str) -> str:
         if name in self._command.variables:
             return self._names.variable(name, self._command.variables[name])
-        is_hidden = name in self._command.hidden or is_secret(name)
+        is_hidden = name in self._command.hidden or is_secret_name(name)
         return self._names.mentioned(name) if is_hidden else self._names.required(name.lower())
 
 

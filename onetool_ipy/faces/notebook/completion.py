@@ -28,11 +28,11 @@ from onetool_ipy.toolbox import Toolbox
 __all__ = ["ASSIGNED", "NAMED", "CompletionContext", "CompletionItem", "Completions", "answer", "complete"]
 
 
-ASSIGNED = r"^\s*(?:[^=!%$#\n]+?(?:[-+*/|&^@%]|//|\*\*)?=\s*)?"
+ASSIGNED = r"^\s*+(?:[^=!%$#\n]++%?=\s*+)?"
 _SHORTCUT = re.compile(ASSIGNED + r"\$(?P<rest>[^$]*)$")
 _ASK = re.compile(ASSIGNED + r"%{1,2}ask\s")
 _INSIDE_OT = re.compile(
-    r"\bot\.(?P<function>\w+)\(\s*(?P<more>[^()]*,\s*)?(?:(?P<name>\w+)\s*=\s*)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
+    r"\bot\.(?P<function>\w+)\(\s*+(?P<more>[^()]*,\s*+)?(?:(?P<name>\w++)\s*+=\s*+)?(?P<quote>[\"'])(?P<typed>[^\"'\n]*)$"
 )
 _INSIDE_READ = re.compile(r"\b(?P<pack>\w+)\.(?:read|watch)\(\s*(?:uri\s*=\s*)?[\"'](?P<typed>[^\"'\n]*)$")
 _BY_NAME = ("help", "run", "tools", "packs", "result", "map", "stats", "history", "deps", "view", "browser", "usage")

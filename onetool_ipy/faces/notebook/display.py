@@ -13,8 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
@@ -107,7 +107,7 @@ def _rest_html(said: str, about: dict[str, Any]) -> str:
 
 def _cut_by_pandas(data: Any) -> str:
     """Which part of a table pandas shows by its own settings; empty if all of it."""
-    if not values.is_frame(data):
+    if not is_frame(data):
         return ""
     pandas = sys.modules["pandas"]
     most = pandas.get_option("display.max_rows"), pandas.get_option("display.max_columns")
@@ -188,6 +188,6 @@ def _own_bundle(shell: Any, box: Toolbox, data: Any) -> dict[str, Any] | None:
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
     if not rich or sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
         return None
-    if values.is_frame(data) and "text/html" in bodies:
+    if is_frame(data) and "text/html" in bodies:
         bodies["text/html"] = html.as_text(bodies["text/html"])
     return {mime: bodies[mime] for mime in ("text/plain", *rich) if mime in bodies}

@@ -182,7 +182,7 @@ class PreviewBody(WireModel):
 
     document: Json | str = Field(
         validation_alias=AliasChoices("document", "openapi"),
-        description="OpenAPI 3, Swagger 2.0, a Postman collection or a HAR file, or its address; also as `openapi`.",
+        description="OpenAPI 3, Swagger 2.0 or a Postman collection, or its address; also as `openapi`.",
     )
     server: Annotated[
         str, Field(max_length=2000, description="The server to call, where the document names none or another.")
@@ -569,7 +569,7 @@ async def preview_import(request: RestRequest) -> Finish:
     max_body=MAX_DOCUMENT,
 )
 async def import_document(request: RestRequest) -> Finish:
-    """Make a bundle of an OpenAPI or Swagger document, a Postman collection or a HAR file.
+    """Make a bundle of an OpenAPI or Swagger document or a Postman collection.
 
     The document is in the body, or is fetched from its address by the rules of `http`.
     """

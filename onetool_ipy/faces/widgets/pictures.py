@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
+from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, column_kind, shown_cell, unique
@@ -90,7 +91,7 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
         return _draw_table(box, title, rows, total)
     data: Any = None if result is None else result.data
     is_records = isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data)
-    if values.is_frame(data) or is_records:
+    if is_frame(data) or is_records:
         return _draw_table(box, title, data, len(data))
     lines = values.to_text(data).split("\n")
     return _draw_lines(box, title, lines[:_MAX_ROWS], len(lines))
@@ -131,7 +132,7 @@ def _draw_lines(box: Toolbox, title: str, lines: Sequence[str], total: int) -> P
 
 def _draw_table(box: Toolbox, title: str, data: Any, total: int) -> Picture:
     """Draw a table in the first size that fits."""
-    corner = _frame_corner(box, data) if values.is_frame(data) else _rows_corner(box, data)
+    corner = _frame_corner(box, data) if is_frame(data) else _rows_corner(box, data)
     title = f"{title}: {counted(total, 'row')} × {counted(corner.total_columns, 'column')}."
     for max_columns, max_chars in _SIZES:
         names = unique([values.cut(name, max_chars) for name in corner.names[:max_columns]])

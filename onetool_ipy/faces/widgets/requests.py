@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
+from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.search import Index
 from onetool_ipy.core.names import ASK
 from onetool_ipy.core.registry import entry_of
@@ -468,7 +469,7 @@ def _length(value: Any) -> str:
     """The length of a value in words, or an empty text."""
     if not hasattr(value, "__len__"):
         return ""
-    is_rows = isinstance(value, list) or values.is_frame(value)
+    is_rows = isinstance(value, list) or is_frame(value)
     noun = "row" if is_rows else "character" if isinstance(value, str) else "item"
     return f", {len(value):,} {noun}{'' if len(value) == 1 else 's'}"
 

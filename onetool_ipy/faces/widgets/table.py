@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.frames import is_frame, is_missing
+from onetool_ipy.core.result import Json, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it has no types
@@ -31,7 +32,6 @@ _BARS = 16
 _TOP = 4
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _CONDITION = re.compile(r"(>=|<=|!=|=|>|<|!)?\s*(.*)", re.DOTALL)
-_RANGE = re.compile(r"\s*(\S.*?)\s*\.\.\s*(\S.*?)\s*")
 _ORDERED = ("integer", "number", "date")
 
 
@@ -63,11 +63,11 @@ class ResultTable:
         import pandas as pd
 
         self._mask = mask
-        self._data: Any = data if values.is_frame(data) else [row for row in data if isinstance(row, Mapping)]
-        if values.is_frame(data):
+        self._data: Any = data if is_frame(data) else [row for row in data if isinstance(row, Mapping)]
+        if is_frame(data):
             self._cells = _with_index(data if isinstance(data, pd.DataFrame) else data.to_frame())
         else:
-            self._cells = pd.DataFrame.from_records(self._data)
+            self._cells = frame_of(self._data, pd.DataFrame.from_records)
         self._kinds = [_kind_of(self._cells.iloc[:, at]) for at in range(self._cells.shape[1])]
         self._decimals = [_decimals(self._cells.iloc[:, at], kind) for at, kind in enumerate(self._kinds)]
         self._texts: dict[int, pd.Series] = {}
@@ -119,7 +119,7 @@ class ResultTable:
     def found(self, query: TableQuery) -> Any:
         """The found rows of the original data, in their order: of a frame a frame, of a list a list."""
         positions = self._positions(query)
-        return self._data.iloc[positions] if values.is_frame(self._data) else [self._data[at] for at in positions]
+        return self._data.iloc[positions] if is_frame(self._data) else [self._data[at] for at in positions]
 
     def download(self, query: TableQuery, columns: Sequence[int], kind: str) -> bytes:
         """The found rows and the wanted columns as a file."""
@@ -132,7 +132,11 @@ class ResultTable:
         part = part.apply(lambda column: column.map(self._masked) if column.dtype.kind == "O" else column)
         part.columns = [self._mask(str(name)) for name in part.columns]
         if kind == "csv":
-            return bytes(part.to_csv(index=False).encode("utf-8"))
+            part.columns = [_no_formula(name) for name in part.columns]
+            part = part.apply(lambda column: column.map(_no_formula) if column.dtype.kind == "O" else column)
+            # With both signs in the line's end, a cell with either of them is quoted, and begins no line of its own.
+            text = part.to_csv(index=False, lineterminator="\r\n")
+            return bytes(text.encode("utf-8", "backslashreplace"))
         part.columns = unique(part.columns)
         if kind == "json":
             rows = part.astype(object).where(part.notna(), None).to_dict("records")
@@ -167,9 +171,9 @@ class ResultTable:
     def _matches(self, column: int, condition: str) -> Any:
         """Which rows meet a condition: `> 5`, `2..8`, `2024-03`, `= exactly`, `!not this`, or a part of the text."""
         kind, cells = self._kinds[column], self._cells.iloc[:, column]
-        between = _RANGE.fullmatch(condition)
-        if between is not None and kind in _ORDERED:
-            return self._compared(column, ">=", between[1]) & self._compared(column, "<=", between[2])
+        low, _, high = (part.strip() for part in condition.partition(".."))
+        if low and high and kind in _ORDERED:
+            return self._compared(column, ">=", low) & self._compared(column, "<=", high)
         parts = _CONDITION.fullmatch(condition)
         sign, operand = (parts[1] or "", parts[2]) if parts else ("", condition)
         if sign in ("=", "!=") and not operand:
@@ -214,7 +218,7 @@ class ResultTable:
         return values.cut(self._mask(shown_cell(cell, self._decimals[column])), _CELL)
 
     def _plain(self, cell: Any) -> str:
-        return "" if values.is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
+        return "" if is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
 
     def _masked(self, cell: Any) -> Any:
         return values.map_text(values.to_json(cell), self._mask) if isinstance(cell, (str, Mapping, list)) else cell
@@ -226,7 +230,7 @@ class ResultTable:
 
 def column_kind(cells: Sequence[Any]) -> str:
     """The kind of a column from its plain values: integer, number, boolean, date, text or nested."""
-    kinds = {_cell_kind(cell) for cell in cells if not values.is_missing(cell)}
+    kinds = {_cell_kind(cell) for cell in cells if not is_missing(cell)}
     if len(kinds) == 1:
         return kinds.pop()
     return "number" if kinds == {"integer", "number"} else "nested" if "nested" in kinds else "text"
@@ -234,7 +238,7 @@ def column_kind(cells: Sequence[Any]) -> str:
 
 def shown_cell(cell: Any, decimals: int | None = None) -> str:
     """A cell as it is shown: dates short, the decimals of a column alike, everything in one line."""
-    if values.is_missing(cell):
+    if is_missing(cell):
         return ""
     if isinstance(cell, float) and decimals is not None:
         return f"{cell:.{decimals}f}"
@@ -359,6 +363,11 @@ def _is_hashable(cell: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _no_formula(cell: Any) -> Any:
+    """Text that a spreadsheet would run as a formula, with a `'` before it; any other cell as it is."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 
 
 def _parquet(part: pd.DataFrame) -> bytes:

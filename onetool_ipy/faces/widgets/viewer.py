@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
+from onetool_ipy.base.frames import is_frame, is_sparse
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.faces.notebook.display import decoded, store_result
 from onetool_ipy.faces.widgets.table import (
@@ -275,9 +276,10 @@ def _kinds(data: Any) -> list[str]:
 
 
 def _is_table(data: Any) -> bool:
-    if values.is_frame(data):
+    if is_frame(data):
         return True
-    return isinstance(data, (list, tuple)) and len(data) > 0 and all(isinstance(row, Mapping) for row in data[:50])
+    is_rows = isinstance(data, (list, tuple)) and len(data) > 0 and all(isinstance(row, Mapping) for row in data[:50])
+    return is_rows and not is_sparse(row for row in data if isinstance(row, Mapping))
 
 
 def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:

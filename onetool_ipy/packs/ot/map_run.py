@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
+from onetool_ipy.base.frames import is_missing, is_sparse
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
@@ -447,7 +448,7 @@ class TableRows(Sequence[dict[str, Any]]):
             cell = cells[place]
             if cell is _ABSENT:
                 continue
-            if not values.is_missing(cell):
+            if not is_missing(cell):
                 args[name] = cell
             elif name in self._required:
                 args[name] = None
@@ -629,12 +630,29 @@ def to_frame(
 ) -> pd.DataFrame:
     """Return the frame on the given index: the results, then ok, error, ms; `attrs["onetool"]` is `about`.
 
-    If `expand` and every result is a dict, each key is a column; else the one column has the tool's short name.
+    If `expand` and every result is a dict, each key is a column, unless nearly all cells would be empty; else the one
+    column has the tool's short name. Half a character, which pandas cannot store, is written out.
     """
+    try:
+        frame = _frame(name, rows, expand=expand)
+    except UnicodeEncodeError:
+        frame = _frame(name, [None if row is None else _encodable(row) for row in rows], expand=expand)
+    if index is not None:
+        frame.index = index
+    frame.attrs["onetool"] = about
+    return frame
+
+
+def _encodable(row: RowResult) -> RowResult:
+    value, error = (values.map_text(part, values.encodable) for part in (row.value, row.error))
+    return row._replace(value=value, error=error)
+
+
+def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.DataFrame:
     import pandas as pd
 
     good = [row.value for row in rows if row is not None and row.ok]
-    if expand and good and all(isinstance(value, dict) for value in good):
+    if expand and good and all(isinstance(value, dict) for value in good) and not is_sparse(good):
         keys = dict.fromkeys(key for value in good for key in value)
         labels = {key: f"{name}_{key}" if key in _OWN_COLUMNS else key for key in keys}
         cells = {
@@ -649,8 +667,7 @@ def to_frame(
     table["ms"] = [0.0 if row is None else float(row.ms) for row in rows]
     frame = pd.DataFrame(table)
     frame["ok"], frame["ms"] = frame["ok"].astype(bool), frame["ms"].astype(float)
-    frame.index = pd.RangeIndex(len(rows)) if index is None else index
-    frame.attrs["onetool"] = about
+    frame.index = pd.RangeIndex(len(rows))
     return frame
 
 

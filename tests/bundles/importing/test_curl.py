@@ -17,7 +17,6 @@ from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.runner import HttpRunner
 from onetool_ipy.bundles.importing.curl import import_curl
-from onetool_ipy.bundles.importing.sample import is_secret
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
@@ -176,32 +175,6 @@ def test_the_value_of_a_secret_never_stands_in_the_tool(command: str, secrets: d
     assert draft.secrets == secrets
     assert "12345678" not in json.dumps(draft.tool)
     assert "12345678" not in json.dumps(draft.notes)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "X-Api-Key",
-        "apikey",
-        "access_token",
-        "Authorization",
-        "GITHUB_TOKEN",
-        "clientSecret",
-        "password",
-        "X-Auth-Token",
-        "key",
-        "Cookie",
-    ],
-)
-def test_a_credential_is_known_by_its_name(name: str) -> None:
-    assert is_secret(name)
-
-
-@pytest.mark.parametrize(
-    "name", ["keyword", "monkey", "author", "X-Request-Id", "tokens_used", "page", "keys", "passenger", "token_type"]
-)
-def test_other_names_are_no_credentials(name: str) -> None:
-    assert not is_secret(name)
 
 
 def test_a_form_with_a_file_takes_the_file_as_an_argument(stub: Stub, client: HttpClient) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.bundles.importing.curl import import_curl
 from onetool_ipy.bundles.importing.formats import import_document
 
 HEAD = '{"openapi": "3.1.0", "servers": [{"url": "https://a.test"}], "paths": '
@@ -21,11 +22,15 @@ HEAD = '{"openapi": "3.1.0", "servers": [{"url": "https://a.test"}], "paths": '
         ('{"info": {}, "item": ' + "[" * 5000 + "]" * 5000 + "}", "no operation|neither JSON nor YAML"),
         (HEAD + '{"/a": {"$ref": "#/paths/~1a"}}}', "no operation"),
         (HEAD + '{"/a": {"$ref": "file:///etc/passwd"}, "/b": {"$ref": "http://b.test/x.json#/b"}}}', "no operation"),
-        ('{"log": {"entries": {}}}', "not an OpenAPI 3 document"),
+        (
+            '{"log": {"entries": [{"request": {"url": "https://a.test/x"}}]}}',
+            "HAR files .* copy the request as cURL",
+        ),
+        ('{"log": {}}', "not an OpenAPI 3 document"),
         ('{"info": 5, "item": []}', "not an OpenAPI 3 document"),
         ("[]", "holds a list at its top"),
     ],
-    ids=["large", "deep", "deep-items", "loop", "elsewhere", "entries", "info", "list"],
+    ids=["large", "deep", "deep-items", "loop", "elsewhere", "har", "log", "info", "list"],
 )
 def test_what_cannot_be_imported_is_refused_in_one_line(source: bytes | str, words: str) -> None:
     with pytest.raises(InvalidRequest, match=words) as caught:
@@ -41,7 +46,38 @@ def test_each_format_is_known_by_itself() -> None:
         "OpenAPI document": json.loads(HEAD + '{"/a": {"get": {"x": 1}}}}'),
         "Swagger 2.0 document": {"swagger": "2.0", "host": "a.test", "paths": {"/a": {"get": {"x": 1}}}},
         "Postman collection": {"collection": {"info": {}, "item": [{"name": "x", "request": request}]}},
-        "HAR file": {"log": {"entries": [{"request": request}]}},
     }
 
     assert [import_document(each).kind for each in documents.values()] == list(documents)
+
+
+HALF = "\ud800"
+
+
+@pytest.mark.parametrize("form", ["value", "escaped", "raw"])
+def test_half_a_character_anywhere_is_written_out(form: str) -> None:
+    """No file can hold a lone surrogate; JSON can write one all the same."""
+    words = {"operationId": HALF, "summary": HALF, "tags": [HALF], "description": HALF}
+    parameters = [
+        {"name": HALF, "in": "query", "schema": {"enum": [HALF], "pattern": HALF}},
+        {"name": "x", "in": "path"},
+    ]
+    operation = {**words, "parameters": parameters, "responses": {"200": {"content": {f"application/{HALF}+json": {}}}}}
+    request = {"method": "GET", "url": f"https://a.test/{HALF}?{HALF}={HALF}", "header": [{"key": "a", "value": HALF}]}
+    documents: list[dict[str, Any]] = [
+        {**json.loads(HEAD + "{}}"), "info": {"title": HALF}, "paths": {f"/{HALF}/{{x}}": {"get": operation}}},
+        {"info": {"name": HALF}, "item": [{"name": HALF, "item": [{"name": HALF, "request": request}]}]},
+    ]
+
+    for document in documents:
+        texts = {"value": document, "escaped": json.dumps(document), "raw": json.dumps(document, ensure_ascii=False)}
+        draft = import_document(texts[form])
+
+        json.dumps([draft.tools, draft.bundle, draft.notes], ensure_ascii=False).encode("utf-8")
+        assert len(draft.tools) == 1
+
+
+@pytest.mark.parametrize("part", ["/{}", "/?a={}", " -H 'a: {}'", " -d '{}'", " -u {}:x", " -F '{}=x'"])
+def test_a_command_with_half_a_character_is_refused(part: str) -> None:
+    with pytest.raises(InvalidRequest, match="half a character"):
+        import_curl("curl https://a.test" + part.replace("{}", HALF))

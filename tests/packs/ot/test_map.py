@@ -235,6 +235,22 @@ def test_whole_numbers_stay_whole_beside_failed_rows(box: Toolbox) -> None:
     assert frame["big"].isna().tolist() == [False, True]
 
 
+def test_results_that_share_no_key_stay_dicts(box: Toolbox) -> None:
+    """A column for each key would make n x n cells."""
+    rows = [{"message": {f"k{number}": number}} for number in range(1_100)]
+
+    frame = box.ot.map("tools.echo", rows)
+
+    assert frame.columns.tolist() == ["echo", "ok", "error", "ms"]
+    assert frame["echo"][7] == {"k7": 7}
+
+
+def test_half_a_character_is_written_out(box: Toolbox) -> None:
+    frame = box.ot.map("tools.echo", [{"message": {"a": "x\ud800"}}, {"message": {"a": "\ud800"}}])
+
+    assert frame["a"].tolist() == ["x\\ud800", "\\ud800"]
+
+
 def test_dicts_may_stay_dicts(box: Toolbox) -> None:
     assert box.ot.map("tools.echo", [{"message": {"a": 1}}], expand=False)["echo"].tolist() == [{"a": 1}]
 

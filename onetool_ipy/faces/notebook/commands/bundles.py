@@ -366,7 +366,7 @@ class BundleCommands(CommandGroup):
         "%tool bundle list              bundles and their switches; %tool bundle show NAME[.tool[@version]]",
         "%tool bundle on|off NAME       switch a bundle, a tool or one version; %tool bundle delete NAME.tool@version",
         "%tool bundle set NAME          --base-url URL, --auth bearer:SECRET (none): for all its tools",
-        "%tool import FILE_OR_URL       a bundle from an OpenAPI, Swagger, Postman or HAR file; --bundle, --allow-host",
+        "%tool import FILE_OR_URL       a bundle from an OpenAPI, Swagger or Postman file; --bundle, --allow-host",
         "%tool import FILE_OR_URL --dry   see its operations; choose: --tag, --include 'get-*', --exclude, --read-only",
         "%tool import FILE_OR_URL --server URL --auth bearer:SECRET   where its tools send to, and as whom",
     )

@@ -154,8 +154,8 @@ FLAGS = "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after 
 
 def _lines(lines: Iterable[str]) -> tuple[Row, ...]:
     """Lines of help as rows: what to type, two blanks or more, what it does."""
-    split = (re.match(r"(.*?)(?: {2,}(.*))?$", line) for line in lines)
-    return tuple(Row(hit[1], hit[2] or "", link="line" if "%tool" in hit[1] else "") for hit in split if hit)
+    split = (line.partition("  ") for line in lines)
+    return tuple(Row(typed, about.strip(), link="line" if "%tool" in typed else "") for typed, _, about in split)
 
 
 def _names(specs: Sequence[ToolSpec]) -> str:

@@ -259,7 +259,7 @@ class ServerCommands(CommandGroup):
             return self.page(*lines, f"{path} has nothing to change.")
         before = path.read_text(encoding="utf-8-sig") if path.exists() else ""
         after = merged(client, before, entries)
-        if re.search(r"^\s*(//|/\*)", before, re.MULTILINE):
+        if re.search(r"^[ \t]*+(//|/\*)", before, re.MULTILINE):
             lines.append("  The comments of the file would be lost.")
         if not self._is_agreed(lines, f"Write {counted(len(entries), 'server')} to {path}?", given):
             return self.page(_UNCHANGED)
