@@ -1,8 +1,8 @@
-"""Rows 2, 3 and 17: what a usage record costs its caller, how long compaction delays a call, usage after a million calls.
+"""Rows 2, 3 and 17: what a usage record costs its caller, how compaction delays a call, usage of a million calls.
 
-The million calls are made by `CallLog.record` itself, over sixty days and forty tools, while a worker compacts them, as in
-a toolbox. Beside it stand the same calls in a plain SQLite table and (a tenth of them) in a file of JSON lines, asked
-the same.
+The million calls are made by `CallLog.record` itself, over sixty days and forty tools, while a worker compacts them, as
+in a toolbox. Beside it stand the same calls in a plain SQLite table and (a tenth of them) in a file of JSON lines,
+asked the same.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _record_lines(found: Rounds) -> Iterator[dict[str, Any]]:
 
 
 def _delay_lines(folder: Path) -> Iterator[dict[str, Any]]:
-    """The longest of many calls with the call log, which is compacted meanwhile, and without it: a machine has some too.
+    """The longest of many calls with the call log, compacted meanwhile, and without it: a machine has some too.
 
     Each side has processes of its own, so that one is not delayed by what the other compacts.
     """
@@ -148,7 +148,7 @@ def _delay_lines(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def call_in_bursts(project: str, calls: int) -> None:
-    """Print how many calls took over 1 and 20 ms, and the longest. After each burst a compaction begins; calls go on in it."""
+    """Print how many calls took over 1 and 20 ms, and the longest. After each burst a compaction begins."""
     clock, taken = time.perf_counter, []
     with open_toolbox(Path(project), env={**os.environ, "ONETOOL_STATE": f"{project}/state"}) as box:
         box.adopt(add)
@@ -220,7 +220,7 @@ def _usage_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
 
 
 def _million(folder: Path, workers: Workers) -> tuple[CallLog, float, float, float]:
-    """The log, and for each record: seconds on the wall, of the caller's thread, and of the process with all compaction."""
+    """The log, and for each record: seconds on the wall, of the caller's thread, and of the process in all."""
     note("  a million calls ...")
     chance, start = random.Random(1), _now() - datetime.timedelta(days=60)
     pause = datetime.timedelta(days=60) / _MILLION

@@ -111,25 +111,7 @@ def test_a_result_in_the_way_of_damage_is_still_removed(home: Home) -> None:
     assert not path.exists()
 
 
-# --- topics, cassettes, maps ----------------------------------------------------------------------
-
-
-def test_a_newer_topic_file_is_refused_and_an_unnumbered_one_is_added_to(home: Home) -> None:
-    home.set('topics: [{pattern: "new", file: new.yaml}, {pattern: "old", file: old.yaml}]')
-    newer, older = home.folder / "new.yaml", home.folder / "old.yaml"
-    text = b"# onetool_ipy topics, format 2\n---\nts: 1\nbody: torn"
-    newer.write_bytes(text)
-    older.write_bytes(b'---\nts: 2026-01-01\ntopic: "old"\nmessage: "first"\n...\n')
-    box = home.open()
-
-    answer = str(box.ot.notify(topic="new", message="x"))
-
-    assert answer.startswith("Error: ")
-    assert str(newer) in answer
-    assert "format 2" in answer
-    assert newer.read_bytes() == text
-    assert box.ot.notify(topic="old", message="x") == "OK: old -> old.yaml"
-    assert older.read_bytes().count(b"message: ") == 2
+# --- cassettes, maps ------------------------------------------------------------------------------
 
 
 def test_a_newer_cassette_is_refused_and_an_unnumbered_one_answers(home: Home) -> None:

@@ -1,8 +1,8 @@
 """Compaction: bring the database up to the journals, close full journals, let old ones expire.
 
-`ask` answers a question about the log: it compacts, then asks the database. On any doubt about the database (its
-version, an error of SQLite, a value that we never wrote, figures that do not fit the journals) it is deleted and made
-again, and a line says so. Where it cannot be written (a full or read-only disk), it is made in memory for that one
+`Compactor.ask` answers a question about the log: it compacts, then asks the database. On any doubt about the database
+(its version, an error of SQLite, a value that we never wrote, figures that do not fit the journals) it is deleted and
+made again, and a line says so. Where it cannot be written (a full or read-only disk), it is made in memory for that one
 question.
 
 All of this happens under one lock between processes. Callers who record never wait for it.
@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
-from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import StoreError, locked, write_whole
 from onetool_ipy.stores.calls import database
 from onetool_ipy.stores.calls.database import COUNTED, DOUBTS, CallWriter, DatabaseDoubtful, transaction
-from onetool_ipy.stores.calls.journal import FIELDS, ROTATE_BYTES, JournalFile, journals_in, parse
+from onetool_ipy.stores.calls.journal import FIELDS, JournalFile, journals_in, parse
 from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, grouped
 
 Answer = TypeVar("Answer")
@@ -43,14 +42,11 @@ class Retention:
     bytes: int = 512 << 20
 
 
-RETENTION = Retention()
-
-
-class Outcome(NamedTuple):
+class Compaction(NamedTuple):
     """How a compaction went: bytes of journals that are not in the database yet, and what stood in its way."""
 
     bytes_left: int = 0
-    fault: OneToolError | None = None
+    fault: StoreError | None = None
 
 
 class _Journal(NamedTuple):
@@ -65,92 +61,84 @@ class _Journal(NamedTuple):
     last_ts: int
 
 
-def ask(
-    folder: Path,
-    question: Callable[[sqlite3.Connection], Answer],
-    *,
-    retention: Retention = RETENTION,
-    rotate_bytes: int = ROTATE_BYTES,
-    most_bytes: int | None = None,
-) -> tuple[Answer, Outcome]:
-    """Answer a question from the database, after adding at most so many bytes of journals to it. Raises StoreError."""
-    fault: OneToolError | None = None
-    path = database.database_path(folder)
-    try:
-        for _ in range(2 if folder.is_dir() else 0):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compactor:
+    """Compacts the call log of a folder, at most so many bytes at a time."""
+
+    folder: Path
+    retention: Retention
+    rotate_bytes: int
+    step_bytes: int
+
+    def ask(self, question: Callable[[sqlite3.Connection], Answer]) -> tuple[Answer, Compaction]:
+        """Compact, then answer a question. Raises StoreError if the journals cannot be read."""
+        path = database.database_path(self.folder)
+        compaction = Compaction()
+        for _ in range(2):
+            compaction = self.compact()
+            if compaction.fault is not None or not path.exists():
+                break
             try:
-                left = compact(folder, retention=retention, rotate_bytes=rotate_bytes, most_bytes=most_bytes)
                 with database.reading(path) as connection:
-                    return question(connection), Outcome(left)
+                    return question(connection), compaction
             except DOUBTS as exc:
-                if database.is_fault_of_disk(exc):
-                    raise StoreError(path, str(exc)) from exc
-                _discard(folder, exc)
-    except (OSError, StoreError) as exc:
-        fault = exc if isinstance(exc, StoreError) else StoreError.of(folder, exc)
-    try:
-        with database.writing(None) as connection:
-            _add_journals(connection, journals_in(folder), None)
-            return question(connection), Outcome(0, fault)
-    except OSError as exc:
-        raise StoreError.of(folder, exc, doing="read") from exc
-
-
-def compact(
-    folder: Path,
-    *,
-    retention: Retention = RETENTION,
-    rotate_bytes: int = ROTATE_BYTES,
-    most_bytes: int | None = None,
-) -> int:
-    """Add at most so many bytes of journals to the database; give how many are left.
-
-    Raises StoreError, OSError, or one of DOUBTS if the database must be made again.
-    """
-    path = database.database_path(folder)
-    if not folder.is_dir():  # looking makes no folder
-        return 0
-    with locked(path):
-        if path.is_symlink() or (path.exists() and not path.is_file()):
-            path.unlink()  # nothing but our own file belongs there
-        with database.writing(path) as connection:
-            files = journals_in(folder)
-            left = _add_journals(connection, files, most_bytes)
-            full = [file for file in files.values() if file.state == "open" and file.size >= rotate_bytes]
-            if full and not left:
-                for file in full:
-                    file.close()
-                _expire(connection, journals_in(folder), retention)
-    return left
-
-
-def try_compact(folder: Path, **options: Any) -> Outcome:
-    """Compact, and make the database again if it must be. Never raises for a disk."""
-    for _ in range(2):
+                compaction = Compaction(0, self._discard(exc))
         try:
-            return Outcome(compact(folder, **options))
-        except DOUBTS as exc:
-            if database.is_fault_of_disk(exc):
-                return Outcome(0, StoreError(database.database_path(folder), str(exc)))
-            with suppress(OSError, StoreError):
-                _discard(folder, exc)
+            with database.writing(None) as connection:
+                _add_journals(connection, journals_in(self.folder), sys.maxsize)
+                return question(connection), Compaction(0, compaction.fault)
         except OSError as exc:
-            return Outcome(0, StoreError.of(folder, exc))
-        except StoreError as exc:
-            return Outcome(0, exc)
-    return Outcome(0, StoreError(database.database_path(folder), "the call log's database cannot be made"))
+            raise StoreError.of(self.folder, exc, doing="read") from exc
+
+    def compact(self) -> Compaction:
+        """Bring the next journals into the database, and make it again if it must be. Never raises for a disk."""
+        fault = None
+        for _ in range(2):
+            try:
+                return Compaction(self._compact())
+            except DOUBTS as exc:
+                fault = self._discard(exc)
+            except OSError as exc:
+                return Compaction(0, StoreError.of(self.folder, exc))
+            except StoreError as exc:
+                return Compaction(0, exc)
+        return Compaction(0, fault)
+
+    def _compact(self) -> int:
+        path = database.database_path(self.folder)
+        if not self.folder.is_dir():  # looking makes no folder
+            return 0
+        with locked(path):
+            if path.is_symlink() or (path.exists() and not path.is_file()):
+                path.unlink()  # nothing but our own file belongs there
+            with database.writing(path) as connection:
+                files = journals_in(self.folder)
+                left = _add_journals(connection, files, self.step_bytes)
+                full = [file for file in files.values() if file.state == "open" and file.size >= self.rotate_bytes]
+                if full and not left:
+                    for file in full:
+                        file.close()
+                    _expire(connection, journals_in(self.folder), self.retention)
+        return left
+
+    def _discard(self, exc: Exception) -> StoreError | None:
+        """Delete the database, which is in doubt. Give what stands in the way, if it is the disk."""
+        path = database.database_path(self.folder)
+        if database.is_fault_of_disk(exc):
+            return StoreError(path, str(exc))
+        try:
+            with locked(path):
+                database.delete(path)
+        except OSError as failure:
+            return StoreError.of(path, failure)
+        except StoreError as failure:
+            return failure
+        reason = exc if isinstance(exc, DatabaseDoubtful) else "it is damaged"
+        _log.warning("The call log's database '%s' is made again from its journals: %s.", path, reason)
+        return None
 
 
-def _discard(folder: Path, exc: Exception) -> None:
-    """Delete the database, which is in doubt. Raises OSError, StoreError."""
-    path = database.database_path(folder)
-    with locked(path):
-        database.delete(path)
-    reason = exc if isinstance(exc, DatabaseDoubtful) else "it is damaged"
-    _log.warning("The call log's database '%s' is made again from its journals: %s.", path, reason)
-
-
-def _add_journals(connection: sqlite3.Connection, files: Mapping[str, JournalFile], most_bytes: int | None) -> int:
+def _add_journals(connection: sqlite3.Connection, files: Mapping[str, JournalFile], most_bytes: int) -> int:
     """Add what the journals have and the database has not, the newest journals first. Give the bytes left over.
 
     Raises one of DOUBTS if the database has calls that the journals have not.
@@ -173,9 +161,8 @@ def _add_journals(connection: sqlite3.Connection, files: Mapping[str, JournalFil
         with transaction(connection):
             writer = CallWriter(connection)
             for file, row in news:
-                if most_bytes is None or most_bytes > 0:
-                    read = _add_journal(connection, writer, file, row)
-                    most_bytes = None if most_bytes is None else most_bytes - read
+                if most_bytes > 0:
+                    most_bytes -= _add_journal(connection, writer, file, row)
                 else:
                     left += file.path.stat().st_size - (row.offset if file.state == "open" else 0)
             writer.finish()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-    from onetool_ipy.stores.calls.compaction import Retention
+    from onetool_ipy.stores.calls.compaction import Compactor, Retention
 
 Answer = TypeVar("Answer")
 
@@ -77,10 +77,8 @@ class CallLog:
         self.enabled = enabled
         self.mask = mask
         self._clock = clock
-        self._options: dict[str, Any] = {"rotate_bytes": rotate_bytes} | (
-            {} if retention is None else {"retention": retention}
-        )
-        self._step_bytes = step_bytes
+        self._retention = retention
+        self._rotate_bytes, self._step_bytes = rotate_bytes, step_bytes
         self._journal = Journal(folder, rotate_bytes=rotate_bytes)
         self._run_later = run_later
         self._is_compacting = False
@@ -269,26 +267,31 @@ class CallLog:
 
     def compact(self) -> None:
         """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        from onetool_ipy.stores.calls.compaction import try_compact
-
+        compactor, is_done = self._compactor(), False
         # In steps, so that a question of another process need not wait for all of them.
-        is_done = False
         while not is_done:
-            self._bytes_left, self._fault = try_compact(self.folder, **self._options, most_bytes=self._step_bytes)
+            self._bytes_left, self._fault = compactor.compact()
             is_done = not self._bytes_left
 
     def close(self) -> None:
         """Leave this process's journal."""
         self._journal.release()
 
-    def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
-        from onetool_ipy.stores.calls.compaction import ask
+    def _compactor(self) -> Compactor:
+        from onetool_ipy.stores.calls.compaction import Compactor, Retention  # late: it loads sqlite3
 
+        return Compactor(
+            folder=self.folder,
+            retention=self._retention or Retention(),
+            rotate_bytes=self._rotate_bytes,
+            step_bytes=self._step_bytes,
+        )
+
+    def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
         self._journal.release_deleted()
         if self._run_later is None:
             self.compact()
-        answer, outcome = ask(self.folder, question, **self._options, most_bytes=self._step_bytes)
-        self._bytes_left, self._fault = outcome
+        answer, (self._bytes_left, self._fault) = self._compactor().ask(question)
         if self._bytes_left and not self._is_compacting:
             _log.warning("%s", self._line_about_rest())
             self._compact_later()

@@ -489,47 +489,28 @@ def _terms(chosen: CallFilter) -> tuple[str, list[Any]]:
 
 
 def frame_of(database: Connection, chosen: CallFilter) -> pd.DataFrame:
-    """Give the calls as a DataFrame, newest first. Names are categories; `ts` is a time in UTC.
-
-    A million calls are twenty million values, and each costs time. So what most calls lack (an error, a handle, a
-    parent) and what many share (their context) is fetched apart, and numpy puts it in its place.
-    """
+    """Give the calls as a DataFrame, newest first. Names are categories; `ts` is a time in UTC."""
     import numpy as np
     import pandas as pd
 
     where, values = _terms(chosen)
     order, limit = ("id DESC", -1) if chosen.limit is None else ("ts DESC, id DESC", max(0, chosen.limit))
-    select = f"SELECT id, ts, call_id, args, ms, size, context FROM calls {where} ORDER BY {order} LIMIT ?"
-    rows = database.execute(select, (*values, limit))
-    columns: list[list[Any]] = [[] for _ in range(7)]
+    select = "SELECT ts, call_id, args, ok, code, reason, message, ms, size, parent, context FROM calls"
+    rows = database.execute(f"{select} {where} ORDER BY {order} LIMIT ?", (*values, limit))
+    columns: list[list[Any]] = [[] for _ in rows.description]
     while part := rows.fetchmany(_PART):
         for column, cells in zip(columns, zip(*part, strict=True), strict=True):
             column.extend(cells)
-    _, ts, call_id, args, ms, size, context = columns
-    ids, stamps = np.array(columns[0], dtype="i8"), np.array(ts, dtype="i8")
-    by_id = np.argsort(ids)
-
-    def sparse(names: str, condition: str) -> list[Any]:
-        """Fetch columns that few of the calls have; None stands for all others."""
-        select = f"SELECT id, {names} FROM calls {where or 'WHERE 1'} AND {condition}"
-        rows = [row for row in database.execute(select, values) if len(ids)]
-        keys, *columns = zip(*rows, strict=True) if rows else [()] * (2 + names.count(","))
-        places = by_id[np.searchsorted(ids, keys, sorter=by_id).clip(max=len(ids) - 1)] if rows else by_id[:0]
-        is_chosen = ids[places] == np.array(keys, dtype="i8")
-        out = [np.full(len(ids), None, dtype=object) for _ in columns]
-        for full, column in zip(out, columns, strict=True):
-            full[places[is_chosen]] = np.array(column, dtype=object)[is_chosen]
-        return out
-
-    failed, code, reason, message = sparse("1, code, reason, message", "ok = 0")
-    (parent,) = sparse("parent", "parent IS NOT NULL")
+    ts, call_id, args, ok, code, reason, message, ms, size, parent, context = columns
+    stamps = np.array(ts, dtype="i8")
     handles = dict(database.execute("SELECT call_id, handle FROM handles"))
+    # Each value of a million rows costs time. Many calls share a context, so its names are put in place by numpy.
     contexts = database.execute("SELECT * FROM contexts").fetchall()
-    numbers, *shared = zip(*contexts, strict=True) if contexts else [()] * 9
+    numbers, *names = zip(*contexts, strict=True) if contexts else [()] * 9
     if not {*numbers}.issuperset(context):
         raise LookupError("a context is missing")
     place = np.searchsorted(np.array(numbers, dtype="i8"), np.array(context, dtype="i8"))
-    tool, source, *about = (_categories(names).take(place) for names in shared)
+    tool, source, *origin = (_categories(column).take(place) for column in names)
     frame = pd.DataFrame(
         {
             "ts": pd.DatetimeIndex(stamps.view("M8[us]")).tz_localize("UTC"),
@@ -537,7 +518,7 @@ def frame_of(database: Connection, chosen: CallFilter) -> pd.DataFrame:
             "tool": tool,
             "source": source,
             "args": _texts(args),
-            "ok": failed == None,  # noqa: E711 - by item
+            "ok": np.array(ok, dtype=bool),
             "code": _categories(code),
             "reason": _categories(reason),
             "message": _texts(message),
@@ -545,7 +526,7 @@ def frame_of(database: Connection, chosen: CallFilter) -> pd.DataFrame:
             "bytes": np.array(size, dtype="i8"),
             "handle": _texts([*map(handles.get, call_id)]),
             "parent": _texts(parent),
-            **dict(zip(("user", "host", "notebook", "cell", "session", "fingerprint"), about, strict=True)),
+            **dict(zip(("user", "host", "notebook", "cell", "session", "fingerprint"), origin, strict=True)),
         },
         copy=False,
     )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.background import Task, Workers
-from onetool_ipy.stores.calls.compaction import Retention, compact
+from onetool_ipy.stores.calls.compaction import Compactor, Retention
 from onetool_ipy.stores.calls.journal import journals_in
 from onetool_ipy.stores.calls.log import CallLog
 from tests.stores.calls.aids import DAY, START, Clock, calls, clock, note
@@ -233,14 +233,15 @@ def test_journals_of_too_many_bytes_expire(tmp_path: Path, clock: Clock) -> None
 def test_a_kill_while_a_journal_expires_counts_no_call_twice(tmp_path: Path, clock: Clock) -> None:
     log = filled(tmp_path, clock)
     log.compact()
+    expiring = Compactor(folder=tmp_path, retention=Retention(calls=1), rotate_bytes=1, step_bytes=1 << 20)
     closed = {file.path: file.path.read_bytes() for file in journals_in(tmp_path).values() if file.state == "closed"}
     for _ in range(2):
-        compact(tmp_path, retention=Retention(calls=1), rotate_bytes=1)
+        expiring.compact()
     for path, data in [*closed.items()][:2]:
         path.write_bytes(data)
 
     assert log.usage().total_calls == 500
-    compact(tmp_path, retention=Retention(calls=1), rotate_bytes=1)
+    expiring.compact()
     assert log.usage().total_calls == 500
 
 
