@@ -222,6 +222,8 @@ def many_notes(folder: str, processes: int, each: int) -> dict[str, Any]:
 
 def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     """One worker that records, looks, which compacts, and notifies, and is interrupted again and again."""
+    import yaml  # before the first interrupt: one inside an import leaves half a module behind
+
     topics = _topics(folder)
 
     def work(ack: Ack, busy: mmap.mmap) -> None:
@@ -253,8 +255,6 @@ def interrupted(folder: str, rounds: int, seed: int) -> dict[str, Any]:
 
     acked, landed = campaign(work, 1, seed, interrupts=rounds, spins=300_000)
     topics.notify("t", "last")
-    import yaml
-
     notes = list(yaml.safe_load_all((Path(folder) / "notes.yaml").read_text(encoding="utf-8")))
     bad_notes = sum(set(note) != {"ts", "topic", "message"} for note in notes)
     return {"landed": landed, "bad_notes": bad_notes, **_checked(str(Path(folder) / "calls"), acked)}

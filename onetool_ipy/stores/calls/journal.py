@@ -128,22 +128,26 @@ class Journal:
         """
         with self._lock:
             try:
-                fd = self._open() if self._fd is None else self._fd
-                written = os.write(fd, line)
-                if written != len(line):
-                    # A full disk took a part of the line. Nobody else writes here, so it can be taken back.
-                    os.ftruncate(fd, self._size)
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                written = os.write(self._fd or self._open(), line)
             except OSError as exc:
-                self.dropped += 1
-                if exc.errno != errno.EAGAIN:
-                    self.fault = StoreError.of(self._folder, exc)
+                self._drop(exc)
                 return False
             self._size += written
-            if self._size < self._rotate_bytes:
+            if written == len(line) and self._size < self._rotate_bytes:
+                return False
+            if written != len(line):
+                # A full disk took a part of the line. Nobody else writes here, so it can be taken back.
+                self._size -= written
+                os.ftruncate(self._fd or 0, self._size)
+                self._drop(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
                 return False
             self._close()
             return True
+
+    @property
+    def position(self) -> tuple[int | None, int]:
+        """Where the next line goes: it changes with every line."""
+        return self._fd, self._size
 
     def release(self) -> None:
         """Let another process go on with the file. The next line opens one again."""
@@ -168,6 +172,11 @@ class Journal:
             return []
         message = f"{self.dropped} calls of this process were not recorded: {self.fault.reason}."
         return [Problem(str(self.fault.path), message, self.fault.hint or "Make this place writable.")]
+
+    def _drop(self, exc: OSError) -> None:
+        self.dropped += 1
+        if exc.errno != errno.EAGAIN:
+            self.fault = StoreError.of(self._folder, exc)
 
     def _open(self) -> int:
         """Go on with a journal that nobody owns, or create one. Raises OSError; EAGAIN if it failed just now."""

@@ -43,6 +43,9 @@ _MAX_FINGERPRINTS = 2_000
 _STEP_BYTES = 8 << 20
 """How much is brought into the database at once: half a second. A question does not wait for the rest."""
 
+_PAUSE_S, _MAX_WAITS = 0.05, 100
+"""A compaction in the background waits for a pause of the callers, for five seconds at most."""
+
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
@@ -93,55 +96,17 @@ class CallLog:
             os.register_at_fork(after_in_child=partial(_restart, weakref.ref(self)))
 
     def record(
-        self,
-        call_id: str,
-        tool: str,
-        source: str,
-        args: Any,
-        ok: bool,
-        ms: float,
-        *,
-        code: str = "",
-        reason: str = "",
-        message: str = "",
-        size: int = 0,
-        handle: str = "",
-        parent: str = "",
-        fingerprint: str = "",
-        args_size: int = -1,
+        self, call_id: str, tool: str, source: str, args: Any, ok: bool, ms: float, *, args_size: int = -1, **more: Any
     ) -> None:
         """Record a call that ended now. It is on disk when this returns; never raises for a disk.
 
+        `more` is other fields of a journal's line: code, reason, message, size, handle, parent, fingerprint.
         `args_size` is what `values.plain_copy` said of the arguments, if they were copied.
         """
-        if not self.enabled:
-            return
-        text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
-        clock = self._clock
-        row = {
-            "ts": time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND,
-            "id": call_id,
-            "tool": tool,
-            "source": source,
-            "args": text,
-            "whole": is_whole,
-            "ok": ok,
-            "ms": ms,
-            "size": size,
-        }
-        if not ok:
-            row |= {"code": code, "reason": reason, "message": message}
-        if handle:
-            row["handle"] = handle
-        if parent:
-            row["parent"] = parent
-        if fingerprint:
-            row["fingerprint"] = fingerprint
-        if cell := current.cell():
-            row["cell"] = cell
-        # What is the same for all calls of a session is encoded once, and put at the end of the line.
-        if self._journal.append(self._encode(row)[:-1] + (self._session or self._describe_session())):
-            self._compact_later()
+        if self.enabled:
+            text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
+            row = {"ts": self._now_us(), "id": call_id, "tool": tool, "source": source, "args": text, "whole": is_whole}
+            self._write({**row, "ok": ok, "ms": ms, "size": 0, **more})
 
     def attach(self, call_id: str, handle: str) -> None:
         """Record that the result of a recorded call was stored after all."""
@@ -150,27 +115,37 @@ class CallLog:
 
     def recorder(self) -> Record | None:
         """Give the function that records every call: also those that were refused, not found, or stopped."""
-        record, mask, scope = self.record, self.mask, current.scope
+        write, mask, scope, now_us = self._write, self.mask, current.scope, self._now_us
+        fingerprints = self._fingerprints
 
         def record_bound(bound: BoundCall, result: ToolResult) -> None:
             call_id, _, args, source, _ = bound.call
             error, meta, spec = result.error, result.meta, bound.spec
-            outer = scope()  # this call's own scope was left, so it is that of the call around it
-            details: dict[str, Any] = {
-                "parent": "" if outer is None or outer.call is None else outer.call.id,
-                "handle": meta.get("handle") or "",
-                "args_size": bound.args_size,
+            text, is_whole = excerpt(args, mask, self._dumps or self._load(), bound.args_size)
+            kept = fingerprints.get(id(spec))
+            row = {
+                "ts": now_us(),
+                "id": call_id,
+                "tool": bound.tool,
+                "source": source,
+                "args": text,
+                "whole": is_whole,
+                "ok": error is None,
+                "ms": meta["duration_ms"],
+                "size": measure(result.data) if error is None else len(error.message),
+                "fingerprint": kept[1] if kept is not None and kept[0] is spec else self._fingerprint(spec),
             }
             if spec is None:
-                tool = short_text(bound.tool, mask, _MAX_NAME) or "(no name)"
-            else:
-                tool, details["fingerprint"] = bound.tool, self._fingerprint(spec)
-            if error is None:
-                details["size"] = measure(result.data)
-            else:
-                details |= {"code": error.code, "reason": error.reason or "", "size": len(error.message)}
-                details["message"] = short_text(error.message, mask, _MAX_MESSAGE)
-            record(call_id, tool, source, args, error is None, meta["duration_ms"], **details)
+                row["tool"] = short_text(bound.tool, mask, _MAX_NAME) or "(no name)"
+            if error is not None:
+                row["code"], row["reason"] = error.code, error.reason or ""
+                row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
+            if handle := meta.get("handle"):
+                row["handle"] = handle
+            outer = scope()  # this call's own scope was left, so it is that of the call around it
+            if outer is not None and outer.call is not None:
+                row["parent"] = outer.call.id
+            write(row)
 
         return record_bound if self.enabled else None
 
@@ -305,6 +280,11 @@ class CallLog:
             return
 
         def work() -> None:
+            """Compact once callers pause, since both need the interpreter; but not too late."""
+            waits, position = _MAX_WAITS, None
+            while waits and position != self._journal.position:
+                waits, position = waits - 1, self._journal.position
+                time.sleep(_PAUSE_S)
             try:
                 self.compact()
             finally:
@@ -316,14 +296,26 @@ class CallLog:
         except OneToolError:  # no worker is free: the next full journal asks again
             self._is_compacting = False
 
+    def _write(self, row: dict[str, Any]) -> None:
+        """Append a line to the journal, with the cell and the session that it belongs to."""
+        if cell := current.cell():
+            row["cell"] = cell
+        # What is the same for all calls of a session is encoded once, and put at the end of the line.
+        if self._journal.append(self._encode(row)[:-1] + (self._session or self._describe_session())):
+            self._compact_later()
+
+    def _now_us(self) -> int:
+        clock = self._clock
+        return time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
+
     def _encode(self, row: dict[str, Any]) -> bytes:
         dumps = self._dumps or self._load()
         try:
             line = dumps(row)
+            if len(line) <= _MAX_LINE_BYTES:
+                return line
         except TypeError:  # a lone surrogate in a name
-            line = b""
-        if line and len(line) <= _MAX_LINE_BYTES:
-            return line
+            pass
         is_long = {name for name, value in row.items() if isinstance(value, str) and name != "args"}
         return dumps({name: short_text(row[name], str, _MAX_NAME) if name in is_long else row[name] for name in row})
 
@@ -348,16 +340,14 @@ class CallLog:
         self._session = b"," + self._encode(about)[1:] + b"\n"
         return self._session
 
-    def _fingerprint(self, spec: ToolSpec) -> str:
-        """Give the fingerprint of a tool, made at the first call of this very spec."""
-        kept = self._fingerprints.get(id(spec))
-        if kept is not None and kept[0] is spec:
-            return kept[1]
+    def _fingerprint(self, spec: ToolSpec | None) -> str:
+        """Make the fingerprint of a tool and keep it for the next calls of this very spec; "" if there is no tool."""
+        if spec is None:
+            return ""
         if len(self._fingerprints) >= _MAX_FINGERPRINTS:
             self._fingerprints.clear()
-        fingerprint = spec.fingerprint
-        self._fingerprints[id(spec)] = spec, fingerprint
-        return fingerprint
+        self._fingerprints[id(spec)] = spec, spec.fingerprint
+        return self._fingerprints[id(spec)][1]
 
     def restart(self) -> None:
         """Forget what belongs to the process that this one was forked from."""
