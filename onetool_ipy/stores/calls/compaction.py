@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from onetool_ipy.base.files import StoreError, locked, write_whole
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.stores.calls import database
 from onetool_ipy.stores.calls.database import COUNTED, DOUBTS, CallWriter, DatabaseDoubtful, transaction
 from onetool_ipy.stores.calls.journal import FIELDS, JournalFile, journals_in, parse
@@ -158,7 +159,8 @@ def _add_journals(connection: sqlite3.Connection, files: Mapping[str, JournalFil
         if file.state != row.state or (file.state == "open" and file.size > row.offset):
             news.append((file, row))
     if news:
-        with transaction(connection):
+        # A run of the collector over a notebook's objects would hold up the callers.
+        with collector_paused(), transaction(connection):
             writer = CallWriter(connection)
             for file, row in news:
                 if most_bytes > 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime
 import logging
+import math
 import os
 import time
 import weakref
@@ -40,8 +41,10 @@ _MAX_NAME = 200
 _MAX_MESSAGE = 300
 _MAX_LINE_BYTES = 3 * MAX_ARGS_BYTES
 _MAX_FINGERPRINTS = 2_000
-_STEP_BYTES = 8 << 20
-"""How much is brought into the database at once: half a second. A question does not wait for the rest."""
+_STEP_BYTES = 2 << 20
+"""How much is brought into the database at once: some thousand calls, a fraction of a second."""
+_PATIENCE_S = 1.0
+"""How long a question waits for calls to be brought into the database. The rest is added in the background."""
 
 _PAUSE_S, _MAX_WAITS = 0.05, 100
 """A compaction in the background waits for a pause of the callers, for five seconds at most."""
@@ -74,6 +77,7 @@ class CallLog:
         retention: Retention | None = None,
         rotate_bytes: int = ROTATE_BYTES,
         step_bytes: int = _STEP_BYTES,
+        patience_s: float = _PATIENCE_S,
         run_later: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self.folder = folder
@@ -81,7 +85,7 @@ class CallLog:
         self.mask = mask
         self._clock = clock
         self._retention = retention
-        self._rotate_bytes, self._step_bytes = rotate_bytes, step_bytes
+        self._rotate_bytes, self._step_bytes, self._patience_s = rotate_bytes, step_bytes, patience_s
         self._journal = Journal(folder, rotate_bytes=rotate_bytes)
         self._run_later = run_later
         self._is_compacting = False
@@ -240,13 +244,13 @@ class CallLog:
         message = "{} lines could not be read and are left out of the call log; all others count."
         return problems + [Problem(str(self.folder / name), message.format(lines)) for name, lines in damaged]
 
-    def compact(self) -> None:
+    def compact(self, patience_s: float = math.inf) -> None:
         """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        compactor, is_done = self._compactor(), False
+        compactor, deadline = self._compactor(), time.monotonic() + patience_s
         # In steps, so that a question of another process need not wait for all of them.
-        while not is_done:
+        self._bytes_left, self._fault = compactor.compact()
+        while self._bytes_left and time.monotonic() < deadline:
             self._bytes_left, self._fault = compactor.compact()
-            is_done = not self._bytes_left
 
     def close(self) -> None:
         """Leave this process's journal."""
@@ -264,8 +268,7 @@ class CallLog:
 
     def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
         self._journal.release_deleted()
-        if self._run_later is None:
-            self.compact()
+        self.compact(math.inf if self._run_later is None else self._patience_s)
         answer, (self._bytes_left, self._fault) = self._compactor().ask(question)
         if self._bytes_left and not self._is_compacting:
             _log.warning("%s", self._line_about_rest())

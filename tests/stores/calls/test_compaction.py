@@ -184,21 +184,22 @@ def test_much_is_added_in_the_background_and_a_line_says_so(
     tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The newest journals come first. No call is lost meanwhile, and later all of them count."""
-    filled(tmp_path, clock).close()
+    filled(tmp_path, clock, 1500).close()
     later: list[Callable[[], None]] = []
-    log = CallLog(tmp_path, clock=clock, rotate_bytes=20_000, step_bytes=15_000, run_later=later.append)
+    options: dict[str, Any] = {"rotate_bytes": 20_000, "step_bytes": 15_000, "patience_s": 0.0}
+    log = CallLog(tmp_path, clock=clock, run_later=later.append, **options)
 
     with caplog.at_level(logging.WARNING):
         early = log.history(limit=1)
         part = log.usage().total_calls
 
-    assert 0 < part < 500
-    assert early[0].call_id == "id499"
+    assert 0 < part < 1500
+    assert early[0].call_id == "id1499"
     assert "bytes of journals do not count yet" in caplog.messages[0]
     assert "do not count yet" in str(log.problems()[0])
     assert len(later) == 1
     later[0]()
-    assert log.usage().total_calls == 500
+    assert log.usage().total_calls == 1500
     assert log.problems() == []
 
 
