@@ -18,7 +18,7 @@ from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.records import once
 from onetool_ipy.bundles.runners import BundleContext, RunnerDependencies
 from onetool_ipy.config.load import Config
-from onetool_ipy.config.paths import FOLDER, state_bases
+from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_bases
 from onetool_ipy.config.trust import real_path
 from onetool_ipy.core.executor import Executor, span
 from onetool_ipy.core.registry import Registry
@@ -204,7 +204,8 @@ class PartBuilder:
         paths = self._config.paths
         users = self._home / FOLDER / "secrets.yaml"
         secrets = (users,) if paths.secrets_file is None else (paths.secrets_file, users)
-        return fs.Private(secrets, (*state_bases(self._env, self._home), paths.state))
+        state = paths.state.parent if paths.state.name == STATE_VERSION else paths.state
+        return fs.Private(secrets, (*state_bases(self._env, self._home), state))
 
     def _before_list(self) -> None:
         """Start the servers whose tools are not known yet, as far as the user trusts them now."""

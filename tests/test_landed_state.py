@@ -1,4 +1,4 @@
-"""A project and a state directory that the landed version (git tag `landed`) wrote open without loss.
+"""A project that the landed version (git tag `landed`) wrote opens without loss; its state is left where it is.
 
 The archive and how it was made: `tests/fixtures/landed/`. `facts.json` in it is what the landed version said of it.
 These tests use the public API, the command line and a kernel only, so that they hold whatever stands below.
@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,15 +20,10 @@ import yaml
 from onetool_ipy import Toolbox
 from onetool_ipy.llm import ScriptedModel
 from tests.fixtures.landed import state
-from tests.fixtures.landed.state import PERIODS, SECRETS, Landed
+from tests.fixtures.landed.state import SECRETS, Landed
 from tests.harness.kernel import Kernel
 
 HELLO = '{"message":"hello"}'
-PERCENTILES = ("p50_ms", "p95_ms")
-PERCENTILE_TOLERANCE = 0.07
-LAST_DIGIT = 0.0011
-"""Sums of floats depend on their order: an average may differ in its last digit."""
-"""Both versions estimate percentiles, each within 3.2 %."""
 
 
 @pytest.fixture
@@ -50,99 +44,7 @@ def box(landed: Landed) -> Iterator[Toolbox]:
         yield opened
 
 
-# --- the call log ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("period", PERIODS)
-def test_usage_of_every_period_adds_up_to_the_same(landed: Landed, box: Toolbox, period: str) -> None:
-    found, expected = state.usage(box, period), dict(landed.facts[f"usage-{period}"])
-    assert sum(row["calls"] for row in found.pop("failures")) == sum(row["failures"] for row in expected["tools"])
-    for estimate in ("context_saved", "time_saved_ms"):  # the landed version counted all calls for these
-        assert found.pop(estimate) <= expected.pop(estimate)
-
-    assert _without_percentiles(found) == _without_percentiles(expected)
-    assert list(_percentiles(found)) == pytest.approx(list(_percentiles(expected)), rel=PERCENTILE_TOLERANCE)
-    averages = [[row["avg_ms"] for row in one["tools"]] for one in (found, expected)]
-    assert averages[0] == pytest.approx(averages[1], abs=LAST_DIGIT)
-
-
-@pytest.mark.parametrize(
-    ("fact", "options"),
-    [("history", {}), ("failed", {"failed": True}), ("of_price", {"tool": "shop.price"})],
-    ids=["all", "failed", "one-tool"],
-)
-def test_history_has_every_row(landed: Landed, box: Toolbox, fact: str, options: dict[str, Any]) -> None:
-    rows = state.history(box, **options)
-
-    assert {row.pop("error") for row in rows} == {None}, "the landed version kept no messages"
-    assert rows == landed.facts[fact]
-
-
-def test_calls_of_many_threads_add_to_what_was_there_and_stay_after_a_restart(landed: Landed, box: Toolbox) -> None:
-    threads = [threading.Thread(target=_call_often, args=(box, 25)) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    box.close()
-
-    with landed.open() as again:
-        found = again.ot.stats(period="all")["total_calls"]
-        oldest = state.history(again)[-1]
-    oldest.pop("error")
-    assert found == landed.facts["usage-all"]["total_calls"] + 100
-    assert oldest == landed.facts["history"][-1]
-
-
-def test_a_second_process_reads_the_log_and_adds_to_it(landed: Landed, box: Toolbox) -> None:
-    done = _command(landed, "tools", "invoke", "tools.echo", "--args", '{"message": "hello"}')
-
-    assert done.returncode == 0, done.stderr
-    assert box.ot.stats(period="all")["total_calls"] == landed.facts["usage-all"]["total_calls"] + 1
-    assert "cli" in {row["source"] for row in state.history(box, tool="tools.echo") if row["args"] == HELLO}
-
-
-def test_nothing_is_reported_as_damaged(box: Toolbox) -> None:
-    box.ot.stats()
-
-    assert [str(problem) for problem in box.problems()] == []
-
-
-# --- results, cassettes, topics -------------------------------------------------------------------
-
-
-def test_stored_results_are_found_by_their_handles(landed: Landed, box: Toolbox) -> None:
-    found = state.results(box)
-
-    assert found == landed.facts["results"]
-    assert len(found) == 12
-
-
-def test_handle_of_a_call_leads_to_its_result(landed: Landed, box: Toolbox) -> None:
-    """A notebook notes the handle after the call: of two calls before the log was folded, and of two after."""
-    rows = [row for row in state.history(box, tool="shop.rows") if row["handle"]]
-
-    assert [row["args"] for row in rows] == ['{"count":900}', '{"count":300}', '{"count":900}', '{"count":300}']
-    assert [box.ot.result(handle=row["handle"])["total_lines"] for row in rows] == [900, 300, 900, 300]
-
-
-def test_stored_result_can_be_searched(landed: Landed, box: Toolbox) -> None:
-    (text,) = (one for one in landed.facts["results"] if one["page"]["lines"][:1] == ["line 0 ü ***"])
-
-    found = box.ot.result(handle=text["row"]["handle"], search="^line 29[0-9] ")
-
-    assert found["matched"] == 10
-    assert found["lines"][0] == "line 290 ü ***"
-
-
-@pytest.mark.parametrize("which", [0, 1], ids=["removed", "still-there"])
-def test_expired_result_is_still_expired(landed: Landed, box: Toolbox, which: int) -> None:
-    handle = landed.facts["expired"][which]
-
-    said = str(box.ot.result(handle=handle))
-
-    assert handle in said
-    assert "expired" in said
+# --- reports, cassettes, topics -------------------------------------------------------------------
 
 
 def test_report_is_known_as_ours_and_written_anew(landed: Landed, box: Toolbox) -> None:
@@ -185,44 +87,6 @@ def test_topics_keep_their_messages_and_take_more(landed: Landed, box: Toolbox) 
     ]
 
 
-# --- ot.map ---------------------------------------------------------------------------------------
-
-
-def test_map_calls_only_the_rows_that_are_not_done(
-    landed: Landed, box: Toolbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The progress of a tool with Python code of its own is kept under a hash of its bytecode."""
-    note = tmp_path / "called.txt"
-    monkeypatch.setenv("SHOP_NOTE", str(note))
-    items = [f"item {number}" for number in range(22)]
-
-    frame = box.ot.map("shop.price", items, count=2)
-
-    assert list(frame["price"]) == [5.0] * 22
-    called = sorted(note.read_text(encoding="utf-8").split("\n")[:-1])
-    is_same_python = list(sys.version_info[:2]) == landed.facts["python"]
-    assert called == (["item 20", "item 21"] if is_same_python else sorted(items))
-
-
-@pytest.mark.parametrize(
-    ("tool", "data", "column", "done", "new"),
-    [
-        ("tools.echo", [f"message {number}" for number in range(12)], "echo", 10, 2),
-        ("pets.find", {"tags": [["dog"], ["cat"], ["cow"]]}, "find", 2, 1),
-    ],
-)
-def test_map_resumes_a_tool_without_code_of_its_own(
-    landed: Landed, box: Toolbox, tool: str, data: Any, column: str, done: int, new: int
-) -> None:
-    before = len(state.history(box, tool=tool))
-
-    frame = box.ot.map(tool, data)
-
-    assert len(frame) == done + new
-    assert bool(frame["ok"].all())
-    assert len(state.history(box, tool=tool)) == before + new
-
-
 # --- the project ----------------------------------------------------------------------------------
 
 
@@ -233,7 +97,7 @@ def test_every_configured_tool_is_there_with_its_schema(landed: Landed, box: Too
 def test_every_bundle_and_version_is_there(landed: Landed, box: Toolbox) -> None:
     found = state.bundles(box)
 
-    assert found == landed.facts["bundles"]
+    assert _without_counts(found) == _without_counts(landed.facts["bundles"])
     assert {bundle["slug"] for bundle in found["bundles"]} == {"pets", "local-tools", "asleep", "my-api"}
     assert {(tool["slug"], tool["version"]) for tool in found["tools"]} == {
         ("find", "1"),
@@ -281,7 +145,7 @@ def test_aliases_and_snippets_are_there(landed: Landed, box: Toolbox) -> None:
     assert state.shortcuts(box) == landed.facts["shortcuts"]
 
 
-# --- trust and approvals --------------------------------------------------------------------------
+# --- trust ----------------------------------------------------------------------------------------
 
 
 def test_project_is_still_trusted(box: Toolbox) -> None:
@@ -310,45 +174,25 @@ def test_server_that_changed_is_refused(landed: Landed) -> None:
 
 
 def test_trust_can_be_taken_back(landed: Landed) -> None:
-    listed = _command(landed, "trust", "--list")
+    command = [sys.executable, "-m", "onetool_ipy", "trust"]
+    listed = _run(landed, *command, "--list")
     assert str(landed.project) in listed.stdout + listed.stderr
 
-    assert _command(landed, "trust", "--remove").returncode == 0
+    assert _run(landed, *command, "--remove").returncode == 0
 
     with landed.open() as box:
         assert box.call("shop.price", {"item": "tea"}).error is not None
 
 
-@pytest.mark.parametrize(("tool", "args"), [("shop.order", {"item": "tea"}), ("my-api.make-user", {"id": 3})])
-def test_approved_tools_run_without_a_question(box: Toolbox, tool: str, args: dict[str, Any]) -> None:
-    answer = box.ask("Do it.", model=ScriptedModel([(tool, args), "Done."]))
-
-    assert [(call.name, call.ok) for call in answer.calls] == [(tool, True)]
-
-
-def test_approved_tool_that_changed_is_not_run(landed: Landed) -> None:
-    file = landed.project / ".onetool" / "tools" / "shop.py"
-    file.write_text(file.read_text(encoding="utf-8").replace("ordered", "bought"), encoding="utf-8")
-
-    with landed.open() as box:
-        answer = box.ask("Do it.", model=ScriptedModel([("shop.order", {"item": "tea"}), "Done."]))
-
-    assert [call.ok for call in answer.calls] == [False]
-
-
 # --- what a notebook wrote ------------------------------------------------------------------------
 
 
-def test_notebook_finds_favourites_snippets_and_its_startup_file(
-    landed: Landed, fresh_kernel: Callable[..., Kernel]
-) -> None:
+def test_notebook_finds_snippets_and_its_startup_file(landed: Landed, fresh_kernel: Callable[..., Kernel]) -> None:
     kernel = fresh_kernel(cwd=landed.project, env={**landed.env, "IPYTHONDIR": str(landed.home / ".ipython")})
     kernel.execute("import os; os.environ.pop('ONETOOL_TRUST')")
 
     assert "5.0" in kernel.execute("%tool shop.price item=tea count=2").text, "the startup file gives %tool"
     assert "10.0" in kernel.execute("$twice item='tea'").text
-    assert state.star(kernel) == ["shop.price", "fs.read_file"]
-    assert state.star(kernel, "time.now") == ["shop.price", "fs.read_file", "time.now"]
     assert "Removed" in kernel.execute("%tool install --remove").text
 
 
@@ -358,25 +202,12 @@ def test_exported_script_runs(landed: Landed) -> None:
     assert done.stdout == "10.0 2.5\n", done.stderr
 
 
-def _call_often(box: Toolbox, times: int) -> None:
-    for _ in range(times):
-        box.call("time.now")
-
-
-def _command(landed: Landed, *words: str) -> subprocess.CompletedProcess[str]:
-    return _run(landed, sys.executable, "-m", "onetool_ipy", *words)
-
-
 def _run(landed: Landed, *command: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, **landed.env}
     return subprocess.run(command, cwd=landed.project, env=env, capture_output=True, text=True, check=False)
 
 
-def _without_percentiles(value: Any) -> Any:
-    left_out = (*PERCENTILES, "avg_ms")
-    return json.loads(json.dumps(value), object_hook=lambda one: {k: v for k, v in one.items() if k not in left_out})
-
-
-def _percentiles(value: Any) -> Iterator[float]:
-    for row in (*value["tools"], *value["series"]):
-        yield from (row[key] for key in PERCENTILES if key in row)
+def _without_counts(value: Any) -> Any:
+    """What is counted by the call log, which begins anew."""
+    counted = ("callCount", "lastCalledAt")
+    return json.loads(json.dumps(value), object_hook=lambda one: {k: v for k, v in one.items() if k not in counted})

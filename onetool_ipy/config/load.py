@@ -35,6 +35,7 @@ from onetool_ipy.config.paths import (
     CONFIG_NAME,
     FOLDER,
     STATE_ENV,
+    STATE_VERSION,
     Owners,
     Paths,
     expand_home,
@@ -137,6 +138,7 @@ def load_config(
     found = find_config(path, env=env, cwd=cwd, home=home)
     project = _project(found.onetool_dir, found.start or cwd)
     state, refused = _own_state(state_folder(project, env=env, home=home), project, env, home)
+    refused += _earlier_state(state.with_name(state.name.removesuffix(f"-{STATE_VERSION}")), state)
     config = Config(
         Settings(),
         Secrets({}, env),
@@ -284,7 +286,7 @@ class _Loading:
             chosen = self._chosen_state(written)
             is_inside = Path(os.path.realpath(chosen)).is_relative_to(self._paths.project)
             if not is_inside and (is_ours(str(chosen)) or not os.path.isdir(chosen)):
-                state = chosen
+                state = chosen / STATE_VERSION
         owner = str(self._paths.config_file or self._paths.onetool_dir).encode("utf-8", "replace")
         return state / "cache" / f"config-{hashlib.sha256(owner).hexdigest()[:12]}.{_FORMAT}.json"
 
@@ -316,9 +318,12 @@ class _Loading:
         if chosen is None or self._env.get(STATE_ENV):
             return self._paths.state
         folder = self._chosen_state(chosen)
-        state, refused = _own_state(folder, self._paths.project, self._env, self._config.home)
-        _close_to_others(state)
-        for problem in refused:
+        state, problems = _own_state(folder, self._paths.project, self._env, self._config.home)
+        if state == folder:
+            state = folder / STATE_VERSION
+            problems += _earlier_state(folder / "calls", state)
+        _close_to_others(state, state)
+        for problem in problems:
             self._note(problem)
         return state
 
@@ -355,6 +360,14 @@ def _own_state(state: Path, project: Path, env: Mapping[str, str], home: Path) -
     default = state_folder(project, env={key: value for key, value in env.items() if key != STATE_ENV}, home=home)
     message = "refused as a state folder, since another user owns it."
     return default, [Problem(str(state), message, f"Point ${STATE_ENV} at a folder of your own.")]
+
+
+def _earlier_state(earlier: Path, state: Path) -> list[Problem]:
+    """Name the state of an earlier version, until there are calls of this version."""
+    if not earlier.is_dir() or (state / "calls").exists():
+        return []
+    message = "an earlier version kept its call log and results here; they are not read."
+    return [Problem(str(earlier), message, "Delete it if you do not need it.")]
 
 
 def _close_to_others(state: Path, *made: Path) -> None:

@@ -26,6 +26,7 @@ __all__ = [
     "CONFIG_NAME",
     "FOLDER",
     "STATE_ENV",
+    "STATE_VERSION",
     "ConfigLocation",
     "OwnerFault",
     "Owners",
@@ -43,6 +44,8 @@ FOLDER = ".onetool"
 CONFIG_NAME = "onetool.yaml"
 CONFIG_ENV = "ONETOOL_CONFIG"
 STATE_ENV = "ONETOOL_STATE"
+STATE_VERSION = "v2"
+"""Part of the name of a state folder. One of an earlier version is left where it is, and not read."""
 
 _IS_LINUX = sys.platform == "linux"
 _IS_POSIX = hasattr(os, "geteuid")
@@ -159,7 +162,7 @@ def _searched(start: Path, home: Path) -> ConfigLocation:
 
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
     """Return the project's folder in $ONETOOL_STATE or in the platform's state directory. Does not create it."""
-    return state_base(env, home) / project_key(project)
+    return state_base(env, home) / f"{project_key(project)}-{STATE_VERSION}"
 
 
 def state_bases(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:

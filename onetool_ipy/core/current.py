@@ -1,6 +1,6 @@
-"""The one context variable: which toolbox, and which call, the running code belongs to.
+"""The context variables: which toolbox and which call the running code belongs to, and which cell of a notebook.
 
-Outside a call it is the toolbox opened last in this process and still open. Worker threads see it through
+Outside a call the toolbox is the one opened last in this process and still open. Worker threads see both through
 `copy_context`. Nothing else in the house keeps state at module level.
 """
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 __all__ = [
     "CallClient",
     "Scope",
+    "cell",
     "closed",
     "enter",
+    "enter_cell",
     "expect",
     "kept",
     "leave",
@@ -109,6 +111,7 @@ class Scope:
 
 
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
+_cell: ContextVar[str] = ContextVar("onetool_ipy.cell", default="")
 _opened: list[ref[Any]] = []
 _default: list[Any] = []
 _expected: list[Callable[[], Any]] = []
@@ -124,6 +127,14 @@ enter: Callable[[Scope], Token[Scope | None]] = _scope.set
 
 leave: Callable[[Token[Scope | None]], None] = _scope.reset
 """Go back to the scope before `enter`."""
+
+cell: Callable[[], str] = _cell.get
+"""The id of the notebook cell that runs this code, or its execution count; "" outside of notebooks."""
+
+
+def enter_cell(name: str) -> None:
+    """Remember the cell that runs from now on, for this context and the threads that it starts."""
+    _cell.set(name)
 
 
 def toolbox() -> Any | None:

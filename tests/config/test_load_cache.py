@@ -186,7 +186,7 @@ def test_place_that_the_project_names_is_not_believed(project: Project) -> None:
     env = {"HOME": str(project.home), "ONETOOL_TRUST": str(project.folder)}
     project.write("onetool.yaml", "state_dir: .state\naliases: {a: time.now}\n")
     config = load_config(env=env, cwd=project.folder)
-    assert config.paths.state == project.folder / ".state"
+    assert config.paths.state == project.folder / ".state" / "v2"
     assert not (project.folder / ".state").exists()
     assert list(project.home.glob(".local/state/onetool_ipy/*/cache/config-*.json"))
 

@@ -202,7 +202,7 @@ class TestState:
         write(tmp_path / "p", "x").write_text("state_dir: here\n")
         home = tmp_path / "home"
         env = {"ONETOOL_TRUST": str(tmp_path)}
-        assert load_config(env=env, cwd=tmp_path / "p", home=home).paths.state == tmp_path / "p" / "here"
+        assert load_config(env=env, cwd=tmp_path / "p", home=home).paths.state == tmp_path / "p" / "here" / "v2"
         state = load(tmp_path / "p", home, ONETOOL_STATE=str(tmp_path / "there")).paths.state
         assert state.parent == tmp_path / "there"
 

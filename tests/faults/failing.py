@@ -19,6 +19,7 @@ FORMS = {
     "link": "?link,?linkat",
     "mkdir": "?mkdir,?mkdirat",
     "rename": "?rename,?renameat,?renameat2",
+    "unlink": "?unlink,?unlinkat",
 }
 
 

@@ -35,42 +35,27 @@ def test_a_killed_process_loses_no_record(tmp_path: Path, kills: int, record_pro
     assert (found["lost"], found["doubled"], found["problems"]) == (0, 0, [])
     assert found["extra"] <= kills, "at most the one record of each process that was not yet answered for"
     assert found["totals_agree"]
-    assert found["files"] == 0, "what the dead left behind is folded and gone"
 
 
 @pytest.mark.parametrize("kills", FEW_AND_MANY)
-def test_a_kill_inside_a_fold_neither_loses_nor_doubles(tmp_path: Path, kills: int, record_property: Any) -> None:
-    found = run("fold_killed", tmp_path / "calls", rounds=kills, seed=kills)
+def test_a_kill_inside_a_compaction_neither_loses_nor_doubles(tmp_path: Path, kills: int, record_property: Any) -> None:
+    found = run("compact_killed", tmp_path / "calls", rounds=kills, seed=kills)
 
-    record_property("figures", f"{kills} kills, {found['landed']} inside a fold, {found['lost']} lost")
+    record_property("figures", f"{kills} kills, {found['landed']} inside a compaction, {found['lost']} lost")
     assert found["landed"] > kills / 20
     assert (found["lost"], found["doubled"], found["problems"]) == (0, 0, [])
     assert found["totals_agree"]
 
 
 @pytest.mark.parametrize("kills", [pytest.param(12, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)])
-def test_a_kill_while_a_damaged_database_is_mended_costs_nothing(
+def test_a_kill_while_the_database_is_made_again_costs_nothing(
     tmp_path: Path, kills: int, record_property: Any
 ) -> None:
-    """The append file still has every call, so the total is always right; nothing half-made stays."""
-    found = run("mend_killed", tmp_path / "calls", rounds=kills, seed=kills)
+    found = run("remake_killed", tmp_path / "calls", rounds=kills, seed=kills)
 
-    record_property("figures", f"{kills} kills, {found['landed']} inside a repair, totals {found['totals']}")
+    record_property("figures", f"{kills} kills, {found['landed']} inside, totals {found['totals']}")
     assert found["landed"] > kills / 4
     assert found["totals"] == [3000]
-    assert found["drafts"] == 0
-    assert found["aside"] <= 2
-
-
-@pytest.mark.parametrize("kills", [pytest.param(12, id="few"), pytest.param(500, id="many", marks=pytest.mark.soak)])
-def test_a_kill_while_a_landed_database_is_converted_costs_nothing(
-    tmp_path: Path, kills: int, record_property: Any
-) -> None:
-    found = run("landed_killed", tmp_path, rounds=kills, seed=kills)
-
-    record_property("figures", f"{kills} kills, {found['landed']} inside a conversion, totals {found['totals']}")
-    assert found["landed"] > kills / 4
-    assert (found["totals"], found["rows"]) == ([600], [480])
 
 
 def test_the_control_that_writes_in_place_is_caught_corrupt(tmp_path: Path) -> None:
@@ -83,7 +68,7 @@ def test_the_control_that_writes_in_place_is_caught_corrupt(tmp_path: Path) -> N
     ("processes", "each"),
     [pytest.param(16, 300, id="few"), pytest.param(16, 20_000, id="many", marks=pytest.mark.soak)],
 )
-def test_many_processes_add_up_while_all_of_them_fold(
+def test_many_processes_add_up_while_some_of_them_look(
     tmp_path: Path, processes: int, each: int, record_property: Any
 ) -> None:
     found = run("many_records", tmp_path / "calls", processes=processes, each=each)
@@ -107,7 +92,7 @@ def test_the_control_without_a_log_loses_counts(tmp_path: Path) -> None:
     "interrupts", [pytest.param(60, id="few"), pytest.param(5000, id="many", marks=pytest.mark.soak)]
 )
 def test_an_interrupt_at_any_moment_leaves_the_log_whole(tmp_path: Path, interrupts: int, record_property: Any) -> None:
-    """Records, folds, looks and notes, stopped again and again; afterwards no lock is held and all can go on."""
+    """Records, looks and notes, stopped again and again; afterwards no lock is held and all can go on."""
     found = run("interrupted", tmp_path, rounds=interrupts, seed=interrupts)
 
     record_property("figures", f"{interrupts} interrupts, {found['landed']} inside the store, {found['lost']} lost")

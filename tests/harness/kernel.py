@@ -265,10 +265,16 @@ class Kernel:
         """Run a cell to its end. An error output fails the test unless `allow_errors`."""
         return self.start_execute(code, **options).wait(timeout, allow_errors=allow_errors)
 
-    def start_execute(self, code: str, **options: Any) -> Execution:
-        """Send a cell and return at once; `options` as for a Jupyter execute request."""
+    def start_execute(self, code: str, *, cell_id: str = "", **options: Any) -> Execution:
+        """Send a cell and return at once; `options` as for a Jupyter execute request, `cell_id` as JupyterLab sends."""
         options.setdefault("allow_stdin", False)
-        msg_id = self._client.execute(code, **options)
+        if cell_id:
+            content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, **options}
+            message = self._client.session.msg("execute_request", content, metadata={"cellId": cell_id})
+            self._client.shell_channel.send(message)
+            msg_id = message["header"]["msg_id"]
+        else:
+            msg_id = self._client.execute(code, **options)
         execution = Execution(self._channels, msg_id)
         self._channels.executions[msg_id] = execution
         return execution

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -70,53 +69,6 @@ def said(box: Toolbox, path: Path) -> str:
     return " ".join(str(problem) for problem in box.problems() if problem.where == str(path))
 
 
-# --- the call log ---------------------------------------------------------------------------------
-
-
-def test_a_newer_call_log_is_left_alone_and_said(home: Home) -> None:
-    box = home.open()
-    box.call("time.now")
-    box.log.fold()
-    path = home.found("calls.db")
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version=99")
-    connection.close()
-    before = path.read_bytes()
-
-    again = home.open()
-    again.call("time.now")
-    again.log.fold()
-
-    assert again.log.usage().total_calls >= 1
-    assert path.read_bytes() == before
-    assert "later version" in said(again, path)
-
-
-def test_a_newer_part_of_the_call_log_is_left_alone_and_said(home: Home) -> None:
-    box = home.open()
-    box.call("time.now")
-    box.log.fold()
-    part = home.found("calls.db").with_name("calls-99-7-000000000000.jsonl")
-    part.write_bytes(NEWER)
-
-    box.call("time.now")
-    box.log.fold()
-
-    assert box.log.usage().total_calls == 2
-    assert part.read_bytes() == NEWER
-    assert "later version" in said(box, part)
-
-
-def test_lines_of_an_earlier_format_are_counted(home: Home) -> None:
-    box = home.open()
-    box.call("time.now")
-    box.close()
-    (path,) = (home.root / "state").rglob("calls-1-*.jsonl")
-    path.rename(path.with_name(path.name.replace("calls-1-", "calls-0-")))
-
-    assert home.open().log.usage().total_calls == 1
-
-
 # --- stored results -------------------------------------------------------------------------------
 
 
@@ -159,25 +111,7 @@ def test_a_result_in_the_way_of_damage_is_still_removed(home: Home) -> None:
     assert not path.exists()
 
 
-# --- topics, cassettes, maps ----------------------------------------------------------------------
-
-
-def test_a_newer_topic_file_is_refused_and_an_unnumbered_one_is_added_to(home: Home) -> None:
-    home.set('topics: [{pattern: "new", file: new.yaml}, {pattern: "old", file: old.yaml}]')
-    newer, older = home.folder / "new.yaml", home.folder / "old.yaml"
-    text = b"# onetool_ipy topics, format 2\n---\nts: 1\nbody: torn"
-    newer.write_bytes(text)
-    older.write_bytes(b'---\nts: 2026-01-01\ntopic: "old"\nmessage: "first"\n...\n')
-    box = home.open()
-
-    answer = str(box.ot.notify(topic="new", message="x"))
-
-    assert answer.startswith("Error: ")
-    assert str(newer) in answer
-    assert "format 2" in answer
-    assert newer.read_bytes() == text
-    assert box.ot.notify(topic="old", message="x") == "OK: old -> old.yaml"
-    assert older.read_bytes().count(b"message: ") == 2
+# --- cassettes, maps ------------------------------------------------------------------------------
 
 
 def test_a_newer_cassette_is_refused_and_an_unnumbered_one_answers(home: Home) -> None:

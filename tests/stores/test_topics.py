@@ -141,11 +141,11 @@ def test_any_message_and_topic_load_back_equal(message: str, topic: str) -> None
 
 
 def test_a_document_can_be_read_by_people() -> None:
-    text = document(NOW, "notes", "Größe prüfen:\n  1. messen 📏\nfertig").decode()
+    text = document(NOW, "notes", "Größe prüfen 📏, dann melden").decode()
 
     assert text == (
-        '---\nts: 2026-03-04T10:20:30.123456+00:00\ntopic: "notes"\n'
-        'message: "Größe prüfen:\\n\\\n  \\ \u00201. messen 📏\\n\\\n  fertig"\n...\n'
+        "--- # onetool_ipy\nts: 2026-03-04 10:20:30.123456+00:00\ntopic: notes\n"
+        "message: Größe prüfen 📏, dann melden\n...\n"
     )
 
 

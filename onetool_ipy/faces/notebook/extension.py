@@ -83,6 +83,7 @@ class Extension:
         from onetool_ipy.faces.notebook.host import NotebookHost
 
         host = NotebookHost(self.shell, open_leniently(), self.magics, self.names, self.panels)
+        host.box.log.notebook = _notebook(self.shell)
         current.expect(None)  # not before: a panel may open it while a cell registers a tool, which must wait for it
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             host.progress.before_cell()
@@ -98,6 +99,7 @@ class Extension:
         self.shell.events.register("pre_run_cell", self._before_cell)
         self.shell.events.register("post_run_cell", self._after_cell)
         self._is_in_cell = True  # the cell that loads us
+        current.enter_cell(_running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed) - 1))
         self.names.offer([("ot", LazyObject(lambda: self.box.ot))])
         if _has_project():
             self.host.offer_packs()
@@ -191,7 +193,9 @@ class Extension:
     def _before_cell(self, _info: Any) -> None:
         self.names.restore()
         self._is_in_cell = True
+        current.enter_cell(_running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed)))
         if self._host is not None:
+            self._host.box.log.notebook = _notebook(self.shell)
             self._host.before_cell()
         elif _has_project():  # it was made since; where it cannot be opened, the first use of it says why
             with suppress(OneToolError):
@@ -256,6 +260,17 @@ def _spare_packs(shell: Any) -> None:
     if autoreload is not None:
         for name in [name for name in sys.modules if name.startswith("onetool_pack_")]:
             autoreload._reloader.mark_module_skipped(name)
+
+
+def _running_cell(shell: Any, number: int) -> str:
+    """Return the id of the cell that runs now; its number in the history where the page gives none."""
+    request = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    return str(request.get("metadata", {}).get("cellId") or number)
+
+
+def _notebook(shell: Any) -> str:
+    """Return the path of the notebook, which VS Code and Jupyter Server tell in ways of their own; "" if none does."""
+    return str(shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", ""))
 
 
 def _has_project() -> bool:

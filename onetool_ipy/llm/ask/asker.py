@@ -397,15 +397,15 @@ class Asker:
     def _record(self, answer: Answer, source: CallSource) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
         args = {"prompt": answer.prompt, "model": answer.model}
-        code, reason = "", ""
+        end: dict[str, Any] = {}
         if not answer.ok:
-            code = answer.stop_reason if answer.error is None else answer.error.code
-            reason = f"{answer.stop_reason}\n{short_text(answer.note, self._box.mask, _MAX_NOTE)}"
+            end["code"] = answer.stop_reason if answer.error is None else answer.error.code
+            end["reason"] = answer.stop_reason
+            end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
         self._box.log.record(
             *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000),
-            code=code,
-            reason=reason,
             size=len(answer.text),
+            **end,
         )
 
     def _with_attachments(self, prompt: str, attach: Sequence[Any], session: Session) -> User:

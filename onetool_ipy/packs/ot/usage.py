@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError, Returned
 from onetool_ipy.base.files import write_whole
-from onetool_ipy.base.records import Value
 from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import worded
@@ -19,14 +19,17 @@ from onetool_ipy.render import html, report
 from onetool_ipy.render.views import Listing, Record, counted, people_rows, span_labels
 
 if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
+
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["UsagePlot", "UsageStats", "UsageTools"]
+__all__ = ["CallHistory", "UsagePlot", "UsageStats", "UsageTools"]
 
 _TEXT_ROWS = 12
 _TEXT_BAR = 40
 _HEAD = 2000
 _MAX_GROUPS = 50
+_ORIGIN = ("user", "host", "notebook", "cell", "session", "parent", "fingerprint")
 
 
 class UsagePlot:
@@ -97,6 +100,19 @@ def _shown(key: str, value: Any) -> Any:
     )
 
 
+class CallHistory(Listing):
+    """The newest calls. Their table is short; `.df` also has where each came from."""
+
+    origins: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """The calls as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame([{**row, **origin} for row, origin in zip(self, self.origins, strict=True)])
+
+
 class UsageTools:
     """The functions about usage, of one toolbox."""
 
@@ -125,7 +141,10 @@ class UsageTools:
         chosen: Any = period
         seen = log.overview(period=chosen, tool=tool or None)
         used, (model_calls, model_chars) = seen.usage, seen.by_models
-        rows = [{**_cells(row), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
+        rows = [
+            {**dataclasses.asdict(row), "last_called": row.last_called.isoformat(timespec="seconds")}
+            for row in used.tools
+        ]
         record = UsageStats(
             period=period,
             total_calls=used.total_calls,
@@ -137,16 +156,16 @@ class UsageTools:
             estimates=["context_saved", "time_saved_ms"],
             tools=rows,
             failures=[
-                {**_cells(group), "last_called": group.last_called.isoformat(timespec="seconds")}
+                {**dataclasses.asdict(group), "last_called": group.last_called.isoformat(timespec="seconds")}
                 for group in seen.failures[:_MAX_GROUPS]
             ],
         )
         if tool:
             record["tool"] = tool
-        record.series = [{**_cells(span), "start": _label(span.start, period)} for span in seen.series]
+        record.series = [{**dataclasses.asdict(span), "start": _label(span.start, period)} for span in seen.series]
         labels = span_labels([span.start for span in seen.timeline.spans], seen.timeline.step_s)
         spans = zip(seen.timeline.spans, labels, strict=True)
-        record.steps = [{**_cells(span), "start": label} for span, label in spans]
+        record.steps = [{**dataclasses.asdict(span), "start": label} for span, label in spans]
         if output:
             record["html_report"] = str(self._write(output, record))
         return record
@@ -163,29 +182,32 @@ class UsageTools:
             search: Only calls with these words in the tool's name, the arguments or the error.
 
         Returns:
-            Rows {ts, tool, ok, ms, args, error, code, source, handle, call_id}.
+            Rows {ts, tool, ok, ms, args, error, code, source, handle, call_id}. `.df` also has user, host, notebook,
+            cell, session, parent (the call that made this one) and fingerprint (of the tool as it was).
 
         Example:
             ot.history(limit=5)
         """
         if limit < 1:
             raise ValueError(f"limit must be >= 1, got {limit}")
-        found = self._box.log.history(limit=limit, tool=tool or None, ok=False if failed else None, text=search)
-        return Listing(
+        calls = self._box.log.history(limit=limit, tool=tool or None, ok=False if failed else None, text=search)
+        history = CallHistory(
             {
-                "ts": row.ts.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-                "tool": row.tool,
-                "ok": row.ok,
-                "ms": row.ms,
-                "args": row.args,
-                "error": row.message,
-                "code": row.code,
-                "source": row.source,
-                "handle": row.handle,
-                "call_id": row.call_id,
+                "ts": call.ts.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+                "tool": call.tool,
+                "ok": call.ok,
+                "ms": call.ms,
+                "args": call.args,
+                "error": call.message,
+                "code": call.code,
+                "source": call.source,
+                "handle": call.handle,
+                "call_id": call.call_id,
             }
-            for row in found
+            for call in calls
         )
+        history.origins = [{name: getattr(call, name) for name in _ORIGIN} for call in calls]
+        return history
 
     def _write(self, output: str, record: UsageStats) -> Path:
         """Write the report; never through a link, never over a file that is not a report."""
@@ -240,10 +262,6 @@ def _is_report(path: Path) -> bool:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:  # does not block if it has become a FIFO
         return report.MARK.encode() in file.read(_HEAD)
-
-
-def _cells(row: Value) -> dict[str, Any]:
-    return {name: getattr(row, name) for name in row.fields()}
 
 
 def _label(start: Any, period: str) -> str:

@@ -1,48 +1,56 @@
 """CallLog: the one call log. It feeds usage, history, recent tools, provenance and the counters of bundles.
 
-A caller pays for one line appended to this process's journal: no lock, no thread, no flush, some microseconds. The
-system has the line when `record` returns, so a killed process loses nothing. The journals are folded into the database
-in the background once callers pause, when a view reads, or at close. Recording never raises: a call that cannot be
-written is counted and reported.
+A caller pays for one line appended to this process's journal, some microseconds. The system has the line when `record`
+returns, so a killed process loses nothing. Questions are answered from a database that is made from the journals (see
+`compaction`). Recording never raises: a call that cannot be written is counted and reported.
 """
 
 from __future__ import annotations
 
 import datetime
+import logging
+import math
 import os
 import time
+import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import BoundCall, Problem, Record
-from onetool_ipy.stores.calls import query, snapshot
-from onetool_ipy.stores.calls.database import KEEP, Keep
-from onetool_ipy.stores.calls.journal import FIELDS, FOLD_BYTES, Journal
+from onetool_ipy.core.tool import BoundCall, Problem, Record, ToolSpec
+from onetool_ipy.stores.calls import query
+from onetool_ipy.stores.calls.journal import ROTATE_BYTES, Journal
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, Period, RunRow, UsageOverview, UsagePeriod
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
 
 if TYPE_CHECKING:
+    import sqlite3
+
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-    from onetool_ipy.stores.calls.snapshot import Answer, CallSnapshot
+    from onetool_ipy.stores.calls.compaction import Compactor, Retention
 
-__all__ = ["CallLog", "StatsDisabled"]
+Answer = TypeVar("Answer")
 
+_log = logging.getLogger("onetool_ipy.calls")
 _MAX_NAME = 200
 _MAX_MESSAGE = 300
-_LONGEST = 3 * MAX_ARGS_BYTES
-_ARGS = FIELDS.index("args")
+_MAX_LINE_BYTES = 3 * MAX_ARGS_BYTES
+_MAX_FINGERPRINTS = 2_000
+_STEP_BYTES = 2 << 20
+"""How much is brought into the database at once: some thousand calls, a fraction of a second."""
+_PATIENCE_S = 1.0
+"""How long a question waits for calls to be brought into the database. The rest is added in the background."""
+
+_PAUSE_S, _MAX_WAITS = 0.05, 100
+"""A compaction in the background waits for a pause of the callers, for five seconds at most."""
+
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-
-_PAUSE_S = 0.05
-_PATIENCE = 256
-"""A fold in the background waits for a pause of the callers, but for no more than so many times `fold_bytes`."""
-
-_AT_CLOSE = 2 << 20
 
 
 class StatsDisabled(OneToolError):
@@ -56,7 +64,7 @@ class CallLog:
     """The log of one project. Threads and forked children may share it; `close` may be called twice.
 
     Without a `clock` the system's time is taken in a cheaper way. `run_later` runs a function in another thread;
-    without it nothing is folded in the background.
+    without it everything is compacted by whoever asks.
     """
 
     def __init__(
@@ -66,88 +74,109 @@ class CallLog:
         clock: Callable[[], datetime.datetime] | None = None,
         mask: Callable[[str], str] = str,
         enabled: bool = True,
-        keep: Keep = KEEP,
-        fold_bytes: int = FOLD_BYTES,
+        retention: Retention | None = None,
+        rotate_bytes: int = ROTATE_BYTES,
+        step_bytes: int = _STEP_BYTES,
+        patience_s: float = _PATIENCE_S,
         run_later: Callable[[Callable[[], None]], object] | None = None,
     ) -> None:
         self.folder = folder
         self.enabled = enabled
         self.mask = mask
         self._clock = clock
-        self._keep = keep
-        self._fold_bytes = fold_bytes
-        self._journal = Journal(folder, fold_bytes=fold_bytes)
+        self._retention = retention
+        self._rotate_bytes, self._step_bytes, self._patience_s = rotate_bytes, step_bytes, patience_s
+        self._journal = Journal(folder, rotate_bytes=rotate_bytes)
         self._run_later = run_later
-        self._is_fold_due = False
-        self._waiting_pid = 0  # of the process in which a fold waits for a pause: a forked child has none
-        self._is_long = False
+        self._is_compacting = False
+        self._bytes_left = 0
         self._fault: OneToolError | None = None
+        self._fingerprints: dict[int, tuple[ToolSpec, str]] = {}
+        self._notebook = ""
+        self._session = b""
         self._dumps: Callable[..., bytes] | None = None
-        self._newline = 0
+        self._session_id = os.urandom(4).hex()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=partial(_restart, weakref.ref(self)))
 
     def record(
-        self,
-        call_id: str,
-        tool: str,
-        source: str,
-        args: Any,
-        ok: bool,
-        ms: float,
-        code: str = "",
-        reason: str = "",
-        size: int = 0,
-        handle: str = "",
-        args_size: int = -1,
+        self, call_id: str, tool: str, source: str, args: Any, ok: bool, ms: float, *, args_size: int = -1, **more: Any
     ) -> None:
         """Record a call that ended now. It is on disk when this returns; never raises for a disk.
 
+        `more` is other fields of a journal's line: code, reason, message, size, handle, parent, fingerprint.
         `args_size` is what `values.plain_copy` said of the arguments, if they were copied.
         """
-        if not self.enabled:
-            return
-        text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
-        clock = self._clock
-        ts = time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
-        self._append((ts, call_id, tool, source, text, is_whole, ok, code, reason, ms, size, handle))
-        if self._journal.left < 0:
-            self._fold_later()
+        if self.enabled:
+            text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
+            row = {"ts": self._now_us(), "id": call_id, "tool": tool, "source": source, "args": text, "whole": is_whole}
+            self._write({**row, "ok": ok, "ms": ms, "size": 0, **more})
 
     def attach(self, call_id: str, handle: str) -> None:
         """Record that the result of a recorded call was stored after all."""
         if self.enabled:
-            self._append((call_id, handle))
+            self._journal.append(self._encode({"id": call_id, "handle": handle}) + b"\n")
 
     def recorder(self) -> Record | None:
         """Give the function that records every call: also those that were refused, not found, or stopped."""
-        record, mask = self.record, self.mask
+        write, mask, scope, now_us = self._write, self.mask, current.scope, self._now_us
+        fingerprints = self._fingerprints
 
-        def note(bound: BoundCall, result: ToolResult) -> None:
+        def record_bound(bound: BoundCall, result: ToolResult) -> None:
             call_id, _, args, source, _ = bound.call
-            error, meta = result.error, result.meta
-            tool = bound.tool if bound.spec is not None else short_text(bound.tool, mask, _MAX_NAME)
-            ms, handle = meta["duration_ms"], meta.get("handle") or ""
-            if error is None:
-                code, reason, size = "", "", measure(result.data)
-            else:
-                said = short_text(error.message, mask, _MAX_MESSAGE)
-                code, reason, size = error.code, f"{error.reason or ''}\n{said}", len(error.message)
-            record(call_id, tool, source, args, error is None, ms, code, reason, size, handle, bound.args_size)
+            error, meta, spec = result.error, result.meta, bound.spec
+            text, is_whole = excerpt(args, mask, self._dumps or self._load(), bound.args_size)
+            kept = fingerprints.get(id(spec))
+            row = {
+                "ts": now_us(),
+                "id": call_id,
+                "tool": bound.tool,
+                "source": source,
+                "args": text,
+                "whole": is_whole,
+                "ok": error is None,
+                "ms": meta["duration_ms"],
+                "size": measure(result.data) if error is None else len(error.message),
+                "fingerprint": kept[1] if kept is not None and kept[0] is spec else self._fingerprint(spec),
+            }
+            if spec is None:
+                row["tool"] = short_text(bound.tool, mask, _MAX_NAME) or "(no name)"
+            if error is not None:
+                row["code"], row["reason"] = error.code, error.reason or ""
+                row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
+            if handle := meta.get("handle"):
+                row["handle"] = handle
+            outer = scope()  # this call's own scope was left, so it is that of the call around it
+            if outer is not None and outer.call is not None:
+                row["parent"] = outer.call.id
+            write(row)
 
-        return note if self.enabled else None
+        return record_bound if self.enabled else None
+
+    @property
+    def notebook(self) -> str:
+        """The notebook of this process, if it has one. It is part of the record of every call from then on."""
+        return self._notebook
+
+    @notebook.setter
+    def notebook(self, path: str) -> None:
+        if path != self._notebook:
+            self._notebook = path
+            self._session = b""
 
     def usage(
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
     ) -> UsagePeriod:
         """Add up the calls of a period. Raises InvalidPeriod, StatsDisabled."""
         moment = self._require_period(period, now)
-        return self._ask(lambda found: query.usage_of(found, period=period, tool=tool, now=moment))
+        return self._ask(lambda database: query.usage_of(database, period=period, tool=tool, now=moment))
 
     def overview(
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
     ) -> UsageOverview:
         """Give all there is to say of a period, as of one moment. Raises InvalidPeriod, StatsDisabled."""
         moment = self._require_period(period, now)
-        return self._ask(lambda found: query.overview_of(found, period=period, tool=tool, now=moment))
+        return self._ask(lambda database: query.overview_of(database, period=period, tool=tool, now=moment))
 
     def history(
         self,
@@ -160,16 +189,17 @@ class CallLog:
     ) -> list[CallRow]:
         """Give the newest calls, newest first; with `text` those with its words. Raises StatsDisabled."""
         self._require_enabled()
-        return self._ask(lambda found: query.history_of(found, CallFilter(limit, tool, ok, since, text)))
+        chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since, text=text)
+        return self._ask(lambda database: query.history_of(database, chosen))
 
-    def lines(self, wanted: CallFilter, *, offset: int = 0, limit: int = 100) -> list[CallRow | RunRow]:
+    def lines(self, chosen: CallFilter, *, offset: int = 0, limit: int = 100) -> list[CallRow | RunRow]:
         """Give a page of the calls as a person reads them, newest first: a run of `ot.map` is one line.
 
         Within a run its calls are the lines, those that failed first. Raises StatsDisabled.
         """
         self._require_enabled()
-        page = query.failures_first if wanted.run else query.lines_of
-        return self._ask(lambda found: [*page(found, wanted, offset=offset, limit=limit)])
+        page = query.failures_first if chosen.run else query.lines_of
+        return self._ask(lambda database: [*page(database, chosen, offset=offset, limit=limit)])
 
     def frame(
         self,
@@ -181,7 +211,8 @@ class CallLog:
     ) -> pd.DataFrame:
         """Give the calls as a DataFrame, newest first. Raises StatsDisabled."""
         self._require_enabled()
-        return self._ask(lambda found: query.frame_of(found, CallFilter(limit, tool, ok, since)))
+        chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since)
+        return self._ask(lambda database: query.frame_of(database, chosen))
 
     def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
         """Give how often each tool was ever called, and when last."""
@@ -198,91 +229,146 @@ class CallLog:
 
     def problems(self) -> list[Problem]:
         """Report what is wrong with the log now."""
-        found = list(self._journal.problems())
+        problems = self._journal.problems()
         if not self.enabled or not self.folder.exists():
-            return found
-        return [*found, *snapshot.problems(self.folder, self._fault)]
+            return problems
+        try:
+            damaged = self._ask(query.damaged_of)
+        except OneToolError as exc:
+            return [*problems, Problem(str(self.folder), exc.message, exc.hint)]
+        if self._fault is not None:
+            message = f"the call log's database cannot be used: {self._fault.message}"
+            problems.append(Problem(str(self.folder), message, self._fault.hint))
+        if self._bytes_left:
+            problems.append(Problem(str(self.folder), self._line_about_rest(), "Ask again in some seconds."))
+        message = "{} lines could not be read and are left out of the call log; all others count."
+        return problems + [Problem(str(self.folder / name), message.format(lines)) for name, lines in damaged]
 
-    def fold(self, *, at_most: int | None = None) -> None:
+    def compact(self, patience_s: float = math.inf) -> None:
         """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        self._is_fold_due = False
-        self._fault = snapshot.try_fold(self.folder, keep=self._keep, at_most=at_most)
+        compactor, deadline = self._compactor(), time.monotonic() + patience_s
+        # In steps, so that a question of another process need not wait for all of them.
+        self._bytes_left, self._fault = compactor.compact()
+        while self._bytes_left and time.monotonic() < deadline:
+            self._bytes_left, self._fault = compactor.compact()
 
     def close(self) -> None:
-        """Leave this process's journal, and fold it if a fold is due."""
+        """Leave this process's journal."""
         self._journal.release()
-        if self._is_fold_due:
-            self.fold(at_most=_AT_CLOSE)
 
-    def _append(self, row: tuple[Any, ...]) -> None:
+    def _compactor(self) -> Compactor:
+        from onetool_ipy.stores.calls.compaction import Compactor, Retention  # late: it loads sqlite3
+
+        return Compactor(
+            folder=self.folder,
+            retention=self._retention or Retention(),
+            rotate_bytes=self._rotate_bytes,
+            step_bytes=self._step_bytes,
+        )
+
+    def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+        self._journal.release_deleted()
+        self.compact(math.inf if self._run_later is None else self._patience_s)
+        answer, (self._bytes_left, self._fault) = self._compactor().ask(question)
+        if self._bytes_left and not self._is_compacting:
+            _log.warning("%s", self._line_about_rest())
+            self._compact_later()
+        return answer
+
+    def _line_about_rest(self) -> str:
+        return f"The call log's database is being made: {self._bytes_left:,} bytes of journals do not count yet."
+
+    def _compact_later(self) -> None:
+        if self._run_later is None or self._is_compacting:
+            return
+
+        def work() -> None:
+            """Compact once callers pause, since both need the interpreter; but not too late."""
+            waits, position = _MAX_WAITS, None
+            while waits and position != self._journal.position:
+                waits, position = waits - 1, self._journal.position
+                time.sleep(_PAUSE_S)
+            try:
+                self.compact()
+            finally:
+                self._is_compacting = False
+
+        try:
+            self._is_compacting = True
+            self._run_later(work)
+        except OneToolError:  # no worker is free: the next full journal asks again
+            self._is_compacting = False
+
+    def _write(self, row: dict[str, Any]) -> None:
+        """Append a line to the journal, with the cell and the session that it belongs to."""
+        if cell := current.cell():
+            row["cell"] = cell
+        # What is the same for all calls of a session is encoded once, and put at the end of the line.
+        if self._journal.append(self._encode(row)[:-1] + (self._session or self._describe_session())):
+            self._compact_later()
+
+    def _now_us(self) -> int:
+        clock = self._clock
+        return time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
+
+    def _encode(self, row: dict[str, Any]) -> bytes:
         dumps = self._dumps or self._load()
         try:
-            line = dumps(row, option=self._newline)
+            line = dumps(row)
+            if len(line) <= _MAX_LINE_BYTES:
+                return line
         except TypeError:  # a lone surrogate in a name
-            line = b""
-        if not line or len(line) > _LONGEST:
-            cut = [_short(cell) if isinstance(cell, str) and place != _ARGS else cell for place, cell in enumerate(row)]
-            line = dumps(cut, option=self._newline)
-        self._journal.append(line)
+            pass
+        is_long = {name for name, value in row.items() if isinstance(value, str) and name != "args"}
+        return dumps({name: short_text(row[name], str, _MAX_NAME) if name in is_long else row[name] for name in row})
 
     def _load(self) -> Callable[..., bytes]:
         import orjson
 
-        self._newline = orjson.OPT_APPEND_NEWLINE
         self._dumps = orjson.dumps
         return orjson.dumps
+
+    def _describe_session(self) -> bytes:
+        """Encode who calls from where; as the end of a line."""
+        import getpass
+        import socket
+
+        try:
+            user = os.environ.get("JUPYTERHUB_USER") or getpass.getuser()
+        except (ImportError, KeyError, OSError):  # an account without a name, as in some containers
+            user = ""
+        about = {"user": user, "host": socket.gethostname(), "session": self._session_id}
+        if self._notebook:
+            about["notebook"] = self._notebook
+        self._session = b"," + self._encode(about)[1:] + b"\n"
+        return self._session
+
+    def _fingerprint(self, spec: ToolSpec | None) -> str:
+        """Make the fingerprint of a tool and keep it for the next calls of this very spec; "" if there is no tool."""
+        if spec is None:
+            return ""
+        if len(self._fingerprints) >= _MAX_FINGERPRINTS:
+            self._fingerprints.clear()
+        self._fingerprints[id(spec)] = spec, spec.fingerprint
+        return self._fingerprints[id(spec)][1]
+
+    def restart(self) -> None:
+        """Forget what belongs to the process that this one was forked from."""
+        self._journal.restart()
+        self._session_id = os.urandom(4).hex()
+        self._session, self._is_compacting = b"", False
 
     def _require_enabled(self) -> None:
         if not self.enabled:
             raise StatsDisabled
 
     def _require_period(self, period: Period, now: datetime.datetime | None) -> datetime.datetime:
-        moment = now or (self._clock or _now)()
+        moment = now or (datetime.datetime.now(datetime.UTC) if self._clock is None else self._clock())
         query.since(period, moment)
         self._require_enabled()
         return moment
 
-    def _ask(self, question: Callable[[CallSnapshot], Answer]) -> Answer:
-        if self._journal.is_deleted():
-            self._journal.release()
-        return snapshot.ask(self.folder, question, keep=self._keep)
 
-    def _fold_later(self) -> None:
-        """Ask for a fold in the background; if one still waits for a pause, it must not wait any longer."""
-        self._is_fold_due = True
-        self._journal.left += _PATIENCE * self._fold_bytes
-        if self._waiting_pid == os.getpid():
-            self._is_long = True
-        elif self._run_later is not None:
-            try:
-                self._waiting_pid = os.getpid()
-                self._run_later(self._fold_at_pause)
-            except OneToolError:  # no worker is free: it is asked for again when the journal is longer
-                self._waiting_pid = 0
-
-    def _fold_at_pause(self) -> None:
-        """Fold once no call was recorded for a moment, or the journal has become very long. Runs in another thread.
-
-        It leaves off when a call is recorded, unless it is that long: the rest is folded at the next pause.
-        """
-        left = self._journal.left + 1
-        while self._journal.left < left and not self._is_long:
-            left = self._journal.left
-            time.sleep(_PAUSE_S)
-        is_long = self._is_long
-        self._journal.release()
-        self._is_fold_due, self._waiting_pid, self._is_long = False, 0, False
-        self._fault = snapshot.try_fold(self.folder, keep=self._keep, go_on=lambda: is_long or self._is_idle())
-
-    def _is_idle(self) -> bool:
-        """Whether no call was recorded since a fold began; else a fold is due again."""
-        self._is_fold_due = not self._journal.is_idle()
-        return not self._is_fold_due
-
-
-def _now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
-def _short(name: str) -> str:
-    return short_text(name, str, _MAX_NAME)
+def _restart(log: weakref.ref[CallLog]) -> None:
+    if (forked := log()) is not None:
+        forked.restart()

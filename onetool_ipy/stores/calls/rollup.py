@@ -14,13 +14,10 @@ from itertools import accumulate
 from math import ceil, frexp, inf, ldexp
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["DAY_US", "HOUR_US", "Rollup", "by_hour_and_tool", "by_span", "grouped", "merged"]
-
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
 
 _PER_OCTAVE = 16
-_MOST_BINS = 60 * _PER_OCTAVE
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -50,21 +47,10 @@ class Rollup(NamedTuple):
         """Give the duration in ms that this share of the calls (0 to 1) did not exceed; None without calls."""
         if not self.calls:
             return None
-        passed = list(accumulate(self.durations[1:]))
-        place = bisect_left(passed, max(1, ceil(share * self.calls)))
-        return min(max(_middle_ms(self.durations[0] + place), self.ms_min), self.ms_max)
-
-    def is_valid(self) -> bool:
-        """Whether calls can add up to this; a flipped bit makes other numbers."""
-        is_counted = 0 <= self.failures <= self.calls <= 1 << 40 and self.size >= 0 and abs(self.last_ts) <= 1 << 60
-        is_timed = 0 <= self.ms_min <= self.ms_max <= self.ms_sum * (1 + 1e-6) < inf
-        return is_counted and is_timed and self.has_histogram()
-
-    def has_histogram(self) -> bool:
-        """Whether the histogram has as many calls as were counted."""
-        found = self.durations
-        is_list = type(found) is list and set(map(type, found)) == {int} and min(found) >= 0
-        return is_list and found[0] + len(found) <= _MOST_BINS and sum(found) - found[0] == self.calls
+        counts = list(accumulate(self.durations[1:]))
+        octave, part = divmod(self.durations[0] + bisect_left(counts, max(1, ceil(share * self.calls))), _PER_OCTAVE)
+        middle_ms = (ldexp(1.0 + (part + 0.5) / _PER_OCTAVE, octave) - 1.0) / 1000.0
+        return min(max(middle_ms, self.ms_min), self.ms_max)
 
 
 def grouped(cells: Iterable[tuple[Key, Rollup]]) -> dict[Key, Rollup]:
@@ -76,14 +62,12 @@ def grouped(cells: Iterable[tuple[Key, Rollup]]) -> dict[Key, Rollup]:
 
 
 def merged(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
-    """Add up histograms. Raises TypeError, IndexError or ValueError for a value that is not one."""
-    found = [one for one in histograms if one]
-    if len(found) < 2:
-        return found[0] if found else []
-    first, end = min(one[0] for one in found), max(one[0] + len(one) for one in found)
-    if not 0 <= first <= end <= _MOST_BINS:
-        raise ValueError(f"no such bins: {first} to {end}")
-    wide = [[0] * (one[0] - first) + [*one[1:]] + [0] * (end - one[0] - len(one)) for one in found]
+    """Add up histograms."""
+    full = [histogram for histogram in histograms if histogram]
+    if len(full) < 2:
+        return full[0] if full else []
+    first, end = min(one[0] for one in full), max(one[0] + len(one) for one in full)
+    wide = [[0] * (one[0] - first) + [*one[1:]] + [0] * (end - one[0] - len(one)) for one in full]
     return [first, *map(sum, zip(*wide, strict=True))]
 
 
@@ -121,8 +105,3 @@ def _bin(ms: float) -> int:
     """Give the bin of a duration. Bins count microseconds plus one, so that none is zero."""
     part, exponent = frexp(ms * 1000.0 + 1.0)
     return (exponent - 2) * _PER_OCTAVE + int(part * 2 * _PER_OCTAVE)
-
-
-def _middle_ms(number: int) -> float:
-    octave, part = divmod(number, _PER_OCTAVE)
-    return (ldexp(1.0 + (part + 0.5) / _PER_OCTAVE, octave) - 1.0) / 1000.0

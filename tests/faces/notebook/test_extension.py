@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import textwrap
 from pathlib import Path
 
@@ -334,3 +335,29 @@ def test_a_handle_that_a_cell_shows_works_in_other_kernels_and_after_a_restart(
     one.execute("%load_ext onetool_ipy")
     for handle in handles:
         assert "4999" in one.execute(f"ot.result(handle='{handle}', offset=5000)['lines']").result_text
+
+
+ORIGINS = "[(row.cell, row.notebook) for row in box.log.history()][::-1]"
+
+
+def test_a_call_is_recorded_with_its_notebook_and_cell(fresh_kernel: FreshKernel) -> None:
+    """By the id that JupyterLab gives the cell, else by its execution count; a job keeps the cell that started it."""
+    kernel = fresh_kernel(env={"JPY_SESSION_NAME": "/home/eve/plan.ipynb"})
+    kernel.execute("%load_ext onetool_ipy\n%tool time.now", cell_id="c1")
+    kernel.execute("from onetool_ipy.core import current; box = current.toolbox()")
+    kernel.execute("from onetool_ipy import tool\n@tool('nb.wait')\ndef wait():\n  input_ready.wait(60)")
+    kernel.execute("import threading; input_ready = threading.Event()\njob = box.start('nb.wait')", cell_id="c2")
+    count = kernel.execute("%tool time.now").execution_count
+    kernel.execute("input_ready.set(); _ = job.result()", cell_id="c3")
+
+    rows = ast.literal_eval(kernel.evaluate(ORIGINS))
+
+    notebook = "/home/eve/plan.ipynb"
+    assert rows == [("c1", notebook), (str(count), notebook), ("c2", notebook)]
+
+
+def test_vs_code_tells_the_notebook_by_a_variable(kernel: Kernel) -> None:
+    kernel.execute("%load_ext onetool_ipy\n__vsc_ipynb_file__ = '/home/eve/code.ipynb'")
+    kernel.execute("from onetool_ipy.core import current; box = current.toolbox(); _ = box.call('time.now')")
+
+    assert kernel.evaluate("box.log.history()[0].notebook") == "'/home/eve/code.ipynb'"

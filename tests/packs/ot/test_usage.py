@@ -283,7 +283,9 @@ def test_history_is_newest_first_with_masked_arguments(box: Toolbox) -> None:
     assert [row["ok"] for row in rows] == [False, False, True]
     assert rows[0]["code"] == "tool_not_found"
     assert [row["tool"] for row in box.ot.history(failed=True)] == ["no.tool", "fs.read_file"]
-    assert len(box.ot.history(tool="tools.echo").df) == 10
+    frame = box.ot.history(tool="tools.echo").df
+    assert len(frame) == 10
+    assert {"user", "host", "notebook", "cell", "session", "parent", "fingerprint"} < {*frame}
     assert [row["tool"] for row in box.ot.history(search="NOWHERE")] == ["fs.read_file"]
     assert box.ot.history(search="nowhere echo") == []
 

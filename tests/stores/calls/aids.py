@@ -40,15 +40,15 @@ def calls(tmp_path: Path, clock: Clock) -> Iterator[CallLog]:
     log.close()
 
 
-@pytest.fixture(params=["appended", "folded", "half"])
+@pytest.fixture(params=["journal", "compacted", "half"])
 def settle(request: pytest.FixtureRequest) -> Settle:
-    """The same calls in the append file, in the database, and in both: no answer may differ."""
+    """The same calls in the journal, in the database, and in both: no answer may differ."""
     state = {"notes": 0}
 
     def settled(log: CallLog) -> None:
         state["notes"] += 1
-        if request.param == "folded" or (request.param == "half" and state["notes"] % 2):
-            log.fold()
+        if request.param == "compacted" or (request.param == "half" and state["notes"] % 2):
+            log.compact()
 
     return settled
 

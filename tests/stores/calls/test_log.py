@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import getpass
+import socket
+import subprocess
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -120,6 +124,48 @@ def test_a_call_inside_a_call_counts_too(bench: Bench) -> None:
     assert {row.tool: row.calls for row in bench.log.usage().tools} == {"nb.inner": 1, "tools.echo": 1}
 
 
+def test_a_call_is_recorded_with_the_call_that_made_it(bench: Bench) -> None:
+    outer = bench.call("nb.inner", {})
+
+    inner_row, outer_row = sorted(bench.log.history(), key=lambda row: row.tool, reverse=True)
+    assert (inner_row.tool, inner_row.parent) == ("tools.echo", outer.meta["call_id"])
+    assert outer_row.parent is None
+
+
+def test_a_call_is_recorded_with_its_tool_s_fingerprint(bench: Bench) -> None:
+    bench.call("tools.echo", {"message": 1})
+    bench.call("no.such", {})
+    spec = bench.box.registry.get("tools.echo")
+
+    assert spec is not None
+    assert [row.fingerprint for row in bench.log.history()] == ["", spec.fingerprint]
+
+
+def test_a_tool_that_changed_has_another_fingerprint(bench: Bench) -> None:
+    for answer in (1, 2):
+        scope: dict[str, Any] = {}
+        exec(f"def answer() -> int:\n    return {answer}", scope)
+        bench.box.adopt(onetool_ipy.tool("nb.answer")(scope["answer"]))
+        bench.call("nb.answer", {})
+
+    assert len({row.fingerprint for row in bench.log.history()}) == 2
+
+
+def test_a_call_is_recorded_with_who_called_from_where(bench: Bench) -> None:
+    bench.log.notebook = "a.ipynb"
+    bench.call("tools.echo", {"message": 1})
+    bench.log.notebook = "b.ipynb"
+    bench.call("tools.echo", {"message": 2})
+
+    later, earlier = bench.log.history()
+    assert (earlier.notebook, later.notebook, earlier.cell) == ("a.ipynb", "b.ipynb", "")
+    assert (earlier.user, earlier.host) == (getpass.getuser(), socket.gethostname())
+    assert earlier.session == later.session != ""
+    other = CallLog(bench.log.folder)
+    other.record("x", "a.b", "cli", {}, ok=True, ms=1.0)
+    assert other.history()[0].session != later.session
+
+
 async def test_an_async_call_is_recorded(bench: Bench) -> None:
     await bench.executor.acall(ToolCall("x1", "tools.echo", {"message": "hi"}))
 
@@ -155,7 +201,7 @@ def test_a_foreign_call_id_is_recorded_harmlessly(bench: Bench) -> None:
     for call_id in ("line\nbreak", "x" * 100_000, "\ud800"):
         bench.executor.call(ToolCall(call_id, "tools.echo", {"message": 1}))
         bench.log.attach(call_id, f"r_{len(call_id)}")
-    bench.log.fold()
+    bench.log.compact()
 
     rows = bench.log.history()
     assert [len(row.call_id) <= 200 for row in rows] == [True] * 3
@@ -169,3 +215,19 @@ def test_nothing_is_recorded_where_statistics_are_off(tmp_path: Path) -> None:
     assert bench.call("tools.echo", {"message": 1}).ok
     assert not bench.log.folder.exists()
     bench.box.close()
+
+
+def test_recording_loads_neither_sqlite_nor_pandas(tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+import onetool_ipy.stores.calls.log as calls, onetool_ipy.stores.topics
+early = [name for name in ("orjson", "sqlite3", "pandas", "yaml") if name in sys.modules]
+log = calls.CallLog(Path(sys.argv[1]))
+log.record("id", "a.b", "python", {}, ok=True, ms=0.0)
+print(early, [name for name in ("sqlite3", "pandas", "yaml", "numpy") if name in sys.modules])
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "calls")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.stdout.strip() == "[] []", done.stderr

@@ -1,4 +1,4 @@
-"""Usage, series, history and DataFrames: what is recorded comes back, whether it was folded or not."""
+"""Usage, series, history and DataFrames: what is recorded comes back, whether it was compacted or not."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_period_agrees_with_counting_one_by_one(tmp_path: Path, clock: Clock, 
     moments = [START - 40 * DAY + number * datetime.timedelta(minutes=37) for number in range(1557)]
     for number, clock.now in enumerate(moments):
         note(log, number=number)
-    log.fold()
+    log.compact()
     now = START.replace(minute=minute, second=0, microsecond=0)
     for asked in (now, now.replace(minute=0), now.replace(hour=0, minute=0)):
         for period, days in (("day", 1), ("week", 7), ("month", 30)):
@@ -228,8 +228,8 @@ def test_a_frame_has_the_same_rows_as_history(calls: CallLog, clock: Clock, sett
             assert (found["ok"], found["ms"], found["bytes"]) == (row.ok, row.ms, row.bytes)
             for name in ("code", "reason", "handle"):
                 assert found[name] == getattr(row, name) or (getattr(row, name) is None and found[name] != found[name])
-    names = ["ts", "call_id", "tool", "source", "args", "ok", "code", "reason", "message", "ms", "bytes", "handle"]
-    assert list(calls.frame()) == names
+    names = "ts call_id tool source args ok code reason message ms bytes handle parent"
+    assert list(calls.frame()) == [*names.split(), *["user", "host", "notebook", "cell", "session", "fingerprint"]]
     assert str(calls.frame()["ts"].dtype) == "datetime64[us, UTC]"
 
 
@@ -316,7 +316,7 @@ def test_history_is_searched_by_words_in_name_arguments_and_error(calls: CallLog
     for number, (tool, args, said) in enumerate(
         [("shop.order", {"street": "Ring 1"}, ""), ("shop.order", {"n": 2}, "no such STREET"), ("geo.code", {}, "")]
     ):
-        calls.record(f"id{number}", tool, "python", args, not said, 1.0, "execution_error" if said else "", f"\n{said}")
+        calls.record(f"id{number}", tool, "python", args, not said, 1.0, code="execution_error", message=said)
         settle(calls)
 
     assert [row.call_id for row in calls.history(text="street")] == ["id1", "id0"]
@@ -328,7 +328,7 @@ def test_history_is_searched_by_words_in_name_arguments_and_error(calls: CallLog
 def test_a_run_of_map_is_one_line_and_its_failures_come_first(calls: CallLog, clock: Clock, settle: Any) -> None:
     """A row that was retried counts once, by its last try; calls of `ot` itself can be left out."""
     run = new_run()
-    failed = {"ok": False, "code": "execution_error", "reason": "\nno such street"}
+    failed = {"ok": False, "code": "execution_error", "message": "no such street"}
 
     def row(name: str, *, is_good: bool) -> None:
         clock.now += HOUR / 60
@@ -348,7 +348,7 @@ def test_a_run_of_map_is_one_line_and_its_failures_come_first(calls: CallLog, cl
 
     lines = calls.lines(CallFilter(hides_ot=True))
     assert [line.tool for line in lines] == ["geo.code", "shop.order"]
-    assert lines[1] == RunRow(clock.now, run, "shop.order", 7, 2, START + HOUR / 60)
+    assert lines[1] == RunRow(ts=clock.now, run=run, tool="shop.order", rows=7, failures=2, began=START + HOUR / 60)
     [only] = calls.lines(CallFilter(hides_ot=True, ok=False))
     assert only == lines[1]
     assert calls.lines(CallFilter(hides_ot=True, text="nothing like it")) == []
@@ -361,7 +361,7 @@ def test_a_run_of_map_is_one_line_and_its_failures_come_first(calls: CallLog, cl
 
 def test_every_failure_of_a_period_is_grouped_by_its_message(calls: CallLog, settle: Any) -> None:
     for number in range(2_600):
-        note(calls, number=number, ok=False, code="execution_error", reason=f"\nmessage {number % 2}")
+        note(calls, number=number, ok=False, code="execution_error", message=f"message {number % 2}")
         if number % 1_300 == 0:
             settle(calls)
 
