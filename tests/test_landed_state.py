@@ -108,41 +108,7 @@ def test_nothing_is_reported_as_damaged(box: Toolbox) -> None:
     assert [str(problem) for problem in box.problems()] == []
 
 
-# --- results, cassettes, topics -------------------------------------------------------------------
-
-
-def test_stored_results_are_found_by_their_handles(landed: Landed, box: Toolbox) -> None:
-    found = state.results(box)
-
-    assert found == landed.facts["results"]
-    assert len(found) == 12
-
-
-def test_handle_of_a_call_leads_to_its_result(landed: Landed, box: Toolbox) -> None:
-    """A notebook notes the handle after the call: of two calls before the log was folded, and of two after."""
-    rows = [row for row in state.history(box, tool="shop.rows") if row["handle"]]
-
-    assert [row["args"] for row in rows] == ['{"count":900}', '{"count":300}', '{"count":900}', '{"count":300}']
-    assert [box.ot.result(handle=row["handle"])["total_lines"] for row in rows] == [900, 300, 900, 300]
-
-
-def test_stored_result_can_be_searched(landed: Landed, box: Toolbox) -> None:
-    (text,) = (one for one in landed.facts["results"] if one["page"]["lines"][:1] == ["line 0 ü ***"])
-
-    found = box.ot.result(handle=text["row"]["handle"], search="^line 29[0-9] ")
-
-    assert found["matched"] == 10
-    assert found["lines"][0] == "line 290 ü ***"
-
-
-@pytest.mark.parametrize("which", [0, 1], ids=["removed", "still-there"])
-def test_expired_result_is_still_expired(landed: Landed, box: Toolbox, which: int) -> None:
-    handle = landed.facts["expired"][which]
-
-    said = str(box.ot.result(handle=handle))
-
-    assert handle in said
-    assert "expired" in said
+# --- cassettes, topics ----------------------------------------------------------------------------
 
 
 def test_report_is_known_as_ours_and_written_anew(landed: Landed, box: Toolbox) -> None:

@@ -117,48 +117,6 @@ def test_lines_of_an_earlier_format_are_counted(home: Home) -> None:
     assert home.open().log.usage().total_calls == 1
 
 
-# --- stored results -------------------------------------------------------------------------------
-
-
-def _make_newer(path: Path) -> bytes:
-    path.write_bytes(path.read_bytes()[:-1] + b"9")
-    return path.read_bytes()
-
-
-def test_a_newer_result_is_neither_read_nor_removed(home: Home) -> None:
-    home.set("output: {max_store_bytes: 5000}")
-    box = home.open()
-    handle = box.results.put("one\ntwo")
-    path = home.found(f"{handle}.lines")
-    before = _make_newer(path)
-
-    again = home.open()
-    with pytest.raises(StoreError, match="a later version stored this result") as caught:
-        again.results.query(handle)
-    assert caught.value.path == path
-    assert str(again.ot.result(handle=handle)).startswith("Error: ")
-    assert again.results.list() == []
-    for _ in range(3):  # over the quota
-        mine = again.results.put("x" * 3000)
-    home.now += timedelta(days=40)
-    again.results.reap()
-
-    assert path.read_bytes() == before, "what has expired is for the later version to remove"
-    assert not path.with_name(f"{mine}.lines").exists()
-
-
-def test_a_result_in_the_way_of_damage_is_still_removed(home: Home) -> None:
-    box = home.open()
-    handle = box.results.put("one\ntwo")
-    path = home.found(f"{handle}.lines")
-    path.write_bytes(path.read_bytes()[:-8] + b"NONSENSE")
-
-    home.now += timedelta(days=40)
-    box.results.reap()
-
-    assert not path.exists()
-
-
 # --- topics, cassettes, maps ----------------------------------------------------------------------
 
 

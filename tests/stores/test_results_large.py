@@ -21,7 +21,7 @@ HUGE = pytest.mark.soak
 STEP = """if True:
     import json, sys
     from pathlib import Path
-    import onetool_ipy.stores.result_search, orjson, rapidfuzz.fuzz, re2
+    import numpy, orjson, rapidfuzz.fuzz, rapidfuzz.process, re2
     from onetool_ipy.stores.results import Results
 
     def most():
