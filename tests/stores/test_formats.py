@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -117,7 +117,7 @@ def test_lines_of_an_earlier_format_are_counted(home: Home) -> None:
     assert home.open().log.usage().total_calls == 1
 
 
-# --- topics, cassettes, maps ----------------------------------------------------------------------
+# --- topics, maps ---------------------------------------------------------------------------------
 
 
 def test_a_newer_topic_file_is_refused_and_an_unnumbered_one_is_added_to(home: Home) -> None:
@@ -136,27 +136,6 @@ def test_a_newer_topic_file_is_refused_and_an_unnumbered_one_is_added_to(home: H
     assert newer.read_bytes() == text
     assert box.ot.notify(topic="old", message="x") == "OK: old -> old.yaml"
     assert older.read_bytes().count(b"message: ") == 2
-
-
-def test_a_newer_cassette_is_refused_and_an_unnumbered_one_answers(home: Home) -> None:
-    box = home.open()
-    file = home.root / "calls.yaml"
-    with box.ot.replay(file):
-        first = box.call("time.now").data
-    text = file.read_text(encoding="utf-8")
-    assert ", format 1)" in text.splitlines()[0]
-
-    file.write_text(text.replace(", format 1)", ")"), encoding="utf-8")
-    home.now += timedelta(hours=1)
-    with box.ot.replay(file, mode="replay"):
-        assert box.call("time.now").data == first
-    newer = text.replace("format 1", "format 2").encode()
-    file.write_bytes(newer)
-    for mode in ("auto", "replay", "refresh"):
-        with pytest.raises(StoreError, match="format 2, which is newer") as caught, box.ot.replay(file, mode=mode):
-            box.call("time.now")
-        assert caught.value.path == file
-    assert file.read_bytes() == newer
 
 
 def test_rows_of_a_newer_format_are_left_alone(home: Home) -> None:
