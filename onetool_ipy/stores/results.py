@@ -205,17 +205,18 @@ class Results:
         if held is not None:
             return self._held_row(handle, held)
         with self._open(handle) as text:
-            return _row(handle, text.sidecar)
+            return _stored_row(handle, text.sidecar)
 
     def list(self) -> list[Json]:
         """List all results, newest first: `{handle, tool, created, lines, bytes, expires}`; times are UTC."""
         rows = [self._held_row(handle, held) for handle, held in self._held.items()]
-        for stored in self._stored():
+        for handle, files in self._scan().items():
             with suppress(StoreError):
-                sidecar = read_sidecar(self._path(stored.handle, "json"))
+                sidecar = read_sidecar(self._path(handle, "json"))
                 # A text of another size is damaged, as a query says.
-                if sidecar is not None and sidecar.expires > self._clock() and sidecar.bytes == stored.text_bytes:
-                    rows.append(_row(stored.handle, sidecar))
+                is_whole = sidecar is not None and "txt" in files and files["txt"].st_size == sidecar.bytes
+                if sidecar is not None and is_whole and sidecar.expires > self._clock():
+                    rows.append(_stored_row(handle, sidecar))
         return sorted(rows, key=lambda row: (row["created"], row["handle"]), reverse=True)
 
     def delete(self, handle: str) -> bool:
@@ -232,31 +233,22 @@ class Results:
         self._bytes_since_reap = self._results_since_reap = 0
         self._reaped_at = time.monotonic()
         sweep(self.folder)
+        files = self._scan()
         now = self._clock()
-        removed, left = 0, []
-        for stored in self._stored():
-            created, expires = stored.changed, stored.changed + _DAMAGED_AGE
-            with suppress(StoreError):
-                sidecar = read_sidecar(self._path(stored.handle, "json"))
-                if sidecar is not None:
-                    created, expires = sidecar.created, sidecar.expires
-            if expires <= now:
-                self._expire(stored.handle)
-                removed += 1
-            else:
-                # Files go in the order of their own times, since our clock may have been set back. Two files written
-                # within one tick of the file system differ in `created`.
-                left.append((stored.changed, created, stored))
-        total = sum(stored.size for *_, stored in left)
-        for *_, stored in sorted(left, key=operator.itemgetter(0, 1)):
-            if total <= self._max_bytes:
-                break
-            if stored.handle != keep:
-                total -= stored.size
-                self._expire(stored.handle)
-                removed += 1
-        self._remove_leftovers(now)
-        return removed
+        oldest_first = sorted(
+            (self._read_times(handle, files[handle]["txt"]), handle) for handle in files if "txt" in files[handle]
+        )
+        sizes = {handle: sum(state.st_size for state in files[handle].values()) for _, handle in oldest_first}
+        expired = [handle for (*_, expires), handle in oldest_first if expires <= now]
+        total = sum(sizes.values()) - sum(sizes[handle] for handle in expired)
+        for (*_, expires), handle in oldest_first:
+            if total > self._max_bytes and expires > now and handle != keep:
+                expired.append(handle)
+                total -= sizes[handle]
+        for handle in expired:
+            self._expire(handle)
+        self._remove_leftovers({handle: files[handle] for handle in files if "txt" not in files[handle]}, now)
+        return len(expired)
 
     def take_over(self, older: Results) -> None:
         """Take the values that an older store of the same folder holds, so that a reload loses no handle."""
@@ -356,55 +348,43 @@ class Results:
         with suppress(OSError):
             os.utime(self._path(handle, "json"), (now_s, now_s))
 
-    def _files(self, suffix: str) -> Iterator[tuple[str, os.stat_result]]:
-        """Yield the handle and the state of each plain file with this suffix."""
+    def _scan(self) -> dict[str, dict[str, os.stat_result]]:
+        """Return the state of the plain files in the folder, by handle and suffix."""
+        files: dict[str, dict[str, os.stat_result]] = {}
         with suppress(OSError), os.scandir(self.folder) as entries:
             for entry in entries:
-                handle, _, entry_suffix = entry.name.partition(".")
-                if entry_suffix == suffix and is_handle(handle) and entry.is_file(follow_symlinks=False):
+                handle, _, suffix = entry.name.partition(".")
+                if is_handle(handle) and entry.is_file(follow_symlinks=False):
                     # Another process may remove the file at any moment.
                     with suppress(OSError):
-                        yield handle, entry.stat(follow_symlinks=False)
+                        files.setdefault(handle, {})[suffix] = entry.stat(follow_symlinks=False)
+        return files
 
-    def _stored(self) -> Iterator[StoredResult]:
-        beside: dict[str, int] = {}
-        for suffix in ("json", "npy"):
-            for handle, state in self._files(suffix):
-                beside[handle] = beside.get(handle, 0) + state.st_size
-        for handle, state in self._files("txt"):
-            yield StoredResult(
-                handle=handle,
-                text_bytes=state.st_size,
-                size=state.st_size + beside.get(handle, 0),
-                changed=datetime.fromtimestamp(state.st_mtime, UTC),
-            )
+    def _read_times(self, handle: str, text: os.stat_result) -> tuple[float, datetime, datetime]:
+        """Return when a text was written by the clock of the disk and by ours, and when it expires.
 
-    def _remove_leftovers(self, now: datetime) -> None:
-        """Remove indexes without a text, and of the sidecars without one the old ones and all but 10,000."""
-        texts = {handle for handle, _ in self._files("txt")}
-        for handle, _ in list(self._files("npy")):
-            if handle not in texts:
-                with suppress(OSError):
-                    os.unlink(self._path(handle, "npy"))
-        gone = [(state.st_mtime, handle) for handle, state in self._files("json") if handle not in texts]
+        The first puts results in order, since our clock may have been set back; two files that were written within one
+        tick of the disk's clock differ in the second. A result with a damaged sidecar expires after a day.
+        """
+        changed = datetime.fromtimestamp(text.st_mtime, UTC)
+        with suppress(StoreError):
+            sidecar = read_sidecar(self._path(handle, "json"))
+            if sidecar is not None:
+                return text.st_mtime, sidecar.created, sidecar.expires
+        return text.st_mtime, changed, changed + _DAMAGED_AGE
+
+    def _remove_leftovers(self, files: dict[str, dict[str, os.stat_result]], now: datetime) -> None:
+        """Of what has no text, remove the indexes, the old sidecars, and all but the newest 10,000."""
         oldest_s = (now - _SIDECAR_AGE).timestamp()
-        for place, (changed_s, handle) in enumerate(sorted(gone, reverse=True)):
-            if place >= _MAX_SIDECARS or changed_s < oldest_s:
-                with suppress(OSError):
-                    os.unlink(self._path(handle, "json"))
+        newest_first = sorted(files, key=lambda handle: max(state.st_mtime for state in files[handle].values()))[::-1]
+        for place, handle in enumerate(newest_first):
+            for suffix, state in files[handle].items():
+                if suffix == "npy" or place >= _MAX_SIDECARS or state.st_mtime < oldest_s:
+                    with suppress(OSError):
+                        os.unlink(self._path(handle, suffix))
 
     def _held_row(self, handle: str, held: HeldValue) -> Json:
-        return _describe(handle, held.tool, held.created, None, None, held.created + self._ttl)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredResult:
-    """A result on disk: the size of its text and of all its files, and when the text was written."""
-
-    handle: str
-    text_bytes: int
-    size: int
-    changed: datetime
+        return _row(handle, held.tool, held.created, None, None, held.created + self._ttl)
 
 
 def _require_whole(name: str, number: Any) -> int:
@@ -439,13 +419,11 @@ def _page(text: ResultText, lines: list[str], offset: int, available: int) -> Js
     }
 
 
-def _row(handle: str, sidecar: Sidecar) -> Json:
-    return _describe(handle, sidecar.tool, sidecar.created, sidecar.lines, sidecar.bytes, sidecar.expires)
+def _stored_row(handle: str, sidecar: Sidecar) -> Json:
+    return _row(handle, sidecar.tool, sidecar.created, sidecar.lines, sidecar.bytes, sidecar.expires)
 
 
-def _describe(
-    handle: str, tool: str, created: datetime, lines: int | None, size: int | None, expires: datetime
-) -> Json:
+def _row(handle: str, tool: str, created: datetime, lines: int | None, size: int | None, expires: datetime) -> Json:
     return {"handle": handle, "tool": tool, "created": created, "lines": lines, "bytes": size, "expires": expires}
 
 
@@ -539,15 +517,9 @@ def mask_stream(pieces: Iterable[str | bytes], mask: Mask) -> Iterator[bytes]:
     """
     pending = ""
     for piece in pieces:
-        text = piece if isinstance(piece, str) else piece.decode("utf-8")
-        border = pending[-_MAX_SECRET:] + text[:_MAX_SECRET]
-        if len(pending) < _MIN_PIECE or len(text) < _MAX_SECRET:
-            pending += text
-        elif mask(border) == border:
-            yield mask(pending).encode("utf-8", "backslashreplace")
-            pending = text
-        else:
-            masked, pending = _cut(pending + text, mask)
+        pending += piece if isinstance(piece, str) else piece.decode("utf-8")
+        if len(pending) >= _MIN_PIECE:
+            masked, pending = _cut(pending, mask)
             yield masked.encode("utf-8", "backslashreplace")
     yield mask(pending).encode("utf-8", "backslashreplace")
 
