@@ -228,7 +228,7 @@ def test_search_that_takes_too_long_says_how_far_it_got(results: Results) -> Non
 )
 def test_line_longer_than_a_chunk_is_searched_to_its_end(results: Results, pattern: str, matches: bool) -> None:
     """The word lies on the border of two pieces, then in the middle of one."""
-    for at in (256 * 1024 - 3, 1_000_000):
+    for at in (256 * 1024 - 10, 1_000_000):
         long = "start " + "y" * at + " needle " + "y" * 400_000 + " finish"
         handle = results.put(f"one\n{long}\nthree needles\n")
 
@@ -240,7 +240,7 @@ def test_line_longer_than_a_chunk_is_searched_to_its_end(results: Results, patte
 
 
 @pytest.mark.parametrize("pattern", ["needle$", "^needle", r"\bneedle", r"needle\b", r"\Aneedle", r"needle\z"])
-@pytest.mark.parametrize("at", [256 * 1024 - 6, 224 * 1024])
+@pytest.mark.parametrize("at", [288 * 1024 - 6, 256 * 1024])
 def test_end_of_a_piece_is_not_the_end_of_the_line(results: Results, pattern: str, at: int) -> None:
     """The word stands exactly where a piece ends, or where the next one begins; no end of a line is there."""
     handle = results.put("y" * at + "needle" + "z" * 400_000)
