@@ -291,7 +291,7 @@ class OtProxy(PackProxy):
         return self._box.host.run_code(code, found.name, sys._getframe(1).f_globals)
 
     def replay(self, file: str | os.PathLike[str], *, mode: str | None = None) -> Replaying:
-        """Record what calls give the first time, and answer them from the file after: `with ot.replay("calls.yaml"):`.
+        """Record what calls give the first time, and answer them from the file after: `with ot.replay("calls.jsonl"):`.
 
         The same call again takes the next answer. Secrets are masked in the file. `mode="auto"` records what is not
         in the file; `mode="replay"` only answers, which is the default where `$CI` is set; `mode="refresh"` records

@@ -18,7 +18,6 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox
-from onetool_ipy.llm import ScriptedModel
 from tests.fixtures.landed import state
 from tests.fixtures.landed.state import SECRETS, Landed
 from tests.harness.kernel import Kernel
@@ -44,7 +43,7 @@ def box(landed: Landed) -> Iterator[Toolbox]:
         yield opened
 
 
-# --- reports, cassettes, topics -------------------------------------------------------------------
+# --- reports, topics -----------------------------------------------------------------------------
 
 
 def test_report_is_known_as_ours_and_written_anew(landed: Landed, box: Toolbox) -> None:
@@ -53,24 +52,6 @@ def test_report_is_known_as_ours_and_written_anew(landed: Landed, box: Toolbox) 
     box.ot.stats(output="report.html")
 
     assert (landed.project / "report.html").read_bytes() != before
-
-
-def test_cassette_answers_the_recorded_calls(landed: Landed, box: Toolbox) -> None:
-    found = state.replayed(box, landed.project, landed.facts["recorded"])
-
-    assert found == landed.facts["replayed"]
-    assert landed.requests == []
-
-
-def test_cassette_answers_a_recorded_ask(landed: Landed, box: Toolbox) -> None:
-    model = ScriptedModel([], name="local")
-
-    with box.ot.replay(landed.project / "cassette.yaml", mode="replay"):
-        answer = box.ask("What is the price of coffee?", model=model)
-
-    assert answer.text == "It costs 2.5."
-    assert [call.name for call in answer.calls] == ["shop.price"]
-    assert model.requests == []
 
 
 def test_topics_keep_their_messages_and_take_more(landed: Landed, box: Toolbox) -> None:

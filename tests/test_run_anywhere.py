@@ -27,7 +27,7 @@ def get(path: str, times: int = 1) -> dict:
 '''
 CELLS = [
     "%load_ext onetool_ipy",
-    "%tool replay calls.yaml",
+    "%tool replay calls.jsonl",
     "import json\nfrom onetool_ipy import tool",
     '@tool\ndef double(n: int) -> int:\n    """Double."""\n    return n * 2',
     "a = %tool web.get path=/json\nb = $fetch path=/json times=2\nc = web.get(path='/json')",
@@ -35,7 +35,7 @@ CELLS = [
     "%%snippet twice n\n{{ n }} * 2",
     "e = $twice n=21\nf = %tool nb.double n={e}\nt = %tool time.now",
     "frame = ot.map('web.get', {'path': ['/json', '/json'], 'times': [3, 4]}, workers=1, fresh=True)",
-    "with ot.replay('inner.yaml'):\n    g = web.get('/json', times=9)",
+    "with ot.replay('inner.jsonl'):\n    g = web.get('/json', times=9)",
     "values = [a.data, b.data, c, d.data, e, f.data, t.data, frame['luck'].tolist(), frame['ok'].tolist(), g]",
     "open('values.json', 'w').write(json.dumps(values))",
 ]
@@ -123,7 +123,7 @@ def _may_be_alone() -> bool:
 def test_without_the_cassette_the_network_is_missed(recorded: tuple[Path, list[object]]) -> None:
     """The check of the checks above: the server is really gone."""
     folder, _ = recorded
-    script = (folder / "nb.py").read_text(encoding="utf-8").replace("ot.replay('calls.yaml').begin_alone()", "None")
+    script = (folder / "nb.py").read_text(encoding="utf-8").replace("ot.replay('calls.jsonl').begin_alone()", "None")
     ran = subprocess.run([sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, check=False)
     assert ran.returncode == 1
     assert "URLError" in ran.stderr

@@ -290,12 +290,6 @@ class Draft:
                 os.posix_fadvise(self._file.fileno(), self._begun, self.size - self._begun, os.POSIX_FADV_DONTNEED)
             self._begun = self.size
 
-    def set_time(self, changed_ns: int) -> None:
-        """Set the time of change that the file will show; called after the last piece."""
-        assert self._file is not None
-        with suppress(OSError):  # some disks keep no such times
-            os.utime(self._file.fileno() if os.utime in os.supports_fd else self._temp, ns=(changed_ns, changed_ns))
-
     def publish(self, *, sync_folder: bool = True) -> None:
         """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
         assert self._file is not None

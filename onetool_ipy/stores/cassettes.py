@@ -1,13 +1,14 @@
-"""Cassettes: readable files of recorded call results, to replay those calls later without a network.
+"""Cassettes: files of recorded calls, to replay those calls later without a network.
 
-A cassette is YAML, one document per answer, in the order of recording; the same call made again takes the next answer.
-Each answer is appended by one write. Secrets are masked in arguments and results, so a replayed result holds `***`
-where the recording caller got the true value. A result that cannot be restored is not recorded; the reason is noted.
-A file that is damaged in one place, or has a later format, is refused as a whole and never written to.
+A cassette is JSON Lines (`calls.jsonl`), one line per call, in the order of recording; the same call made again takes
+the next answer. Each line is appended by one write and has the tool, its input schema, the arguments, the result or the
+failure, and for an HTTP tool its requests. Secrets are masked in all of it, so a replayed result holds `***` where the
+recording caller got the true value. If `stores.encoding` cannot give a result back, the line says why instead. A file
+with a line that we cannot read is refused as a whole and never written to.
 
 `stores.replays` knows which cassettes are on in a toolbox; its `step` in the executor asks the active one.
-Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is recorded and replayed; a
-transient one (a time-out, no network) and a call that never began (bad arguments) are not.
+Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is recorded and replayed; a passing
+one (a time-out, no network) and a call that never began (bad arguments) are not.
 """
 
 from __future__ import annotations
@@ -17,47 +18,31 @@ import datetime
 import hashlib
 import json
 import os
-import re
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed, UsageProblem, is_transient
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, OneToolError, UsageProblem, is_transient
 from onetool_ipy.base.files import StoreError, append, write_whole
 from onetool_ipy.core import current, names
-from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.result import Failure, Json, ToolResult
 from onetool_ipy.core.tool import BoundCall, ToolSpec, UncheckedCall, schema_hash
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 from onetool_ipy.stores.replays import Mode, Replays
 
-__all__ = [
-    "Cassette",
-    "DamagedCassette",
-    "NotRecorded",
-    "RecordedAnswer",
-    "ReplayedAnswer",
-    "Replaying",
-    "StaleAnswer",
-    "write_answer",
-]
-
 Step = Generator[None, ToolResult, ToolResult | None]
 
 _FORMAT = 1
-_HEAD = (
-    f"# A cassette of onetool_ipy (ot.replay, format {_FORMAT}): what calls gave, in order."
-    " Delete an answer to record it anew.\n"
-)
-_FORMAT_LINE = re.compile(r"# A cassette of onetool_ipy \(ot\.replay, format ([0-9]{1,9})\)")
-_FIELDS = ("of", "key", "args", "version", "recorded", "ms", "replaces", "not_recorded", "failure", "result")
 _MAX_ARGS = 10_000
 _OT_PACK = "ot"
-_RECORD_AGAIN = "Refresh it: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its entry."
-_UNCHANGED = "Nothing was changed."
+_UNMASKABLE = "it holds a secret in a form that cannot be masked"
+_RECORD_AGAIN = "Refresh it: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its line."
 
 
 class DamagedCassette(StoreError):
@@ -72,20 +57,35 @@ class StaleAnswer(ExecutionFailed):
     """The tool has changed since its answer was recorded."""
 
 
-class RecordedAnswer(NamedTuple):
-    """One document of a cassette. `note` says why there is no result; `line` is where the document begins."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedCall:
+    """One line of a cassette.
 
-    what: str
+    `key` is the hash of tool and arguments, `version` that of the tool's schema. A line that `replaces` ends those
+    before it with its key. `not_recorded` says why there is no result.
+    """
+
+    format: int = _FORMAT
+    tool: str
     key: str
-    args: Any
-    version: str
-    recorded: str
-    ms: float
-    replaces: bool = False
-    note: str = ""
-    failure: Any = None
+    args: Any = None
     result: Any = None
-    line: int = 0
+    failure: Json | None = None
+    not_recorded: str = ""
+    replaces: bool = False
+    version: str = ""
+    recorded: str = ""
+    ms: float = 0.0
+    input_schema: Json | None = None
+    requests: list[Json] | None = None
+
+    def to_line(self) -> str:
+        """Return the line; fields that say nothing are left out."""
+        record = {field.name: getattr(self, field.name) for field in fields(self)}
+        record = {name: value for name, value in record.items() if value not in (None, "", False)}
+        if not self.not_recorded and self.failure is None:
+            record["result"] = self.result
+        return json.dumps(record, ensure_ascii=False) + "\n"
 
 
 class ReplayedAnswer(NamedTuple):
@@ -96,7 +96,7 @@ class ReplayedAnswer(NamedTuple):
 
 
 class Cassette:
-    """One file of answers. Threads may share it; other processes may append to the same file."""
+    """One file of recorded calls. Threads may share it; other processes may append to the same file."""
 
     def __init__(
         self,
@@ -118,11 +118,11 @@ class Cassette:
                 f"There is no replay file '{path}', and only its answers may be used here.",
                 hint='Record it first with mode="auto", where there is a network, and keep the file.',
             )
-        self._answers = _read_answers(path) if path.exists() else []
-        self._unplayed: dict[str, deque[RecordedAnswer]] = {}
-        for answer in self._answers if mode != "refresh" else ():
-            self._unplayed.setdefault(answer.key, deque()).append(answer)
-        self._counts = {key: len(answers) for key, answers in self._unplayed.items()}
+        self._calls = read_calls(path) if path.exists() else []
+        self._unplayed: dict[str, deque[RecordedCall]] = {}
+        for call in self._calls if mode != "refresh" else ():
+            self._unplayed.setdefault(call.key, deque()).append(call)
+        self._counts = {key: len(calls) for key, calls in self._unplayed.items()}
         self._refreshed: set[str] = set()
 
     def answer(self, kind: str, key: Any, produce: Callable[[], Any], *, version: str = "") -> Any:
@@ -131,84 +131,73 @@ class Cassette:
         `key` is any value that can be encoded. Raises NotRecorded and StaleAnswer. Exceptions of `produce` are not
         recorded.
         """
-        digest, shown = _key(kind, key, self._mask)
-        found = self.find(kind, digest, lambda recorded: recorded == version)
-        if found is not None:
-            return found.value
+        call = RecordedCall(tool=kind, version=version, **_identify(kind, key, self._mask))
+        replayed = self.find(call, lambda recorded: recorded == version)
+        if replayed is not None:
+            return replayed.value
         began = self._clock()
         value = produce()
-        self.record(kind, digest, shown, version, value=value, ms=(self._clock() - began).total_seconds() * 1000)
+        self.record(replace(call, ms=(self._clock() - began).total_seconds() * 1000), value)
         return value
 
-    def find(self, what: str, key: str, is_current: Callable[[str], bool]) -> ReplayedAnswer | None:
-        """Take the next answer recorded under a key; None means that the call has to be made.
+    def find(self, call: RecordedCall, is_current: Callable[[str], bool]) -> ReplayedAnswer | None:
+        """Take the next answer recorded for a call; None means that the call has to be made.
 
-        Raises NotRecorded if only the cassette may answer, StaleAnswer if `what` has changed since.
+        Raises NotRecorded if only the cassette may answer, StaleAnswer if the tool has changed since.
         """
-        unplayed = self._unplayed.get(key, deque())
+        unplayed = self._unplayed.get(call.key, deque())
         try:
             answer = unplayed.popleft()
         except IndexError:
             if self.mode == "replay":
-                raise self._missing(what, key) from None
+                raise self._missing(call) from None
             return None
         if not is_current(answer.version):
             unplayed.appendleft(answer)
-            raise StaleAnswer(
-                f"'{what}' has changed since its answer was recorded in '{self.path}' (line {answer.line}).",
-                hint=_RECORD_AGAIN,
-            )
-        if answer.note:
+            message = f"'{call.tool}' has changed since its answer was recorded in '{self.path}'."
+            raise StaleAnswer(message, hint=_RECORD_AGAIN)
+        if answer.not_recorded:
             if self.mode == "replay":
-                raise NotRecorded(
-                    f"'{what}': the answer could not be recorded: {answer.note}.",
-                    hint="Leave this call out of what is replayed.",
-                )
+                message = f"'{call.tool}': the answer could not be recorded: {answer.not_recorded}."
+                raise NotRecorded(message, hint="Leave this call out of what is replayed.")
             return None
         self.played += 1
         try:
             return ReplayedAnswer(decode(answer.result), answer.failure)
         except NotEncodable as exc:
-            why = f"line {answer.line}: {exc.message}"
-            raise StoreError(self.path, why, doing="read", hint=_RECORD_AGAIN) from exc
+            reason = f"the answer of '{call.tool}': {exc.message}"
+            raise StoreError(self.path, reason, doing="read", hint=_RECORD_AGAIN) from exc
 
-    def record(
-        self,
-        what: str,
-        key: str,
-        shown: Any,
-        version: str,
-        *,
-        value: Any = None,
-        failure: Mapping[str, Any] | None = None,
-        ms: float = 0.0,
-    ) -> str:
-        """Append an answer. Returns "", or why it could not be recorded; raises StoreError for a disk."""
-        replaces = self.mode == "refresh" and key not in self._refreshed
-        self._refreshed.add(key)
-        recorded = self._clock().isoformat(timespec="seconds")
-        answer = RecordedAnswer(what, key, shown, version, recorded, round(ms, 1), replaces)
+    def record(self, call: RecordedCall, value: Any) -> str:
+        """Append a call and what it gave. Returns "", or why it cannot be recorded; raises StoreError for a disk."""
+        call = replace(
+            call,
+            replaces=self.mode == "refresh" and call.key not in self._refreshed,
+            recorded=self._clock().isoformat(timespec="seconds"),
+            ms=round(call.ms, 1),
+        )
+        self._refreshed.add(call.key)
         try:
-            answer = answer._replace(failure=failure and values.to_json(failure), result=self._encoded(value))
-            text = write_answer(answer)
-            if self._mask(text) != text:
-                raise NotEncodable("it holds a secret in a form that cannot be masked")
+            full = replace(call, result=self._masked(encode(value)))
+            line = full.to_line()
+            if self._mask(line) != line:
+                raise NotEncodable(_UNMASKABLE)
         except NotEncodable as exc:
-            answer = answer._replace(note=self._mask(exc.message), result=None, args=None, failure=None)
-            text = write_answer(answer)
-        append(self.path, (("" if self.path.exists() else _HEAD) + text).encode())
-        self._answers.append(answer)
-        self.recorded += not answer.note
-        self.refused += bool(answer.note)
-        return answer.note
+            reason = self._mask(exc.message)
+            full = replace(call, not_recorded=reason, args=None, failure=None, requests=None)
+            line = full.to_line()
+        append(self.path, line.encode())
+        self._calls.append(full)
+        self.recorded += not full.not_recorded
+        self.refused += bool(full.not_recorded)
+        return full.not_recorded
 
     def close(self) -> None:
-        """After a refresh, remove the answers that were replaced; may be called twice."""
-        if self.mode != "refresh" or not self._refreshed:
-            return
-        self._refreshed.clear()
-        text = _HEAD + "".join(map(write_answer, _read_answers(self.path)))
-        write_whole(self.path, text.encode(), mode=0o644)
+        """After a refresh, remove the lines that were replaced; may be called twice."""
+        if self.mode == "refresh" and self._refreshed:
+            self._refreshed.clear()
+            text = "".join(call.to_line() for call in read_calls(self.path))
+            write_whole(self.path, text.encode(), mode=0o644)
 
     def around(self, bound: BoundCall) -> Step | None:
         """Return the step around one call while the cassette is on; None if the call is not recorded."""
@@ -216,26 +205,30 @@ class Cassette:
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
-        said = f"{len(self._answers)} answers; {self.played} played, {self.recorded} recorded{refused} so far"
-        return f"<Replay '{self.path}' ({self.mode}): {said}>"
+        counts = f"{len(self._calls)} answers; {self.played} played, {self.recorded} recorded{refused} so far"
+        return f"<Replay '{self.path}' ({self.mode}): {counts}>"
 
-    def _encoded(self, value: Any) -> Any:
-        form = values.map_text(encode(value), self._mask)
-        if form is not None:
-            decode(form)  # masking may have broken base64 data
-        return form
+    def _masked(self, form: Any) -> Any:
+        masked = values.map_text(form, self._mask)
+        if masked != form:
+            # Masking breaks data in base64: arrays, and tables as Parquet.
+            try:
+                decode(masked)
+            except NotEncodable:
+                raise NotEncodable(_UNMASKABLE) from None
+        return masked
 
-    def _missing(self, what: str, key: str) -> NotRecorded:
-        count = self._counts.get(key, 0)
+    def _missing(self, call: RecordedCall) -> NotRecorded:
+        count = self._counts.get(call.key, 0)
         if count:
             times = "once" if count == 1 else f"{count} times"
-            said = f"'{what}' was recorded {times} with these arguments, and is called again."
-        elif any(answer.what == what for answer in self._answers):
-            said = f"'{what}' was not recorded with these arguments."
+            message = f"'{call.tool}' was recorded {times} with these arguments, and is called again."
+        elif any(other.tool == call.tool for other in self._calls):
+            message = f"'{call.tool}' was not recorded with these arguments."
         else:
-            said = f"'{what}' was not recorded."
-        how = 'Run it once with mode="auto", where there is a network, to keep its answer.'
-        return NotRecorded(f"{said} Only '{self.path}' may answer here.", hint=how)
+            message = f"'{call.tool}' was not recorded."
+        hint = 'Run it once with mode="auto", where there is a network, to keep its answer.'
+        return NotRecorded(f"{message} Only '{self.path}' may answer here.", hint=hint)
 
 
 class Replaying:
@@ -287,118 +280,44 @@ class Replaying:
         self.end()
 
 
-def write_answer(answer: RecordedAnswer) -> str:
-    """Return the YAML document of an answer, with its start and end marks."""
-    import yaml
-
-    body: dict[str, Any] = {"of": answer.what, "key": answer.key, "args": answer.args, "version": answer.version}
-    body |= {"recorded": answer.recorded, "ms": answer.ms}
-    body |= {"replaces": True} if answer.replaces else {}
-    if answer.note:
-        body["not_recorded"] = answer.note
-    elif answer.failure is not None:
-        body["failure"] = answer.failure
-    else:
-        body["result"] = answer.result
-    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 120, "default_flow_style": False}
-    return f"---\n{yaml.dump(body, Dumper=_dumper(), **options)}...\n"
-
-
-def _key(kind: str, asked: Any, mask: Callable[[str], str]) -> tuple[str, Any]:
-    """Return the key of a call and the arguments as the file shows them, both masked. Raises NotEncodable."""
-    form = values.map_text(encode(asked), mask)
-    text = json.dumps([kind, form], sort_keys=True)
-    shown = form if len(text) <= _MAX_ARGS else values.cut(text, 1000)
-    return hashlib.sha256(text.encode()).hexdigest()[:24], shown
-
-
-def _read_answers(path: Path) -> list[RecordedAnswer]:
-    """Read the answers that no later one replaces. Raises DamagedCassette, and StoreError if it cannot be opened."""
+def read_calls(path: Path) -> list[RecordedCall]:
+    """Read the calls that no later one replaces. Raises DamagedCassette, and StoreError if it cannot be opened."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as exc:
-        raise _damaged(path, f"it is not UTF-8 text ({exc.reason} at byte {exc.start})") from exc
+        lines = path.read_bytes().split(b"\n")
     except OSError as exc:
         raise StoreError.of(path, exc, doing="read") from exc
-    found = _FORMAT_LINE.match(text)  # a file without a number has the first format
-    if found is not None and int(found[1]) > _FORMAT:
-        why = f"it has format {found[1]}, which is newer than this version knows"
-        hint = f"{_UNCHANGED} Update onetool-ipy to use it."
-        raise DamagedCassette(path, why, doing="read the replay file", hint=hint)
-    answers: list[RecordedAnswer] = []
-    lines = text.split("\n")
-    first = 0
-    for end in [*(place for place, line in enumerate(lines) if line == "..."), len(lines)]:
-        document = lines[first:end]
-        if any(line.strip() and not line.startswith("#") for line in document):
-            if end == len(lines):
-                raise _damaged(path, f"the answer in line {first + 1} has no end")
-            answers.append(_read_answer(path, first + 1, "\n".join([*document, ""])))
-        first = end + 1
-    return _without_replaced(answers)
+    calls = [_read_call(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    last = {call.key: place for place, call in enumerate(calls) if call.replaces}
+    return [replace(call, replaces=False) for place, call in enumerate(calls) if place >= last.get(call.key, 0)]
 
 
-def _without_replaced(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
-    last = {answer.key: place for place, answer in enumerate(answers) if answer.replaces}
-    valid = [answer for place, answer in enumerate(answers) if place >= last.get(answer.key, 0)]
-    return [answer._replace(replaces=False) for answer in valid]
-
-
-def _read_answer(path: Path, line: int, document: str) -> RecordedAnswer:
-    import yaml
-
+def _read_call(path: Path, number: int, line: bytes) -> RecordedCall:
     try:
-        found = yaml.load(document, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - a safe loader
-    except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None)
-        at = line + (mark.line if mark is not None else 0)
-        raise _damaged(path, f"line {at}: {getattr(exc, 'problem', None) or 'it is not YAML'}") from exc
-    except (ValueError, OverflowError) as exc:
-        raise _damaged(path, f"line {line}: {exc}") from exc
-    if not isinstance(found, dict):
-        raise _damaged(path, f"line {line}: an answer is an object, not a {type(found).__name__}")
-    if unknown := found.keys() - set(_FIELDS):
-        raise _damaged(path, f"line {line}: an answer has no field '{min(map(str, unknown))}'")
-    if not isinstance(found.get("of"), str) or not isinstance(found.get("key"), str):
-        raise _damaged(path, f"line {line}: an answer has the fields 'of' and 'key'")
-    if not found.keys() & {"result", "failure", "not_recorded"}:
-        raise _damaged(path, f"line {line}: the answer has neither 'result' nor 'failure'")
-    return RecordedAnswer(
-        what=found["of"],
-        key=found["key"],
-        args=found.get("args"),
-        version=str(found.get("version") or ""),
-        recorded=str(found.get("recorded", "")),
-        ms=float(found.get("ms") or 0),
-        replaces=bool(found.get("replaces")),
-        note=str(found.get("not_recorded") or ""),
-        failure=found.get("failure"),
-        result=found.get("result"),
-        line=line,
-    )
+        record = json.loads(line)
+    except ValueError as exc:
+        raise _damaged(path, f"line {number} is not JSON, so this version did not record it") from exc
+    if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("tool", "key")):
+        raise _damaged(path, f"line {number} is not a recorded call: it has no 'tool' and 'key'")
+    if record.get("format") != _FORMAT:
+        reason = f"line {number} has format {record.get('format')!r}; this version reads format {_FORMAT}"
+        raise _damaged(path, reason)
+    if not record.keys() & {"result", "failure", "not_recorded"}:
+        raise _damaged(path, f"line {number} has neither 'result' nor 'failure'")
+    names = {field.name for field in fields(RecordedCall)}
+    return RecordedCall(**{name: value for name, value in record.items() if name in names})
 
 
-def _damaged(path: Path, why: str) -> DamagedCassette:
-    hint = f"{_UNCHANGED} Repair the line, delete its answer, or move the file to begin anew."
-    return DamagedCassette(path, why, doing="read the replay file", hint=hint)
+def _damaged(path: Path, reason: str) -> DamagedCassette:
+    hint = "Nothing was changed. Delete the line, or move the file and record anew."
+    return DamagedCassette(path, reason, doing="read the replay file", hint=hint)
 
 
-@lru_cache(maxsize=1)
-def _dumper() -> Any:
-    """Return PyYAML's safe dumper, in C if it is there, with texts of several lines as blocks."""
-    import yaml
-
-    fast: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-
-    class Dumper(fast):  # type: ignore[misc]  # the base is chosen at run time
-        def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
-            return True
-
-    def text(dumper: Any, value: str) -> Any:
-        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-    Dumper.add_representer(str, text)
-    return Dumper
+def _identify(tool: str, args: Any, mask: Callable[[str], str]) -> Json:
+    """Return the key of a call and its arguments as the file shows them, both masked. Raises NotEncodable."""
+    form = values.map_text(encode(args), mask)
+    text = json.dumps([tool, form], sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:24]
+    return {"key": digest, "args": form if len(text) <= _MAX_ARGS else values.cut(text, 1000)}
 
 
 def _is_recorded(bound: BoundCall) -> bool:
@@ -416,36 +335,54 @@ def _is_recorded(bound: BoundCall) -> bool:
 
 
 def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Step:
+    spec, args = bound.spec, bound.call.args
     try:
-        key, shown = _key(bound.tool, bound.call.args, mask)
+        call = RecordedCall(tool=bound.tool, **_identify(bound.tool, args, mask))
     except NotEncodable as exc:
         if cassette.mode == "replay":
             raise NotRecorded(f"'{bound.tool}': its arguments cannot be recorded: {exc.message}.") from exc
         _warn(bound.tool, f"in its arguments, {exc.message}")
         return None
     try:
-        found = cassette.find(bound.tool, key, lambda version: _is_current(bound.spec, version))
+        replayed = cassette.find(call, lambda version: _is_current(spec, version))
     except NotRecorded:
-        if bound.spec is None:
-            return None  # the executor reports the unknown tool
+        if spec is None:
+            # The executor reports the unknown tool.
+            return None
         if type(bound.call) is not UncheckedCall:
-            bound.spec.checker.check(bound.call.args, bound.spec.name, mask)
+            spec.checker.check(args, spec.name, mask)
         raise
-    if found is not None:
-        failure = None if found.failure is None else _read_failure(found.failure, bound.tool)
-        return ToolResult(failure is None, found.value, failure, {"replayed": True})
+    if replayed is not None:
+        failure = None if replayed.failure is None else _read_failure(replayed.failure, bound.tool)
+        return ToolResult(failure is None, replayed.value, failure, {"replayed": True})
     result = yield
     error = result.error
-    if error is None or (error.code == "execution_error" and not is_transient(error.exception)):
-        version = "" if bound.spec is None else schema_hash(bound.spec)
-        ms = float(result.meta.get("duration_ms") or 0)
-        failure_form = None if error is None else _write_failure(error)
-        try:
-            why = cassette.record(bound.tool, key, shown, version, value=result.data, failure=failure_form, ms=ms)
-        except StoreError as exc:
-            why = exc.message
-        if why:
-            _warn(bound.tool, why)
+    if error is not None and (error.code != "execution_error" or is_transient(error.exception)):
+        return None
+    failure_form = None if error is None else values.map_text(values.to_json(_write_failure(error)), mask)
+    call = replace(call, failure=failure_form, ms=float(result.meta.get("duration_ms") or 0))
+    if spec is not None:
+        call = replace(
+            call,
+            version=schema_hash(spec),
+            input_schema=values.map_text(values.to_json(spec.parameters), mask),
+            requests=_requests(spec, args, mask),
+        )
+    try:
+        reason = cassette.record(call, result.data)
+    except StoreError as exc:
+        reason = exc.message
+    if reason:
+        _warn(bound.tool, reason)
+    return None
+
+
+def _requests(spec: ToolSpec, args: Mapping[str, Any], mask: Callable[[str], str]) -> list[Json] | None:
+    """Return method and URL of what an HTTP tool sent, masked; None for any other tool."""
+    with suppress(OneToolError, KeyError, TypeError, ValueError):
+        if spec.preview is not None:
+            requests = spec.preview(dict(args))
+            return [{name: mask(str(request[name])) for name in ("method", "url")} for request in requests]
     return None
 
 
@@ -480,7 +417,8 @@ def _read_failure(form: Mapping[str, Any], tool: str) -> Failure:
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
             exception = kind(*decode(own.get("args") or []))
-        except (TypeError, ValueError, NotEncodable):  # some want arguments of their own
+        except (TypeError, ValueError, NotEncodable):
+            # Some exceptions take arguments of their own.
             exception = None
     return Failure(
         form.get("code", "execution_error"),
@@ -494,5 +432,5 @@ def _read_failure(form: Mapping[str, Any], tool: str) -> Failure:
     )
 
 
-def _warn(tool: str, why: str) -> None:
-    warnings.warn(f"'{tool}' was not recorded: {why.rstrip('.')}.", stacklevel=3)
+def _warn(tool: str, reason: str) -> None:
+    warnings.warn(f"'{tool}' was not recorded: {reason.rstrip('.')}.", stacklevel=3)

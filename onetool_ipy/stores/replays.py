@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from onetool_ipy.core.tool import BoundCall
     from onetool_ipy.stores.cassettes import Cassette
 
-__all__ = ["Mode", "Replays"]
-
 Mode = Literal["auto", "replay", "refresh"]
 """auto: answer from the file, record what is not in it. replay: only answer. refresh: record everything anew."""
 
@@ -26,17 +24,17 @@ class Replays:
 
     def __init__(self) -> None:
         self.env: Mapping[str, str] = {}
-        self.active: Cassette | None = None  # every call looks here
+        self.active: Cassette | None = None
         self._on: list[Cassette] = []
 
-    def mode(self, asked: str | None) -> Mode:
-        """Return the mode asked for, else $ONETOOL_REPLAY, else `replay` in CI, else auto."""
-        named = asked or self.env.get(_MODE_ENV)
-        if not named:
+    def mode(self, name: str | None) -> Mode:
+        """Return the mode with this name, else $ONETOOL_REPLAY, else `replay` in CI, else auto."""
+        name = name or self.env.get(_MODE_ENV)
+        if not name:
             return "replay" if self.env.get(_CI_ENV, "").lower() not in ("", "0", "false") else "auto"
-        if named not in get_args(Mode):
-            raise UsageProblem(f"No mode '{named}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
-        return named  # type: ignore[return-value]  # it is one of them
+        if name not in get_args(Mode):
+            raise UsageProblem(f"No mode '{name}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
+        return name  # type: ignore[return-value]  # it is one of them
 
     def step(self, bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
         """The executor's step: it answers calls from the active cassette."""

@@ -1,11 +1,11 @@
-"""One stored result as a file of lines that can be read from anywhere.
+"""One stored result: plain text that any program can read, a JSON sidecar, and an index of its lines.
 
-    data | index | meta | tail
+    <handle>.txt    the text, UTF-8; lines end at `\\n` only
+    <handle>.json   the sidecar: tool, call_id, created, expires, lines, bytes, and the form of the value
+    <handle>.npy    where each line starts; only beside large texts, made when lines are first read
 
-`data` is UTF-8 text; lines end at `\\n` only. `index` holds the number of newlines before every block of 8 KiB: any
-line is found with two small reads, for 0.1 % of the size. `meta` is JSON. `tail` holds the sizes, a checksum of index
-and meta, and a mark that ends in the format. A file is written in one go and never changes, so a file without a valid
-tail is damaged. In answers, a line longer than 16 KiB is cut and its length shown; one answer holds at most 32 MiB.
+Text and sidecar are written once and never change. The index is derived: a missing, damaged or unwritable one is made
+again from the text. A line longer than 16 KiB is cut in answers, and one answer holds at most 32 MiB.
 """
 
 from __future__ import annotations
@@ -14,251 +14,233 @@ import io
 import json
 import os
 import stat
-import struct
-import sys
-import zlib
-from array import array
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Self
 
 from onetool_ipy.base.files import Draft, StoreError
-from onetool_ipy.base.records import Value
 
-__all__ = ["Chunk", "DamagedResult", "LineFile", "LineWriter", "NewerResult", "Outline", "show"]
+if TYPE_CHECKING:
+    import numpy as np
+
+    LineStarts = np.ndarray[tuple[int], np.dtype[Any]]
+    """The offset of each line, and behind the last line one more: the end of line N is `starts[N + 1] - 1`."""
 
 MAX_LINE_BYTES = 16 * 1024
 MAX_ANSWER_BYTES = 32 * 1024 * 1024
 
-_BLOCK = 8 * 1024
-_PAGE = 20 * 1024
-_MAX_PAGE = 1024 * 1024
-_TAIL = struct.Struct("<QQII8s")
-_MARKS = b"OTLINES"
-_MARK = _MARKS + b"1"
-_NEWLINE = b"\n"
+_INDEX_BYTES = 4 * 1024 * 1024
+"""The index of a smaller text is made in some milliseconds, so it is not written."""
+_CHUNK = 1024 * 1024
+_NEWLINE = 10
 
 
 class DamagedResult(StoreError):
     """A stored result that is damaged; other results are not affected."""
 
-    def __init__(self, path: Path, what: str) -> None:
-        super().__init__(path, f"the stored result is damaged ({what})", doing="read", hint="Call the tool again.")
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, f"the stored result is damaged ({reason})", doing="read", hint="Call the tool again.")
 
 
-class NewerResult(StoreError):
-    """A stored result in the format of a later version; it is left to that version."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """What is known of a result beside its text."""
 
-    def __init__(self, path: Path) -> None:
-        why = "a later version stored this result in a format that this one does not know"
-        super().__init__(path, why, doing="read", hint="Update onetool-ipy, or call the tool again.")
-
-
-class LineWriter:
-    """Writes text into a draft and counts its lines on the way."""
-
-    def __init__(self, draft: Draft) -> None:
-        self._draft = draft
-        self._index = array("Q", [0])
-        self._newlines = 0
-        self._size = 0
-        self._last = b""
-
-    def add(self, data: bytes) -> None:
-        """Add text; it may be cut anywhere but inside a character."""
-        if not data:
-            return
-        at, room, count = 0, _BLOCK - self._size % _BLOCK, data.count
-        while len(data) - at >= room:
-            self._newlines += count(_NEWLINE, at, at + room)
-            self._index.append(self._newlines)
-            at, room = at + room, _BLOCK
-        self._newlines += count(_NEWLINE, at)
-        self._size += len(data)
-        self._last = data[-1:]
-        self._draft.write(data)
-
-    def finish(self, meta: Mapping[str, Any]) -> None:
-        """Write index, meta and tail; the draft may then be published."""
-        lines = self._newlines + (self._size > 0 and self._last != _NEWLINE)
-        if sys.byteorder == "big":
-            self._index.byteswap()
-        index = self._index.tobytes()
-        words = json.dumps({**meta, "lines": lines, "bytes": self._size}).encode()
-        check = zlib.adler32(words, zlib.adler32(index))
-        self._draft.write(index + words + _TAIL.pack(self._size, len(index), len(words), check, _MARK))
-
-
-class Outline(Value):
-    """The index and meta of a file; `identity` tells whether a path still holds that file."""
-
-    size: int
+    tool: str
+    call_id: str
+    created: datetime
+    expires: datetime
     lines: int
-    index: array[int]
-    meta: dict[str, Any]
-    identity: tuple[int, int, int]
+    bytes: int
+    form: dict[str, Any] = field(default_factory=dict)
+    """What `result_lines.form_of` said of the value."""
+
+    def write(self, path: Path) -> None:
+        """Write the sidecar; the folder is synced when the text beside it is published."""
+        draft = Draft(path)
+        try:
+            draft.open()
+            draft.write(json.dumps(asdict(self), default=datetime.isoformat).encode() + b"\n")
+            draft.publish(sync_folder=False)
+        except BaseException:
+            draft.discard()
+            raise
 
 
-class Chunk(NamedTuple):
-    """A part of the data: whole lines, or a piece of one very long line."""
+def read_sidecar(path: Path) -> Sidecar | None:
+    """Return the sidecar at a path, or None if there is none. Raises DamagedResult."""
+    try:
+        record = json.loads(path.read_bytes())
+        return Sidecar(
+            tool=str(record["tool"]),
+            call_id=str(record["call_id"]),
+            created=datetime.fromisoformat(record["created"]),
+            expires=datetime.fromisoformat(record["expires"]),
+            lines=int(record["lines"]),
+            bytes=int(record["bytes"]),
+            form=dict(record["form"]),
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as exc:
+        raise StoreError.of(path, exc, doing="read") from exc
+    except (ValueError, KeyError, TypeError) as exc:
+        raise DamagedResult(path, "its sidecar is not readable") from exc
 
-    data: bytes
-    offset: int
-    starts_line: bool = True
-    ends_line: bool = True
 
-    @property
-    def is_whole(self) -> bool:
-        return self.starts_line and self.ends_line
+class ResultText:
+    """The text of a stored result, open for reading: `with ResultText(path, sidecar) as text`.
 
-
-class LineFile(io.FileIO):
-    """A stored result, open for reading. `known` saves reading the outline again if it is still the same file.
-
-    A subclass of FileIO, since leaving a `with` then closes it in C, which no interrupt can divide.
+    `starts` is the index from an earlier use in this process. Numbers of lines count from 0.
     """
 
-    def __init__(self, path: Path, known: Outline | None = None) -> None:
+    def __init__(self, path: Path, sidecar: Sidecar, starts: LineStarts | None = None) -> None:
         self.path = path
-        try:
-            _require_plain(path)
-            super().__init__(path, "r")
-        except (OSError, ValueError) as exc:
-            raise StoreError.of(path, exc, doing="read") from exc
-        try:
-            self.outline = self._outline(known)
-        except BaseException:
-            self.close()
-            raise
-        self.size, self.lines = self.outline.size, self.outline.lines
+        self.sidecar = sidecar
+        self.lines = sidecar.lines
+        self.size = sidecar.bytes
+        self._file = _open_plain(path)
+        self._starts = starts
+        if (size := os.fstat(self._file.fileno()).st_size) != self.size:
+            self._file.close()
+            raise DamagedResult(path, f"{size:,} bytes instead of {self.size:,}")
 
-    def page(self, first: int, count: int) -> list[str]:
-        """Return up to `count` lines from number `first` on, counted from 0; fewer if they are very long."""
-        out: list[str] = []
-        if first >= self.lines:
-            return out
-        count = min(count, self.lines - first)
-        position = self.start_of(first)
-        page, budget = _PAGE, MAX_ANSWER_BYTES
-        while len(out) < count and position < self.size and budget > 0:
-            data = self._read(position, min(page, self.size - position))
-            is_last = position + len(data) == self.size
-            whole = len(data) if is_last else data.rfind(_NEWLINE) + 1
-            if whole:
-                out += _show_lines(data[:whole], count - len(out))
-                position, budget, page = position + whole, budget - whole, min(2 * page, _MAX_PAGE)
-            else:  # a line longer than a page, which is cut in any case
-                start, position = position, self.start_of(first + len(out) + 1)
-                out.append(show(data, position - start - self._ends_with_newline(position)))
-                budget -= MAX_LINE_BYTES
-        return out
+    def __enter__(self) -> Self:
+        return self
 
-    def text(self) -> str:
-        """Return all of the data; no line is cut."""
-        return self._read(0, self.size).decode("utf-8", "replace")
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
 
-    def start_of(self, line: int) -> int:
-        """Return the offset of the line with this number, counted from 0; the end of the data after the last line."""
-        if line >= self.lines:
-            return self.size
-        if line == 0:
-            return 0
-        block = bisect_left(self.outline.index, line) - 1
-        start = block * _BLOCK
-        data = self._read(start, min(_BLOCK, self.size - start))
-        parts = data.split(_NEWLINE, line - self.outline.index[block])
-        return start + len(data) - len(parts[-1])
+    @property
+    def starts(self) -> LineStarts:
+        """The index of the lines: loaded from beside the text, or made from it."""
+        if self._starts is None and self.size >= _INDEX_BYTES:
+            self._starts = self._load_starts()
+            if self._starts is None:
+                self._starts = self._write_starts()
+        if self._starts is None:
+            self._starts = self._find_starts()
+        return self._starts
 
-    def number_at(self, position: int) -> int:
-        """Return the number, counted from 0, of the line at this offset."""
-        block, inside = divmod(position, _BLOCK)
-        before = self.outline.index[block]
-        return before + self._read(block * _BLOCK, inside).count(_NEWLINE) if inside else before
+    def bounds(self, number: int) -> tuple[int, int]:
+        """Return where a line begins and where it ends, without its newline."""
+        return int(self.starts[number]), int(self.starts[number + 1]) - 1
 
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """Yield the data in order, about `size` bytes at a time.
+    def lines_at(self, numbers: Iterable[int]) -> list[str]:
+        """Return the lines with these numbers, cut where they are long, as many as fit into one answer."""
+        lines: list[str] = []
+        budget = MAX_ANSWER_BYTES
+        for number in numbers:
+            if budget <= 0:
+                break
+            start, end = self.bounds(number)
+            data = self.read(start, min(end, start + MAX_LINE_BYTES))
+            budget -= len(data) + 1
+            if end - start <= MAX_LINE_BYTES:
+                lines.append(data.decode("utf-8", "replace"))
+            else:
+                lines.append(f"{data.decode('utf-8', 'ignore')} ... [cut: line of {end - start:,} bytes]")
+        return lines
 
-        A longer line comes in pieces of twice that size, which overlap by a quarter of it.
+    def chunks(self, size: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of lines, in order, of about `size` bytes each. A longer line is a range of its own."""
+        import numpy as np
+
+        starts, first = self.starts, 0
+        while first < self.lines:
+            # The key has the type of the index: otherwise numpy would copy the whole index into a wider type.
+            limit = starts.dtype.type(min(int(starts[first]) + size, int(starts[-1])))
+            end = max(first + 1, int(np.searchsorted(starts, limit, "right")) - 1)
+            yield first, end
+            first = end
+
+    def pieces(self, number: int, size: int) -> Iterator[tuple[bytes, int, int]]:
+        """Yield one line in pieces that overlap by a quarter of `size`.
+
+        Each comes as data, begin and end: the data has one byte more at either side, unless the line ends there, so
+        that an expression for the start of a line or of a word does not match where we cut.
         """
-        position = 0
-        while position < self.size:
-            data = self._read(position, min(size, self.size - position))
-            if position + len(data) < self.size:
-                data = data[: data.rfind(_NEWLINE) + 1]
-            if data:
-                yield Chunk(data, position)
-                position += len(data)
-                continue
-            end = self.start_of(self.number_at(position) + 1)
-            yield from self._long_line(position, end, size)
-            position = end
+        start, end = self.bounds(number)
+        for position in range(start, max(end, start + 1), size):
+            begin, stop = max(start, position - 1), min(end, position + size + size // 4)
+            yield self.read(begin, min(end, stop + 1)), position - begin, stop - begin
 
-    def _long_line(self, start: int, end: int, size: int) -> Iterator[Chunk]:
-        stop = end - self._ends_with_newline(end)
-        position = start
-        while position < stop:
-            data = self._read(position, min(2 * size, stop - position))
-            yield Chunk(data, position, starts_line=position == start, ends_line=position + len(data) == stop)
-            if position + len(data) == stop:
-                return
-            position += len(data) - size // 4
+    def whole(self) -> str:
+        """Return all of the text; no line is cut."""
+        return self.read(0, self.size).decode("utf-8", "replace")
 
-    def _ends_with_newline(self, position: int) -> bool:
-        return self._read(position - 1, 1) == _NEWLINE
-
-    def _read(self, position: int, size: int) -> bytes:
+    def read(self, start: int, end: int) -> bytes:
+        """Return the bytes from one offset to another."""
         try:
-            self.seek(position)
-            data = self.read(size)
+            self._file.seek(start)
+            data = self._file.read(end - start)
         except OSError as exc:
             raise StoreError.of(self.path, exc, doing="read") from exc
-        if len(data) != size:
+        if len(data) != end - start:
             raise DamagedResult(self.path, "it is too short")
         return data
 
-    def _outline(self, known: Outline | None) -> Outline:
-        found = os.fstat(self.fileno())
-        identity = (found.st_ino, found.st_size, found.st_mtime_ns)
-        if known is not None and known.identity == identity:
-            return known
-        if found.st_size < _TAIL.size:
-            raise DamagedResult(self.path, "it is too short")
-        size, index_size, meta_size, check, mark = _TAIL.unpack(self._read(found.st_size - _TAIL.size, _TAIL.size))
-        if mark != _MARK and mark.startswith(_MARKS):
-            raise NewerResult(self.path)
-        if mark != _MARK or size + index_size + meta_size + _TAIL.size != found.st_size:
-            raise DamagedResult(self.path, "its end is missing")
-        body = self._read(size, index_size + meta_size)
-        if zlib.adler32(body) != check:
-            raise DamagedResult(self.path, "its index does not fit its checksum")
-        index = array("Q")
-        index.frombytes(body[:index_size])
-        if sys.byteorder == "big":
-            index.byteswap()
-        meta = json.loads(body[index_size:])
-        return Outline(size, meta["lines"], index, meta, identity)
+    def _find_starts(self) -> LineStarts:
+        import numpy as np
+
+        starts = np.concatenate(list(self._start_parts()))
+        if len(starts) != self.lines + 1:
+            raise DamagedResult(self.path, f"{len(starts) - 1:,} lines instead of {self.lines:,}")
+        return starts
+
+    def _start_parts(self) -> Iterator[LineStarts]:
+        """Yield the index part by part, so that a text of gigabytes needs little memory."""
+        import numpy as np
+
+        dtype = np.uint32 if self.size < 2**32 - 1 else np.uint64
+        yield np.zeros(1, dtype)
+        data = b""
+        for offset in range(0, self.size, _CHUNK):
+            data = self.read(offset, min(offset + _CHUNK, self.size))
+            newlines = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE)
+            yield (newlines + (offset + 1)).astype(dtype)
+        if data and data[-1] != _NEWLINE:
+            yield np.array([self.size + 1], dtype)
+
+    def _load_starts(self) -> LineStarts | None:
+        """Map the index beside the text into memory; None if there is none that fits."""
+        import numpy as np
+
+        with suppress(OSError, ValueError, EOFError):
+            starts: LineStarts = np.load(self.path.with_suffix(".npy"), mmap_mode="r")
+            if starts.shape == (self.lines + 1,) and int(starts[-1]) - self.size in (0, 1):
+                return starts
+        return None
+
+    def _write_starts(self) -> LineStarts | None:
+        """Write the index beside the text and map it; None if the disk is full or read-only."""
+        import numpy as np
+
+        draft = Draft(self.path.with_suffix(".npy"))
+        try:
+            draft.open()
+            for number, part in enumerate(self._start_parts()):
+                if number == 0:
+                    header = {"descr": part.dtype.str, "fortran_order": False, "shape": (self.lines + 1,)}
+                    np.lib.format.write_array_header_1_0(draft, header)
+                draft.write(part.tobytes())
+            draft.publish()
+        except BaseException as exc:
+            draft.discard()
+            if isinstance(exc, StoreError):
+                return None
+            raise
+        return self._load_starts()
 
 
-def show(line: bytes, length: int | None = None) -> str:
-    """Return a line as text, cut at 16 KiB, with a note of its length in bytes."""
-    length = len(line) if length is None else length
-    if length <= MAX_LINE_BYTES:
-        return line.decode("utf-8", "replace")
-    return f"{line[:MAX_LINE_BYTES].decode('utf-8', 'ignore')} ... [cut: line of {length:,} bytes]"
-
-
-def _show_lines(data: bytes, count: int) -> list[str]:
-    """Return the first `count` lines of data that holds whole lines."""
-    lines = data.decode("utf-8", "replace").split("\n", count)
-    if len(lines) > count or not lines[-1]:
-        lines.pop()  # the remaining lines, or the empty text after the last newline
-    if len(data) > MAX_LINE_BYTES and max(map(len, lines)) * 4 > MAX_LINE_BYTES:
-        return [show(line) for line in data.split(_NEWLINE, count)[: len(lines)]]
-    return lines
-
-
-def _require_plain(path: Path) -> None:
-    """Refuse links, which are not followed, and pipes, which would block."""
-    if not stat.S_ISREG(os.lstat(path).st_mode):
-        raise ValueError("it is not a plain file")
+def _open_plain(path: Path) -> io.FileIO:
+    """Open a file for reading. Links are not followed, and pipes, which would block, are refused."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            raise ValueError("it is not a plain file")
+        return io.FileIO(path, "r")
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc, doing="read") from exc

@@ -21,8 +21,8 @@ from __future__ import annotations
 import codecs
 import json
 from collections import deque
-from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence, ValuesView
-from datetime import datetime, timedelta, timezone
+from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -30,11 +30,8 @@ import orjson
 from onetool_ipy.base.frames import is_dataframe
 from onetool_ipy.base.values import safe_repr, to_json
 
-__all__ = ["form_of", "lines_of", "pieces", "rows_of", "value_of"]
-
 Piece = str | bytes
 
-_TEXT_PIECE = 256 * 1024
 _PIECE = 256 * 1024
 _ROWS = 5_000
 _MAX_DEPTH = 8
@@ -46,17 +43,22 @@ _PLAIN = orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_PASSTHROUGH_DATACLASS | or
 def pieces(value: Any) -> Iterator[Piece]:
     """Yield the lines of any value as UTF-8, cut anywhere. If a foreign object fails, the rest of its lines is lost."""
     if isinstance(value, str):
-        yield from _text(value)
+        for start in range(0, len(value), _PIECE):
+            yield value[start : start + _PIECE]
         return
     try:
-        yield from _pieces(value)
+        if isinstance(value, bytes | bytearray | memoryview):
+            yield from _decoded(memoryview(value))
+        else:
+            yield from _joined(_lines(value))
     except Exception as exc:  # noqa: BLE001  # a foreign object may fail in any of its methods
         yield _json(f"<{type(value).__name__}, reading failed: {safe_repr(exc)}>") + b"\n"
 
 
 def lines_of(items: Iterable[Any]) -> Iterator[Piece]:
     """Yield one line per item of an iterable, which is used up: text unchanged, anything else as JSON."""
-    return _joined(_text_line(item) if isinstance(item, str) else _json(item) + b"\n" for item in items)
+    lines = (item.encode("utf-8", "backslashreplace") if isinstance(item, str) else _json(item) for item in items)
+    return _joined(line + b"\n" for line in lines)
 
 
 def rows_of(lines: Iterable[str]) -> list[dict[str, Any]]:
@@ -116,51 +118,45 @@ def _column(cells: list[Any], kind: str) -> Any:
         return column  # A type that text does not become again, such as an interval.
 
 
-def _pieces(value: Any) -> Iterator[Piece]:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return _bytes(memoryview(value))
-    if is_dataframe(value):
-        return _joined(_frame(value))
-    if _is_array(value):
-        return _joined(_item_lines(_array_items(value)))
-    if _is_list(value):
-        return _joined(_item_lines(_items(value)))
-    if isinstance(value, Mapping):
-        return _joined(_object(value))
-    converted = to_json(value)
-    if isinstance(converted, list):
-        return _joined(_item_lines(converted))
-    if isinstance(converted, dict):
-        return _joined(_object(converted))
-    return iter([_json(converted) + b"\n"])
-
-
-def _text(text: str) -> Iterator[str]:
-    for start in range(0, len(text), _TEXT_PIECE):
-        yield text[start : start + _TEXT_PIECE]
-
-
-def _text_line(text: str) -> bytes:
-    return text.encode("utf-8", "backslashreplace") + b"\n"
-
-
-def _bytes(view: memoryview) -> Iterator[str]:
+def _decoded(view: memoryview) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
     flat = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
-    for start in range(0, len(flat), _TEXT_PIECE):
-        yield decoder.decode(flat[start : start + _TEXT_PIECE])
+    for start in range(0, len(flat), _PIECE):
+        yield decoder.decode(flat[start : start + _PIECE])
     yield decoder.decode(b"", final=True)
 
 
 def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
     """Join small parts into pieces of about 256 KiB."""
-    held = bytearray()
+    piece = bytearray()
     for part in parts:
-        held += part
-        if len(held) >= _PIECE:
-            yield bytes(held)
-            held.clear()
-    yield bytes(held)
+        piece += part
+        if len(piece) >= _PIECE:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece)
+
+
+def _lines(value: Any) -> Iterator[bytes]:
+    items: Iterable[Any]
+    if is_dataframe(value):
+        items = _frame_rows(value)
+    elif _is_array(value):
+        items = _array_items(value)
+    elif _is_list(value):
+        items = _items(value)
+    elif isinstance(value, Mapping):
+        yield from _opened(value, "", set())
+        yield b"\n"
+        return
+    else:
+        plain = to_json(value)
+        if isinstance(plain, list | dict):
+            yield from _lines(plain)
+            return
+        items = [plain]
+    for item in items:
+        yield _json(item) + b"\n"
 
 
 def _is_list(value: Any) -> bool:
@@ -169,15 +165,6 @@ def _is_list(value: Any) -> bool:
 
 def _items(value: Any) -> Iterable[Any]:
     return sorted(value, key=safe_repr) if isinstance(value, set | frozenset) else value
-
-
-def _item_lines(items: Iterable[Any]) -> Iterator[bytes]:
-    dumps, option = orjson.dumps, _PLAIN | orjson.OPT_APPEND_NEWLINE
-    for item in items:
-        try:
-            yield dumps(item, None, option)
-        except TypeError:
-            yield _slow_json(item) + b"\n"
 
 
 def _is_array(value: Any) -> bool:
@@ -190,11 +177,6 @@ def _array_items(value: Any) -> Iterator[Any]:
     by_place = getattr(value, "iloc", value)
     for start in range(0, len(value), _ROWS):
         yield from by_place[start : start + _ROWS].tolist()
-
-
-def _object(value: Mapping[Any, Any]) -> Iterator[bytes]:
-    yield from _opened(value, "", set())
-    yield b"\n"
 
 
 def _opened(value: Mapping[Any, Any], indent: str, above: set[int]) -> Iterator[bytes]:
@@ -232,91 +214,38 @@ def _names(value: Iterable[Any]) -> Iterator[str]:
 def _json(value: Any) -> bytes:
     """Return one line of JSON."""
     try:
-        return orjson.dumps(value, option=_PLAIN)
+        return orjson.dumps(value, _convert, _PLAIN)
     except TypeError:
-        return _slow_json(value)
-
-
-def _slow_json(value: Any) -> bytes:
-    converted = to_json(value)
+        pass
+    # A lone surrogate, an integer over 64 bits, a key that is not text, or a cycle: `to_json` converts the whole value.
     try:
-        return json.dumps(converted, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
-    except ValueError:  # an integer of more digits than Python writes
+        return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+    except ValueError:
+        # Python refuses to write integers of thousands of digits.
         return json.dumps(safe_repr(value)).encode("utf-8")
 
 
-def _frame(frame: Any) -> Iterator[bytes]:
-    """Yield the rows, converted column by column, 5,000 at a time: ten times as fast as row by row."""
-    names = [_json(name).replace(b"%", b"%%") for name in _unique(list(_names(frame.columns)))]
+def _convert(value: Any) -> Any:
+    """Return the plain form of a value that orjson does not know."""
+    # Large tables are full of timestamps, which `to_json` would convert to the same text in twice the time.
+    if isinstance(value, datetime):
+        text = value.isoformat()
+        return None if text == "NaT" else text
+    return to_json(value)
+
+
+def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows by column name. Cells are converted column by column, 5,000 at a time."""
+    names: list[str] = []
+    for name in _names(frame.columns):
+        number, unique = 0, name
+        while unique in names:
+            number += 1
+            unique = f"{name}.{number}"
+        names.append(unique)
     for start in range(0, len(frame), _ROWS):
         part = frame.iloc[start : start + _ROWS]
-        if not names:
-            yield b"{}\n" * len(part)
-            continue
-        columns = [_cells(part.iloc[:, place]) for place in range(len(names))]
-        fields = [name + (b':"%b"' if quoted else b":%b") for name, (quoted, _) in zip(names, columns, strict=True)]
-        row = b"{" + b",".join(fields) + b"}\n"
-        yield b"".join([row % found for found in zip(*[cells for _, cells in columns], strict=True)])
-
-
-def _unique(names: Sequence[str]) -> list[str]:
-    taken: set[str] = set()
-    out = []
-    for name in names:
-        number, fresh = 0, name
-        while fresh in taken:
-            number += 1
-            fresh = f"{name}.{number}"
-        taken.add(fresh)
-        out.append(fresh)
-    return out
-
-
-def _cells(column: Any) -> tuple[bool, list[bytes]]:
-    """Return every cell of a column as JSON, and whether the quotes around it are still missing."""
-    kind = column.dtype.kind
-    if kind == "M":
-        return False, _datetime_cells(column)
-    values = column.tolist()
-    try:
-        if kind in "biuf":
-            return False, orjson.dumps(values)[1:-1].split(b",")
-        if set(map(type, values)) == {str}:  # in JSON, no quote inside text follows a comma: a backslash is between
-            return True, orjson.dumps(values)[2:-2].split(b'","')
-    except TypeError:
-        pass  # text or a number that only `base.values` can convert
-    return False, [_cell(value) for value in values]
-
-
-def _datetime_cells(column: Any) -> list[bytes]:
-    """Convert datetimes by way of Python's own, a hundred times as fast, unless nanoseconds would be lost."""
-    zone = getattr(column.dtype, "tz", None)
-    local = (column if zone is None else column.dt.tz_localize(None)).to_numpy()
-    micro = local.astype("M8[us]")
-    values = micro.tolist()
-    if not ((micro == local) | (micro != micro)).all() or int in set(map(type, values)):
-        return [_json(to_json(value)) for value in column.tolist()]
-    cells = orjson.dumps(values)[1:-1].split(b",")
-    if zone is None:
-        return cells
-    offsets = (local - column.dt.tz_convert(None).to_numpy()).astype("m8[us]").tolist()
-    ends = {offset: _offset_text(offset) for offset in set(offsets)}
-    return [
-        b"null" if cell == b"null" else cell[:-1] + ends[offset] for cell, offset in zip(cells, offsets, strict=True)
-    ]
-
-
-def _offset_text(offset: timedelta | None) -> bytes:
-    """Return the end of an ISO 8601 text, such as `+01:00"`."""
-    if offset is None:
-        return b"null"
-    return datetime(2000, 1, 1, tzinfo=timezone(offset)).isoformat()[19:].encode() + b'"'
-
-
-def _cell(value: Any) -> bytes:
-    if type(value) is str and value.isascii():
-        return _quoted(value).encode("ascii")
-    return bytes(memoryview(_json(value)))  # a copy: each result of orjson holds a kilobyte
-
-
-_quoted: Callable[[str], str] = json.encoder.encode_basestring
+        columns = [part.iloc[:, place].tolist() for place in range(len(names))]
+        rows: Iterable[tuple[Any, ...]] = zip(*columns, strict=True) if columns else [()] * len(part)
+        for row in rows:
+            yield dict(zip(names, row, strict=True))

@@ -2,18 +2,12 @@
 
 `Results` is what the rest of the package uses. Text and bytes are written at once. `keep` holds other objects in memory
 (`HeldValues`) until `store` or a query writes them, as they are then. Everything that goes to disk is masked.
-Once written, a handle works in every process. `result_lines` turns a value into lines, `result_file` is one file.
+`result_lines` turns a value into lines, `result_file` is one result on disk, `result_search` searches it.
 
-`ResultFolder` is the folder on disk:
-
-    <handle>.lines      a result; its time of change is when it expires
-    <handle>.expired    a tombstone, empty: the result's time was up
-    <handle>.evicted    a tombstone: the result was removed to make room
-
-Handles are 12 letters and digits that nobody can guess; anything else is unknown and touches no path. Many processes
-share the folder without a lock: a result appears by one rename, goes by one unlink, and never changes in between. A
-result expires at the time set when it was stored. If the clock is set back, results live longer and none expires early;
-a result with a tombstone stays expired. The quota removes the oldest first, in the order of storing.
+Handles are 12 letters and digits that nobody can guess; anything else is unknown and touches no path. A handle works in
+every process, and many processes share the folder without a lock: the sidecar is written first, one rename of the text
+makes the result appear, one unlink of the text ends it, and the sidecar that stays is how a later query knows that the
+result has expired. The quota removes the oldest text first.
 """
 
 from __future__ import annotations
@@ -21,56 +15,43 @@ from __future__ import annotations
 import operator
 import os
 import re
+import secrets
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import ForkLock
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import Draft, StoreError, sweep
-from onetool_ipy.base.records import Value
 from onetool_ipy.core.result import Json
-from onetool_ipy.stores.result_file import DamagedResult, LineFile, LineWriter, NewerResult, Outline
+from onetool_ipy.stores.result_file import ResultText, Sidecar, read_sidecar
 from onetool_ipy.stores.result_lines import form_of, lines_of, pieces, value_of
-from onetool_ipy.stores.result_search import InvalidPattern, Pattern, find_similar, search
+from onetool_ipy.stores.result_search import find_similar, search
 
-__all__ = [
-    "DamagedResult",
-    "HandleExpired",
-    "HandleNotFound",
-    "InvalidPattern",
-    "ResultFolder",
-    "Results",
-    "StoreError",
-    "estimate_size",
-    "mask_stream",
-    "new_handle",
-]
+if TYPE_CHECKING:
+    from onetool_ipy.stores.result_file import LineStarts
 
 Mask = Callable[[str], str]
-Clock = Callable[[], datetime]
-Tombstone = Literal["expired", "evicted"]
 
 _MAX_TTL_S = 100 * 365 * 86_400.0
-_MAX_OUTLINES = 16
-_SECOND = 1_000_000_000
-_MILLISECOND = 1_000_000
+_MAX_CACHED = 16
 _WRITTEN_AT_ONCE = (str, bytes, bytearray, memoryview, int, float, bool, type(None))
 
 _LETTERS = "abcdefghjkmnpqrstvwxyz"
 _ALPHABET = "0123456789" + _LETTERS
 _HANDLE = re.compile(r"[a-hjkmnp-tv-z][0-9a-hjkmnp-tv-z]{11}")
-_RESULT = ".lines"
-_TOMBSTONES: tuple[Tombstone, ...] = ("expired", "evicted")
-_MAX_TOMBSTONES = 10_000
-_MAX_TOMBSTONE_AGE_S = 30 * 86_400.0
+_DAMAGED_AGE = timedelta(days=1)
+_SIDECAR_AGE = timedelta(days=30)
+"""How long the sidecar of a result that is gone stays."""
+_MAX_SIDECARS = 10_000
 _REAP_EVERY_S = 600.0
 _REAP_EVERY_RESULTS = 100
 _REAP_EVERY_SHARE = 8
@@ -96,9 +77,9 @@ class HandleNotFound(OneToolError):
     """No result was ever stored under this handle, or it was deleted."""
 
     def __init__(self, handle: object) -> None:
-        shown = handle if isinstance(handle, str) else repr(handle)
-        shown = shown if len(shown) <= 40 else shown[:37] + "..."
-        super().__init__(f"Handle not found: {shown!r}.", hint="ot.results() lists the handles there are.")
+        text = handle if isinstance(handle, str) else repr(handle)
+        text = text if len(text) <= 40 else text[:37] + "..."
+        super().__init__(f"Handle not found: {text!r}.", hint="ot.results() lists the handles there are.")
         self.handle = handle
 
 
@@ -108,6 +89,17 @@ class HandleExpired(OneToolError):
     def __init__(self, handle: str, why: str = "") -> None:
         super().__init__(f"Result {handle!r} has expired{why}.", hint="Call the tool again to get a new one.")
         self.handle = handle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldValue:
+    """A value in memory and the call it came from. `get` returns it, or None if it was held weakly and is gone."""
+
+    get: Callable[[], Any]
+    weight: int
+    tool: str
+    call_id: str
+    created: datetime
 
 
 class Results:
@@ -122,36 +114,38 @@ class Results:
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         mask: Mask = str,
     ) -> None:
-        self._folder = ResultFolder(folder, max_bytes=max_bytes, clock=clock)
-        self._ttl_ns = int(min(ttl_s, _MAX_TTL_S) * _SECOND)
+        self.folder = folder
+        self._ttl = timedelta(seconds=min(ttl_s, _MAX_TTL_S))
+        self._max_bytes = max_bytes
+        self._clock = clock
         self._mask = mask
         self._held = HeldValues()
-        self._outlines: dict[str, Outline] = {}
-        self._storing = ForkLock()  # one at a time: a second writer that fails would remove the first one's file
-
-    @property
-    def folder(self) -> Path:
-        return self._folder.folder
+        self._cache: dict[str, tuple[Sidecar, LineStarts | None]] = {}
+        # One thread at a time writes a held value: a second one that failed would remove the first one's file.
+        self._storing = threading.Lock()
+        self._bytes_since_reap = 0
+        self._results_since_reap = 0
+        self._reaped_at = -_REAP_EVERY_S
 
     def put(self, value: Any, *, tool: str = "", call_id: str = "") -> str:
         """Store a value now and return its handle; on StoreError nothing is left behind."""
-        return self._write(new_handle(), pieces(value), tool, call_id, self._folder.now_ns(), form_of(value))
+        return self._write(new_handle(), pieces(value), tool, call_id, self._clock(), form_of(value))
 
     def put_lines(self, items: Iterable[Any], *, tool: str = "", call_id: str = "") -> str:
         """Store an iterable, one line per item, and use it up: it may be larger than memory."""
-        return self._write(new_handle(), lines_of(items), tool, call_id, self._folder.now_ns())
+        return self._write(new_handle(), lines_of(items), tool, call_id, self._clock())
 
     def keep(self, value: Any, *, tool: str = "", call_id: str = "") -> str:
         """Return a handle now and write the value when its lines are read; text and the like are written at once."""
         if isinstance(value, _WRITTEN_AT_ONCE):
             return self.put(value, tool=tool, call_id=call_id)
         handle = new_handle()
-        self._held.add(handle, value, tool=tool, call_id=call_id, created_ns=self._folder.now_ns())
+        self._held.add(handle, value, tool=tool, call_id=call_id, created=self._clock())
         for oldest in self._held.too_many():
             try:
                 self.store(oldest)
             except StoreError:
-                break  # a full disk: hold it longer than planned
+                break  # The disk is full, so the value is held longer than planned.
         return handle
 
     def store(self, handle: str) -> str:
@@ -159,17 +153,16 @@ class Results:
         if self._find_held(handle) is None:
             with self._open(handle):
                 return handle
-        with self._storing.mine():
+        with self._storing:
             held = self._held.find(handle)
-            return handle if held is None else self._store_held(handle, held)
-
-    def _store_held(self, handle: str, held: HeldValue) -> str:
-        value = held.get()
-        if value is None or held.created_ns + self._ttl_ns <= self._folder.now_ns():
-            self._held.drop(handle)
-            raise HandleExpired(handle, ": it was only kept in memory, and is gone" if value is None else "")
-        self._write(handle, pieces(value), held.tool, held.call_id, held.created_ns, form_of(value))
-        self._held.release(handle)
+            if held is None:
+                return handle
+            value = held.get()
+            if value is None or held.created + self._ttl <= self._clock():
+                self._held.drop(handle)
+                raise HandleExpired(handle, ": it was only kept in memory, and is gone" if value is None else "")
+            self._write(handle, pieces(value), held.tool, held.call_id, held.created, form_of(value))
+            self._held.release(handle)
         return handle
 
     def query(
@@ -197,10 +190,14 @@ class Results:
             raise ValueError(f"limit must be >= 1, got {limit}")
         if self._find_held(handle) is not None:
             self.store(handle)
-        with self._open(handle) as file:
-            if not search:
-                return _read_page(file, offset, limit)
-            return _search(file, search, offset, limit, fuzzy=fuzzy)
+        with self._open(handle) as text:
+            if search:
+                page = _search(text, search, offset, limit, fuzzy=fuzzy)
+            else:
+                numbers = range(min(offset - 1, text.lines), min(offset - 1 + limit, text.lines))
+                page = _page(text, text.lines_at(numbers), offset, text.lines)
+            self._cache[handle] = (text.sidecar, text.starts)
+        return page
 
     def value(self, handle: str) -> Any:
         """Return the value itself while this process has it, else what its lines give: see `result_lines.value_of`."""
@@ -208,33 +205,60 @@ class Results:
         value = None if held is None else held.get()
         if value is not None:
             return value
-        with self._open(handle) as file:
+        with self._open(handle) as text:
             value = self._held.find_released(handle)
-            return value_of(file.text(), file.outline.meta) if value is None else value
+            return value_of(text.whole(), text.sidecar.form) if value is None else value
 
     def describe(self, handle: str) -> Json:
         """One row of `list`; lines and bytes are None while the value is only in memory."""
         held = self._find_held(handle)
         if held is not None:
             return self._held_row(handle, held)
-        with self._open(handle) as file:
-            return _row(handle, file.outline)
+        with self._open(handle) as text:
+            return _stored_row(handle, text.sidecar)
 
     def list(self) -> list[Json]:
         """List all results, newest first: `{handle, tool, created, lines, bytes, expires}`; times are UTC."""
-        rows = [*self._stored_rows(), *(self._held_row(handle, held) for handle, held in self._held.items())]
+        rows = [self._held_row(handle, held) for handle, held in self._held.items()]
+        for handle, files in self._scan().items():
+            with suppress(StoreError):
+                sidecar = read_sidecar(self._path(handle, "json"))
+                # A text of another size is damaged, as a query says.
+                is_whole = sidecar is not None and "txt" in files and files["txt"].st_size == sidecar.bytes
+                if sidecar is not None and is_whole and sidecar.expires > self._clock():
+                    rows.append(_stored_row(handle, sidecar))
         return sorted(rows, key=lambda row: (row["created"], row["handle"]), reverse=True)
 
     def delete(self, handle: str) -> bool:
         """Remove a result; False if there was none."""
         if not is_handle(handle):
             return False
-        self._outlines.pop(handle, None)
-        return self._held.drop(handle) | self._folder.delete(handle)
+        return self._held.drop(handle) | self._delete_files(handle)
 
-    def reap(self) -> int:
-        """Remove what has expired or is over the quota, and return how many; `put` does so from time to time."""
-        return self._folder.reap()
+    def reap(self, *, keep: str = "") -> int:
+        """Remove what has expired or is over the quota (oldest first, never `keep`), and return how many results.
+
+        `put` does so from time to time. Never raises for a file: the next time tries it again.
+        """
+        self._bytes_since_reap = self._results_since_reap = 0
+        self._reaped_at = time.monotonic()
+        sweep(self.folder)
+        files = self._scan()
+        now = self._clock()
+        oldest_first = sorted(
+            (self._read_times(handle, files[handle]["txt"]), handle) for handle in files if "txt" in files[handle]
+        )
+        sizes = {handle: sum(state.st_size for state in files[handle].values()) for _, handle in oldest_first}
+        expired = [handle for (*_, expires), handle in oldest_first if expires <= now]
+        total = sum(sizes.values()) - sum(sizes[handle] for handle in expired)
+        for (*_, expires), handle in oldest_first:
+            if total > self._max_bytes and expires > now and handle != keep:
+                expired.append(handle)
+                total -= sizes[handle]
+        for handle in expired:
+            self._expire(handle)
+        self._remove_leftovers({handle: files[handle] for handle in files if "txt" not in files[handle]}, now)
+        return len(expired)
 
     def take_over(self, older: Results) -> None:
         """Take the values that an older store of the same folder holds, so that a reload loses no handle."""
@@ -243,7 +267,10 @@ class Results:
     def close(self) -> None:
         """Release the values held; may be called twice."""
         self._held = HeldValues()
-        self._outlines.clear()
+        self._cache.clear()
+
+    def _path(self, handle: str, suffix: str) -> Path:
+        return self.folder / f"{handle}.{suffix}"
 
     def _write(
         self,
@@ -251,64 +278,132 @@ class Results:
         parts: Iterable[str | bytes],
         tool: str,
         call_id: str,
-        created_ns: int,
+        created: datetime,
         form: Mapping[str, Any] | None = None,
     ) -> str:
-        times = {"created": created_ns, "expires": created_ns + self._ttl_ns}
-        draft = Draft(self._folder.path(handle))
+        draft = Draft(self._path(handle, "txt"))
+        newlines, last = 0, b""
         try:
             draft.open()
-            writer = LineWriter(draft)
             for data in mask_stream(parts, self._mask):
-                writer.add(data)
-            writer.finish({"tool": str(tool), "call_id": str(call_id), **times, **(form or {})})
-            draft.set_time(self._folder.next_rank(times["expires"]))
+                draft.write(data)
+                newlines += data.count(b"\n")
+                last = data[-1:] or last
+            sidecar = Sidecar(
+                tool=str(tool),
+                call_id=str(call_id),
+                created=created,
+                expires=created + self._ttl,
+                lines=newlines + (last not in (b"", b"\n")),
+                bytes=draft.size,
+                form=dict(form or {}),
+            )
+            sidecar.write(self._path(handle, "json"))
             draft.publish()
-        except BaseException:  # also an interrupt: no file may stay whose handle nobody has
+        except BaseException:
+            # No file may stay whose handle nobody has.
             draft.discard()
             with suppress(StoreError):
-                self._folder.delete(handle)
+                self._delete_files(handle)
             raise
-        self._folder.added(handle, draft.size)
+        self._bytes_since_reap += draft.size
+        self._results_since_reap += 1
+        if (
+            self._bytes_since_reap * _REAP_EVERY_SHARE >= self._max_bytes
+            or self._results_since_reap >= _REAP_EVERY_RESULTS
+            or time.monotonic() - self._reaped_at >= _REAP_EVERY_S
+        ):
+            self.reap(keep=handle)
         return handle
+
+    def _delete_files(self, handle: str) -> bool:
+        """Remove all files of a result; False if there was no text."""
+        self._cache.pop(handle, None)
+        is_stored = True
+        try:
+            os.unlink(self._path(handle, "txt"))
+        except (FileNotFoundError, NotADirectoryError):
+            is_stored = False
+        except OSError as exc:
+            raise StoreError.of(self._path(handle, "txt"), exc, doing="delete") from exc
+        for suffix in ("json", "npy"):
+            with suppress(OSError):
+                os.unlink(self._path(handle, suffix))
+        return is_stored
 
     def _find_held(self, handle: str) -> HeldValue | None:
         if not is_handle(handle):
             raise HandleNotFound(handle)
         return self._held.find(handle)
 
-    def _open(self, handle: str) -> LineFile:
-        path = self._folder.path(handle)
-        try:
-            file = LineFile(path, self._outlines.get(handle))
-        except StoreError as exc:
-            if isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError):
-                raise self._folder.missing(handle) from None
-            raise
-        if file.outline.meta["expires"] <= self._folder.now_ns():
-            file.close()
-            self._folder.remove_with_tombstone(handle, "expired")
+    def _open(self, handle: str) -> ResultText:
+        """Open a stored result. Its sidecar and index stay in the cache, since they never change."""
+        sidecar, starts = self._cache.get(handle) or (read_sidecar(self._path(handle, "json")), None)
+        if sidecar is None:
+            raise HandleNotFound(handle)
+        if sidecar.expires <= self._clock():
+            self._expire(handle)
             raise HandleExpired(handle)
-        if handle not in self._outlines:
-            for oldest in list(self._outlines)[: 1 - _MAX_OUTLINES]:
-                self._outlines.pop(oldest, None)
-        self._outlines[handle] = file.outline
-        return file
+        try:
+            text = ResultText(self._path(handle, "txt"), sidecar, starts)
+        except StoreError as exc:
+            self._cache.pop(handle, None)
+            if isinstance(exc.__cause__, FileNotFoundError | NotADirectoryError):
+                raise HandleExpired(handle, ": it was removed to make room for newer ones") from None
+            raise
+        if handle not in self._cache:
+            for oldest in list(self._cache)[: 1 - _MAX_CACHED]:
+                self._cache.pop(oldest, None)
+            self._cache[handle] = (sidecar, starts)
+        return text
 
-    def _stored_rows(self) -> Iterator[Json]:
-        now_ns = self._folder.now_ns()
-        for stored in self._folder.stored():
-            try:
-                with LineFile(self._folder.path(stored.handle)) as file:
-                    outline = file.outline
-            except StoreError:
-                continue  # damaged, or just removed; a query says so
-            if outline.meta["expires"] > now_ns:
-                yield _row(stored.handle, outline)
+    def _expire(self, handle: str) -> None:
+        """Remove the text of a result. The sidecar stays, and its time says since when the text is gone."""
+        self._cache.pop(handle, None)
+        now_s = self._clock().timestamp()
+        for suffix in ("txt", "npy"):
+            with suppress(OSError):
+                os.unlink(self._path(handle, suffix))
+        with suppress(OSError):
+            os.utime(self._path(handle, "json"), (now_s, now_s))
+
+    def _scan(self) -> dict[str, dict[str, os.stat_result]]:
+        """Return the state of the plain files in the folder, by handle and suffix."""
+        files: dict[str, dict[str, os.stat_result]] = {}
+        with suppress(OSError), os.scandir(self.folder) as entries:
+            for entry in entries:
+                handle, _, suffix = entry.name.partition(".")
+                if is_handle(handle) and entry.is_file(follow_symlinks=False):
+                    # Another process may remove the file at any moment.
+                    with suppress(OSError):
+                        files.setdefault(handle, {})[suffix] = entry.stat(follow_symlinks=False)
+        return files
+
+    def _read_times(self, handle: str, text: os.stat_result) -> tuple[float, datetime, datetime]:
+        """Return when a text was written by the clock of the disk and by ours, and when it expires.
+
+        The first puts results in order, since our clock may have been set back; two files that were written within one
+        tick of the disk's clock differ in the second. A result with a damaged sidecar expires after a day.
+        """
+        changed = datetime.fromtimestamp(text.st_mtime, UTC)
+        with suppress(StoreError):
+            sidecar = read_sidecar(self._path(handle, "json"))
+            if sidecar is not None:
+                return text.st_mtime, sidecar.created, sidecar.expires
+        return text.st_mtime, changed, changed + _DAMAGED_AGE
+
+    def _remove_leftovers(self, files: dict[str, dict[str, os.stat_result]], now: datetime) -> None:
+        """Of what has no text, remove the indexes, the old sidecars, and all but the newest 10,000."""
+        oldest_s = (now - _SIDECAR_AGE).timestamp()
+        newest_first = sorted(files, key=lambda handle: max(state.st_mtime for state in files[handle].values()))[::-1]
+        for place, handle in enumerate(newest_first):
+            for suffix, state in files[handle].items():
+                if suffix == "npy" or place >= _MAX_SIDECARS or state.st_mtime < oldest_s:
+                    with suppress(OSError):
+                        os.unlink(self._path(handle, suffix))
 
     def _held_row(self, handle: str, held: HeldValue) -> Json:
-        expires_ns = held.created_ns + self._ttl_ns
-        return _describe(handle, held.tool, held.created_ns, None, None, expires_ns)
+        return _row(handle, held.tool, held.created, None, None, held.created + self._ttl)
 
 
 def _require_whole(name: str, number: Any) -> int:
@@ -321,234 +416,43 @@ def _require_whole(name: str, number: Any) -> int:
     raise TypeError(f"{name} must be a whole number, got {values.safe_repr(number, 40)}")
 
 
-def _read_page(file: LineFile, offset: int, limit: int) -> Json:
-    return _answer(file, file.page(offset - 1, limit), offset, file.lines)
+def _search(text: ResultText, pattern: str, offset: int, limit: int, *, fuzzy: bool) -> Json:
+    matches = (find_similar if fuzzy else search)(text, pattern, skip=offset - 1, limit=limit)
+    lines = text.lines_at(matches.numbers)
+    page = _page(text, lines, offset, matches.total)
+    page |= {"matched": matches.total, "line_numbers": [number + 1 for number in matches.numbers[: len(lines)]]}
+    if matches.scores is not None:
+        page["scores"] = matches.scores[: len(lines)]
+    if fuzzy or matches.searched < text.lines:
+        page["searched"] = matches.searched
+    return page
 
 
-def _search(file: LineFile, wanted: str, offset: int, limit: int, *, fuzzy: bool) -> Json:
-    if fuzzy:
-        found = find_similar(file, wanted, skip=offset - 1, limit=limit)
-    else:
-        found = search(file, Pattern(wanted), skip=offset - 1, limit=limit)
-    answer = _answer(file, found.lines, offset, found.matched)
-    answer |= {"matched": found.matched, "line_numbers": found.numbers}
-    if found.scores is not None:
-        answer["scores"] = found.scores
-    if fuzzy or found.searched < file.lines:
-        answer["searched"] = found.searched
-    return answer
-
-
-def _answer(file: LineFile, lines: list[str], offset: int, available: int) -> Json:
+def _page(text: ResultText, lines: list[str], offset: int, available: int) -> Json:
     return {
         "lines": lines,
-        "total_lines": file.lines,
+        "total_lines": text.lines,
         "returned": len(lines),
         "offset": offset,
         "has_more": offset - 1 + len(lines) < available,
     }
 
 
-def _row(handle: str, outline: Outline) -> Json:
-    meta = outline.meta
-    return _describe(handle, meta["tool"], meta["created"], outline.lines, outline.size, meta["expires"])
+def _stored_row(handle: str, sidecar: Sidecar) -> Json:
+    return _row(handle, sidecar.tool, sidecar.created, sidecar.lines, sidecar.bytes, sidecar.expires)
 
 
-def _describe(handle: str, tool: str, created_ns: int, lines: int | None, size: int | None, expires_ns: int) -> Json:
-    return {
-        "handle": handle,
-        "tool": tool,
-        "created": _time(created_ns),
-        "lines": lines,
-        "bytes": size,
-        "expires": _time(expires_ns),
-    }
-
-
-def _time(ns: int) -> datetime:
-    return datetime.fromtimestamp(ns / _SECOND, UTC)
-
-
-# --- handles and their files -------------------------------------------------------------------
+def _row(handle: str, tool: str, created: datetime, lines: int | None, size: int | None, expires: datetime) -> Json:
+    return {"handle": handle, "tool": tool, "created": created, "lines": lines, "bytes": size, "expires": expires}
 
 
 def new_handle() -> str:
     """Return a random handle. It starts with a letter, so that it never looks like a number."""
-    noise = int.from_bytes(os.urandom(12), "big")
-    noise, letter = divmod(noise, len(_LETTERS))
-    out = [_LETTERS[letter]]
-    for _ in range(11):
-        noise, place = divmod(noise, len(_ALPHABET))
-        out.append(_ALPHABET[place])
-    return "".join(out)
+    return secrets.choice(_LETTERS) + "".join(secrets.choice(_ALPHABET) for _ in range(11))
 
 
 def is_handle(handle: object) -> bool:
     return isinstance(handle, str) and len(handle) == 12 and _HANDLE.fullmatch(handle) is not None
-
-
-class ResultFile(NamedTuple):
-    """A result on disk. `rank` is its time of change in ns: when it expires, or later. The lowest was stored first."""
-
-    handle: str
-    size: int
-    rank: int
-
-
-class ResultFolder:
-    """The files of the store, by handle, with their expiry and quota."""
-
-    def __init__(self, folder: Path, *, max_bytes: int, clock: Clock) -> None:
-        self.folder = folder
-        self._max_bytes = max_bytes
-        self._clock = clock
-        self._newest_rank = 0
-        self._bytes_since = 0
-        self._results_since = 0
-        self._reaped_at = -_REAP_EVERY_S
-
-    def now_ns(self) -> int:
-        return int(self._clock().timestamp() * 1_000_000) * 1_000
-
-    def path(self, handle: str) -> Path:
-        return self.folder / f"{handle}{_RESULT}"
-
-    def missing(self, handle: str) -> OneToolError:
-        """Return the error for a handle without a file."""
-        if os.path.lexists(self.folder / f"{handle}.expired"):
-            return HandleExpired(handle)
-        if os.path.lexists(self.folder / f"{handle}.evicted"):
-            return HandleExpired(handle, ": it was removed to make room for newer ones")
-        return HandleNotFound(handle)
-
-    def next_rank(self, expires_ns: int) -> int:
-        """Return the time to set on a new file: when it expires, but later than all others, whatever the clock says."""
-        self._newest_rank = max(expires_ns, self._newest_rank + _MILLISECOND)
-        return self._newest_rank
-
-    def added(self, handle: str, size: int) -> None:
-        """Count a stored result, and reap if it is time."""
-        self._bytes_since += size
-        self._results_since += 1
-        if (
-            self._bytes_since * _REAP_EVERY_SHARE >= self._max_bytes
-            or self._results_since >= _REAP_EVERY_RESULTS
-            or time.monotonic() - self._reaped_at >= _REAP_EVERY_S
-        ):
-            self.reap(keep=handle)
-
-    def reap(self, *, keep: str = "") -> int:
-        """Remove expired results, those over the quota (oldest first, never `keep`) and orphaned temp files.
-
-        Returns how many results were removed. Never raises for a file: the next time tries it again.
-        """
-        self._bytes_since = self._results_since = 0
-        self._reaped_at = time.monotonic()
-        sweep(self.folder)
-        found = self.stored()
-        now_ns = self.now_ns()
-        gone = {one.handle for one in found if one.rank <= now_ns and self._is_expired(one, now_ns)}
-        for handle in gone:
-            self.remove_with_tombstone(handle, "expired")
-        left = sorted((one for one in found if one.handle not in gone), key=lambda one: one.rank)
-        total = sum(one.size for one in left)
-        for one in left:
-            if total <= self._max_bytes:
-                break
-            if one.handle == keep:
-                continue
-            total -= one.size
-            if not self._is_newer(one):
-                self.remove_with_tombstone(one.handle, "evicted")
-                gone.add(one.handle)
-        self._newest_rank = max([self._newest_rank, *(one.rank for one in left)])
-        self._clear_tombstones(now_ns)
-        return len(gone)
-
-    def stored(self) -> list[ResultFile]:
-        """List the files of all results, in no order."""
-        found = []
-        for entry in self._entries(_RESULT):
-            with suppress(OSError):  # another process removed it
-                state = entry.stat(follow_symlinks=False)
-                found.append(ResultFile(entry.name.removesuffix(_RESULT), state.st_size, state.st_mtime_ns))
-        return found
-
-    def remove_with_tombstone(self, handle: str, gone: Tombstone) -> None:
-        """Remove a result and leave a tombstone, unless the disk is full."""
-        now_ns = self.now_ns()
-        place = self.folder / f"{handle}.{gone}"
-        with suppress(OSError):
-            os.close(os.open(place, os.O_WRONLY | os.O_CREAT, 0o600))
-            os.utime(place, ns=(now_ns, now_ns))
-        with suppress(OSError):
-            os.unlink(self.path(handle))
-
-    def delete(self, handle: str) -> bool:
-        """Remove a result and its tombstones; False if there was no result."""
-        for gone in _TOMBSTONES:
-            with suppress(OSError):
-                os.unlink(self.folder / f"{handle}.{gone}")
-        try:
-            os.unlink(self.path(handle))
-        except FileNotFoundError:
-            return False
-        except OSError as exc:
-            raise StoreError.of(self.path(handle), exc, doing="delete") from exc
-        return True
-
-    def _is_expired(self, one: ResultFile, now_ns: int) -> bool:
-        """Read the expiry in the file, since a copied folder has other times. A damaged file expires after a day."""
-        try:
-            with LineFile(self.path(one.handle)) as file:
-                return int(file.outline.meta["expires"]) <= now_ns
-        except NewerResult:
-            return False
-        except (StoreError, KeyError, ValueError):
-            return one.rank + 86_400 * _SECOND <= now_ns
-
-    def _is_newer(self, one: ResultFile) -> bool:
-        """Whether a later version stored this file; it is left to that version."""
-        try:
-            LineFile(self.path(one.handle)).close()
-        except NewerResult:
-            return True
-        except StoreError:
-            return False
-        return False
-
-    def _entries(self, suffix: str) -> Iterator[os.DirEntry[str]]:
-        try:
-            with os.scandir(self.folder) as entries:
-                yield from (e for e in entries if e.name.endswith(suffix) and is_handle(e.name.removesuffix(suffix)))
-        except OSError:
-            return
-
-    def _clear_tombstones(self, now_ns: int) -> None:
-        """Delete tombstones older than 30 days, and all but the newest 10,000."""
-        found: list[tuple[int, str]] = []
-        for gone in _TOMBSTONES:
-            for entry in self._entries(f".{gone}"):
-                with suppress(OSError):
-                    found.append((entry.stat(follow_symlinks=False).st_mtime_ns, entry.path))
-        found.sort(reverse=True)
-        for place, (removed_ns, path) in enumerate(found):
-            if place >= _MAX_TOMBSTONES or now_ns - removed_ns > _MAX_TOMBSTONE_AGE_S * _SECOND:
-                with suppress(OSError):
-                    os.unlink(path)
-
-
-# --- values held in memory ---------------------------------------------------------------------
-
-
-class HeldValue(Value):
-    """A value in memory and the call it came from. `get` returns it, or None if it was held weakly and is gone."""
-
-    get: Callable[[], Any]
-    weight: int
-    tool: str
-    call_id: str
-    created_ns: int
 
 
 class HeldValues:
@@ -563,8 +467,9 @@ class HeldValues:
         self._weak: dict[str, HeldValue] = {}
         self._released: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
-    def add(self, handle: str, value: Any, *, tool: str, call_id: str, created_ns: int) -> None:
-        self._strong[handle] = HeldValue(lambda: value, estimate_size(value), tool, call_id, created_ns)
+    def add(self, handle: str, value: Any, *, tool: str, call_id: str, created: datetime) -> None:
+        weight = estimate_size(value)
+        self._strong[handle] = HeldValue(get=lambda: value, weight=weight, tool=tool, call_id=call_id, created=created)
 
     def find(self, handle: str) -> HeldValue | None:
         return self._strong.get(handle) or self._weak.get(handle)
@@ -578,7 +483,8 @@ class HeldValues:
         held = self.find(handle)
         value = None if held is None else held.get()
         self.drop(handle)
-        with suppress(TypeError):  # Plain lists and dicts cannot be referred to weakly.
+        # Plain lists and dicts cannot be referred to weakly.
+        with suppress(TypeError):
             self._released[handle] = value
 
     def find_released(self, handle: str) -> Any:
@@ -586,7 +492,7 @@ class HeldValues:
 
     def too_many(self) -> list[str]:
         """Return the handles, oldest first, that have to be written and dropped; heavy values become weak."""
-        out = []
+        handles = []
         weight = sum(held.weight for held in self._strong.values())
         spare = len(self._strong) - _MAX_HELD
         for handle, held in list(self._strong.items())[:-1]:
@@ -594,20 +500,20 @@ class HeldValues:
                 break
             spare, weight = spare - 1, weight - held.weight
             if not (held.weight >= _HEAVY and self._weaken(handle, held)):
-                out.append(handle)
-        return out
+                handles.append(handle)
+        return handles
 
     def items(self) -> list[tuple[str, HeldValue]]:
         """List the values that still exist."""
-        held = [*self._weak.items(), *self._strong.items()]
-        return [(handle, held) for handle, held in held if held.get() is not None]
+        everything = [*self._weak.items(), *self._strong.items()]
+        return [(handle, held) for handle, held in everything if held.get() is not None]
 
     def _weaken(self, handle: str, held: HeldValue) -> bool:
         try:
             reference = weakref.ref(held.get())
         except TypeError:
             return False
-        self._weak[handle] = HeldValue(reference, held.weight, held.tool, held.call_id, held.created_ns)
+        self._weak[handle] = replace(held, get=reference)
         self._strong.pop(handle, None)
         for oldest in list(self._weak)[:-_MAX_WEAK]:
             self._weak.pop(oldest, None)
@@ -635,44 +541,33 @@ def _array_size(value: Any) -> int:
     return int(getattr(value, "nbytes", _UNKNOWN_SIZE))
 
 
-# --- masking on the way to disk ----------------------------------------------------------------
-
-
 def mask_stream(pieces: Iterable[str | bytes], mask: Mask) -> Iterator[bytes]:
     """Yield the text as UTF-8, masked, in pieces of bounded size.
 
     A secret must not lie across two pieces, so the text is cut where none does; a secret has at most 16 KiB. Lone
     surrogates, which UTF-8 cannot hold, are written out as `\\udXXX`.
     """
-    held = ""
+    pending = ""
     for piece in pieces:
-        text = piece if isinstance(piece, str) else piece.decode("utf-8")
-        if len(held) < _MIN_PIECE or len(text) < _MAX_SECRET:
-            held += text
-        elif _is_clean(held[-_MAX_SECRET:] + text[:_MAX_SECRET], mask):
-            yield mask(held).encode("utf-8", "backslashreplace")
-            held = text
-        else:
-            ready, held = _cut(held + text, mask)
-            yield ready.encode("utf-8", "backslashreplace")
-    yield mask(held).encode("utf-8", "backslashreplace")
-
-
-def _is_clean(text: str, mask: Mask) -> bool:
-    hidden = mask(text)
-    return hidden is text or hidden == text
+        pending += piece if isinstance(piece, str) else piece.decode("utf-8")
+        if len(pending) >= _MIN_PIECE:
+            masked, pending = _cut(pending, mask)
+            yield masked.encode("utf-8", "backslashreplace")
+    yield mask(pending).encode("utf-8", "backslashreplace")
 
 
 def _cut(text: str, mask: Mask) -> tuple[str, str]:
     """Return a masked beginning of the text, and the rest, which has to wait for more text."""
-    at = len(text) - _MAX_SECRET
+    position = len(text) - _MAX_SECRET
     for _ in range(_CUT_TRIES):
-        at = text.rfind("\n", 0, at - 1) + 1 or at - _CUT_STEP
-        if at <= 0:
+        position = text.rfind("\n", 0, position - 1) + 1 or position - _CUT_STEP
+        if position <= 0:
             break
-        before, after = text[max(0, at - _MAX_SECRET) : at], text[at : at + _MAX_SECRET]
-        if mask(before + after) == mask(before) + mask(after):  # no secret lies across
-            return mask(text[:at]), text[at:]
+        before, after = text[max(0, position - _MAX_SECRET) : position], text[position : position + _MAX_SECRET]
+        # If masking both sides alone gives the same text, no secret lies across the cut.
+        if mask(before + after) == mask(before) + mask(after):
+            return mask(text[:position]), text[position:]
     if len(text) < _MAX_PIECE:
         return "", text
-    return mask(text), ""  # one secret after the other, without a gap
+    # One secret follows the other without a gap.
+    return mask(text), ""

@@ -146,7 +146,7 @@ OT = (
     ),
     *("version()", "reload()", "notify(topic='out', message='m')", "notify(topic='link', message='m')", "browser()"),
     *("browser('at_import.go')", "usage()", "view({'a': 1})", "run('boom')", "run('jinja')", "run('g')", "run('get')"),
-    *("map('at_import.go', [{'x': 1}])", "map('shop.get', [{}])", "replay('/nowhere/x.yaml')"),
+    *("map('at_import.go', [{'x': 1}])", "map('shop.get', [{}])", "replay('/nowhere/x.jsonl')"),
 )
 """Every function of `ot`."""
 

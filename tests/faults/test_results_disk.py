@@ -29,7 +29,7 @@ def test_full_disk_is_named_and_leaves_nothing_behind(disk: Path) -> None:
     before = names(results)
 
     for _ in range(5):
-        with pytest.raises(StoreError, match=r"results/\w{12}\.lines': the disk is full") as caught:
+        with pytest.raises(StoreError, match=r"results/\w{12}\.txt': the disk is full") as caught:
             results.put("x" * 5_000_000)
         assert str(disk) in str(caught.value)
         assert "ONETOOL_STATE" in caught.value.hint
@@ -120,7 +120,8 @@ FAILING = {
     "write": ("write:error=ENOSPC", "full"),
     "a later write": ("write:error=EIO:when=3", "input/output"),
     "fsync of the file": ("fsync:error=EIO:when=1", "input/output"),
-    "fsync of the folder": ("fsync:error=EIO:when=2", "input/output"),
+    "fsync of the sidecar": ("fsync:error=EIO:when=2", "input/output"),
+    "fsync of the folder": ("fsync:error=EIO:when=3", "input/output"),
     "rename": ("rename:error=EACCES", "permission denied"),
     "rename, full": ("rename:error=ENOSPC", "full"),
     "lock of the temp file": ("flock:error=EIO", "input/output"),

@@ -51,9 +51,9 @@ def test_quota_holds_while_all_write(stage: Stage, tmp_path: Path) -> None:
     all_together(stage, "put", folder=str(folder), acks=str(acks), seed="", lines=500, count=FEW, max_bytes=1_000_000)
 
     results = Results(folder, max_bytes=1_000_000)
-    assert sum(path.stat().st_size for path in folder.glob("*.lines")) <= 3_000_000
+    assert sum(path.stat().st_size for path in folder.glob("*.txt")) <= 3_000_000
     results.reap()
-    assert sum(path.stat().st_size for path in folder.glob("*.lines")) <= 1_000_000
+    assert sum(path.stat().st_size for path in folder.glob("*.txt")) <= 1_000_000
     found: Counter[str] = Counter()
     for one in acknowledged(acks):
         try:

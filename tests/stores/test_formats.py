@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -69,70 +69,7 @@ def said(box: Toolbox, path: Path) -> str:
     return " ".join(str(problem) for problem in box.problems() if problem.where == str(path))
 
 
-# --- stored results -------------------------------------------------------------------------------
-
-
-def _make_newer(path: Path) -> bytes:
-    path.write_bytes(path.read_bytes()[:-1] + b"9")
-    return path.read_bytes()
-
-
-def test_a_newer_result_is_neither_read_nor_removed(home: Home) -> None:
-    home.set("output: {max_store_bytes: 5000}")
-    box = home.open()
-    handle = box.results.put("one\ntwo")
-    path = home.found(f"{handle}.lines")
-    before = _make_newer(path)
-
-    again = home.open()
-    with pytest.raises(StoreError, match="a later version stored this result") as caught:
-        again.results.query(handle)
-    assert caught.value.path == path
-    assert str(again.ot.result(handle=handle)).startswith("Error: ")
-    assert again.results.list() == []
-    for _ in range(3):  # over the quota
-        mine = again.results.put("x" * 3000)
-    home.now += timedelta(days=40)
-    again.results.reap()
-
-    assert path.read_bytes() == before, "what has expired is for the later version to remove"
-    assert not path.with_name(f"{mine}.lines").exists()
-
-
-def test_a_result_in_the_way_of_damage_is_still_removed(home: Home) -> None:
-    box = home.open()
-    handle = box.results.put("one\ntwo")
-    path = home.found(f"{handle}.lines")
-    path.write_bytes(path.read_bytes()[:-8] + b"NONSENSE")
-
-    home.now += timedelta(days=40)
-    box.results.reap()
-
-    assert not path.exists()
-
-
-# --- cassettes, maps ------------------------------------------------------------------------------
-
-
-def test_a_newer_cassette_is_refused_and_an_unnumbered_one_answers(home: Home) -> None:
-    box = home.open()
-    file = home.root / "calls.yaml"
-    with box.ot.replay(file):
-        first = box.call("time.now").data
-    text = file.read_text(encoding="utf-8")
-    assert ", format 1)" in text.splitlines()[0]
-
-    file.write_text(text.replace(", format 1)", ")"), encoding="utf-8")
-    home.now += timedelta(hours=1)
-    with box.ot.replay(file, mode="replay"):
-        assert box.call("time.now").data == first
-    newer = text.replace("format 1", "format 2").encode()
-    file.write_bytes(newer)
-    for mode in ("auto", "replay", "refresh"):
-        with pytest.raises(StoreError, match="format 2, which is newer") as caught, box.ot.replay(file, mode=mode):
-            box.call("time.now")
-        assert caught.value.path == file
-    assert file.read_bytes() == newer
+# --- maps ----------------------------------------------------------------------------------------
 
 
 def test_rows_of_a_newer_format_are_left_alone(home: Home) -> None:

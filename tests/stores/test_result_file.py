@@ -1,15 +1,18 @@
-"""One stored result as a file of lines: found by number, cut where it is too long, and read only if it is whole."""
+"""One stored result: plain text, a sidecar, an index that is made when it is needed; lines found by number, or cut."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from onetool_ipy.base.files import StoreError
-from onetool_ipy.stores.results import DamagedResult, Results
+from onetool_ipy.stores.result_file import DamagedResult
+from onetool_ipy.stores.results import Results
 from tests.stores.results_aids import NUMBERED, Clock, lines, open_results
 
 
@@ -105,20 +108,19 @@ def test_answer_of_very_long_lines_ends_at_32_mib_too(results: Results) -> None:
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda data: b"",
     "short": lambda data: data[:20],
-    "end missing": lambda data: data[:-1],
+    "end missing": lambda data: data[:-2],
     "half": lambda data: data[: len(data) // 2],
     "start missing": lambda data: data[100:],
     "longer": lambda data: data + b"x",
-    "index flipped": lambda data: data[:8_900] + bytes([data[8_900] ^ 255]) + data[8_901:],
-    "zeros": lambda data: bytes(len(data)),
     "text": lambda data: b"hello\n" * 100,
 }
 
 
+@pytest.mark.parametrize("suffix", ["txt", "json"])
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
-def test_damaged_file_costs_only_itself(results: Results, damage: Callable[[bytes], bytes]) -> None:
+def test_damaged_file_costs_only_itself(results: Results, suffix: str, damage: Callable[[bytes], bytes]) -> None:
     broken, good = results.put("x" * 99 + "\n" + "y" * 8_790), results.put("good")
-    path = results.folder / f"{broken}.lines"
+    path = results.folder / f"{broken}.{suffix}"
     path.write_bytes(damage(path.read_bytes()))
 
     with pytest.raises(DamagedResult, match=f"{broken}.*damaged"):
@@ -131,10 +133,94 @@ def test_damaged_file_costs_only_itself(results: Results, damage: Callable[[byte
     assert lines(results, good) == ["good"]
 
 
+@pytest.mark.parametrize("suffix", ["txt", "json"])
+def test_damaged_result_is_removed_in_the_end(tmp_path: Path, suffix: str) -> None:
+    clock = Clock()
+    results = open_results(tmp_path, clock)
+    handle = results.put("one\ntwo")
+    (results.folder / f"{handle}.{suffix}").write_bytes(b"NONSENSE")
+
+    clock.forward(days=40)
+    results.reap()
+
+    assert not list(results.folder.glob("*.txt"))
+
+
+def test_result_is_a_text_file_that_any_program_can_read(results: Results) -> None:
+    handle = results.put("über\nzwei\n", tool="demo.text", call_id="c1")
+
+    assert (results.folder / f"{handle}.txt").read_text(encoding="utf-8") == "über\nzwei\n"
+    assert json.loads((results.folder / f"{handle}.json").read_bytes()) == {
+        "tool": "demo.text",
+        "call_id": "c1",
+        "created": "2026-11-15T12:00:00+00:00",
+        "expires": "2026-11-16T12:00:00+00:00",
+        "lines": 2,
+        "bytes": 11,
+    }
+
+
+LARGE = "".join(f"line {number}\n" for number in range(500_000))
+
+
+def test_index_is_written_beside_a_large_text_when_its_lines_are_read(results: Results) -> None:
+    small, large = results.put(NUMBERED), results.put(LARGE)
+    assert not list(results.folder.glob("*.npy"))
+
+    assert lines(results, small, offset=500) == ["line 500"]
+    assert lines(results, large, offset=499_999) == ["line 499998", "line 499999"]
+
+    (index,) = results.folder.glob("*.npy")
+    assert index.stem == large
+    starts = np.load(index)
+    assert (starts.dtype, len(starts), starts[1], starts[-1]) == (np.uint32, 500_001, 7, len(LARGE))
+
+
+BAD_INDEXES: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda data: b"",
+    "short": lambda data: data[:-100],
+    "no index": lambda data: b"hello\n" * 100,
+    "of another text": lambda data: data[:-4] + b"\1\0\0\0",
+    "a pickle": lambda data: b"\x80\x04N.",
+}
+
+
+@pytest.mark.parametrize("damage", BAD_INDEXES.values(), ids=BAD_INDEXES.keys())
+def test_damaged_index_is_made_again(results: Results, tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    handle = results.put(LARGE)
+    results.query(handle)
+    (index,) = results.folder.glob("*.npy")
+    before = index.read_bytes()
+    index.write_bytes(damage(before))
+
+    assert lines(open_results(tmp_path), handle, offset=250_001, limit=1) == ["line 250000"]
+    assert index.read_bytes() == before
+
+
+def test_index_that_cannot_be_written_is_kept_in_memory(results: Results) -> None:
+    handle = results.put(LARGE)
+    (results.folder / f"{handle}.npy").mkdir()
+
+    assert lines(results, handle, offset=250_001, limit=1) == ["line 250000"]
+    assert not list(results.folder.glob(".onetool-*")), "no temp file stays"
+
+
+def test_index_goes_with_its_text(results: Results) -> None:
+    deleted, evicted = results.put(LARGE), results.put(LARGE)
+    for handle in (deleted, evicted):
+        results.query(handle)
+
+    results.delete(deleted)
+    (results.folder / f"{evicted}.txt").unlink()
+    results.reap()
+
+    assert [path.name for path in results.folder.iterdir()] == [f"{evicted}.json"]
+
+
 def test_file_that_shrinks_after_it_was_opened_once_is_an_error_and_no_crash(results: Results) -> None:
     handle = results.put(NUMBERED)
     results.query(handle)
-    path = results.folder / f"{handle}.lines"
+    path = results.folder / f"{handle}.txt"
     path.write_bytes(path.read_bytes()[:1_000])
 
     with pytest.raises(DamagedResult):
@@ -144,7 +230,7 @@ def test_file_that_shrinks_after_it_was_opened_once_is_an_error_and_no_crash(res
 @pytest.mark.parametrize("kind", ["folder", "link", "pipe"])
 def test_what_is_no_file_of_ours_is_an_error_and_no_wait(results: Results, tmp_path: Path, kind: str) -> None:
     handle = results.put("x")
-    path = results.folder / f"{handle}.lines"
+    path = results.folder / f"{handle}.txt"
     (tmp_path / "elsewhere").write_bytes(path.read_bytes())
     path.unlink()
     if kind == "folder":

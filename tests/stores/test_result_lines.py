@@ -158,7 +158,7 @@ def test_bytes_are_decoded_over_the_borders_of_pieces(tmp_path: Path) -> None:
 
     handle = results.put(text.encode())
 
-    assert (results.folder / f"{handle}.lines").read_bytes().startswith(text.encode())
+    assert (results.folder / f"{handle}.txt").read_bytes().startswith(text.encode())
 
 
 def test_stream_is_stored_as_it_comes(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.stores.results import DamagedResult, HandleExpired, HandleNotFound, Results, mask_stream, new_handle
+from onetool_ipy.stores.result_file import DamagedResult
+from onetool_ipy.stores.results import HandleExpired, HandleNotFound, Results, mask_stream, new_handle
 from tests.stores.results_aids import NUMBERED, SECRET, START, Clock, hide, lines, names, open_results
 
 KEYS = ["lines", "total_lines", "returned", "offset", "has_more"]
@@ -134,7 +135,7 @@ BAD_HANDLES = {
     "other digits": "a٠١٢٣٤٥٦٧٨٩b",
     "huge": "a" * 10_000_000,
     "surrogate": "\ud800" * 12,
-    "with suffix": "abcdefghjkmn.lines",
+    "with suffix": "abcdefghjkmn.txt",
     "never given": "abcdefghjkmn",
     "number": 123456789012,
     "nothing": None,
@@ -197,7 +198,7 @@ def test_expired_handle_says_so_every_time_and_in_every_process(results: Results
             results.query(handle)
     with pytest.raises(HandleExpired):
         open_results(tmp_path, clock).query(handle)
-    assert names(results) == [f"{handle}.expired"]
+    assert names(results) == [f"{handle}.json"], "the sidecar stays, to tell"
 
 
 def test_expired_handle_that_nobody_asked_for_is_removed_by_reap(results: Results, clock: Clock) -> None:
@@ -209,7 +210,7 @@ def test_expired_handle_that_nobody_asked_for_is_removed_by_reap(results: Result
     removed = results.reap()
 
     assert removed == 1
-    assert names(results) == sorted([f"{old}.expired", f"{young}.lines"])
+    assert names(results) == sorted([f"{old}.json", f"{young}.json", f"{young}.txt"])
     with pytest.raises(HandleExpired):
         results.query(old)
 
@@ -243,13 +244,13 @@ def test_clock_set_back_does_not_make_new_results_the_first_to_go(tmp_path: Path
 
 def test_folder_copied_without_its_times_keeps_its_results(results: Results) -> None:
     handle = results.put("x")
-    os.utime(results.folder / f"{handle}.lines", (0, 0))
+    os.utime(results.folder / f"{handle}.txt", (0, 0))
 
     assert results.reap() == 0
     assert lines(results, handle) == ["x"]
 
 
-def test_tombstones_go_after_thirty_days(results: Results, clock: Clock) -> None:
+def test_sidecar_of_an_expired_result_goes_after_thirty_days(results: Results, clock: Clock) -> None:
     handle = results.put("x")
     clock.forward(days=2)
     results.reap()
@@ -271,7 +272,7 @@ def test_quota_removes_the_oldest_first_and_never_the_newest(tmp_path: Path, clo
     left = [row["handle"] for row in results.list()]
 
     assert left == handles[:-5:-1]
-    assert sum(path.stat().st_size for path in results.folder.glob("*.lines")) <= 5_000
+    assert sum(path.stat().st_size for path in results.folder.iterdir() if path.stem in left) <= 5_000
     with pytest.raises(HandleExpired, match="make room"):
         results.query(handles[0])
 
@@ -362,7 +363,7 @@ def test_secrets_never_reach_the_disk(results: Results) -> None:
         results.put_lines(f"{number} {SECRET}" for number in range(20_000)),
     ]
 
-    on_disk = {path.stem: path.read_bytes() for path in results.folder.iterdir()}
+    on_disk = {path.stem: path.read_bytes() for path in results.folder.glob("*.txt")}
 
     assert set(on_disk) == set(handles)
     assert [handle for handle, data in on_disk.items() if SECRET.encode() in data] == []
@@ -379,7 +380,7 @@ def test_secret_across_every_possible_cut_is_hidden(results: Results) -> None:
 
         handle = results.put(text)
 
-        assert SECRET.encode() not in (results.folder / f"{handle}.lines").read_bytes()
+        assert SECRET.encode() not in (results.folder / f"{handle}.txt").read_bytes()
         assert results.query(handle, search=r"a\*\*\*b+\*\*\*c")["matched"] + results.query(handle)["total_lines"] >= 1
 
 

@@ -36,7 +36,7 @@ def test_kept_object_is_written_when_its_lines_are_asked_for(results: Results) -
 
     assert lines(results, handle) == ['{"a":1}', '{"a":2}']
 
-    assert names(results) == [f"{handle}.lines"]
+    assert names(results) == [f"{handle}.json", f"{handle}.txt"]
     assert results.list()[0]["tool"] == "demo.rows"
 
 
@@ -55,7 +55,7 @@ def test_kept_object_is_found_by_others_once_it_is_stored(results: Results, tmp_
 def test_text_and_the_like_are_written_at_once(results: Results, value: Any) -> None:
     handle = results.keep(value)
 
-    assert names(results) == [f"{handle}.lines"]
+    assert names(results) == [f"{handle}.json", f"{handle}.txt"]
 
 
 def test_keeping_does_not_change_the_object(results: Results) -> None:
@@ -96,7 +96,7 @@ def test_only_the_newest_are_held_and_the_others_are_written(results: Results) -
     gc.collect()
 
     assert sum(one() is not None for one in watched) == 32
-    assert len(names(results)) == 68
+    assert len(names(results)) == 2 * 68
     assert [lines(results, handle) for handle in handles] == [[str(number)] for number in range(100)]
 
 

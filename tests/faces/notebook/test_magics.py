@@ -688,7 +688,7 @@ def test_the_page_of_a_built_in_tool_says_how_python_gets_it(loaded: Kernel) -> 
 
 
 def test_a_replay_without_with_says_how_it_is_switched_on(loaded: Kernel) -> None:
-    assert "off; switch it on by `with ot.replay(...):`" in loaded.execute("ot.replay('calls.yaml')").result_text
+    assert "off; switch it on by `with ot.replay(...):`" in loaded.execute("ot.replay('calls.jsonl')").result_text
 
 
 BMI = """

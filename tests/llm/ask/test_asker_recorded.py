@@ -19,7 +19,7 @@ def test_an_ask_is_played_again_without_model_and_tools(box: Toolbox, traces: Tr
     traces.add(box, "a.b", read_only=True, gives={"n": 1})
     script = [["Look:", ("a.b", {}), ("time.now", {})], "It is 1."]
     model, silent = ScriptedModel(script), ScriptedModel([])
-    file = tmp_path / "asked.yaml"
+    file = tmp_path / "asked.jsonl"
 
     with _replay(box, file, "auto"):
         first = box.ask("How many?", model=model)
@@ -34,7 +34,7 @@ def test_an_ask_is_played_again_without_model_and_tools(box: Toolbox, traces: Tr
 
 
 def test_what_was_not_recorded_is_an_error_that_says_so(box: Toolbox, tmp_path: Path) -> None:
-    file = tmp_path / "asked.yaml"
+    file = tmp_path / "asked.jsonl"
     with _replay(box, file, "auto"):
         box.ask("One", model=ScriptedModel(["1"]))
 
@@ -52,7 +52,7 @@ def test_handles_of_large_results_are_found_when_played(make_box: MakeBox, trace
     def read_on(request: Any) -> Any:
         return "ot.result", {"handle": request.outcomes[0].content["data"]["handle"], "offset": 50, "limit": 1}
 
-    file = tmp_path / "asked.yaml"
+    file = tmp_path / "asked.jsonl"
     with _replay(box, file, "auto"):
         first = box.ask("Go", model=ScriptedModel([("a.big", {}), read_on, "Read."]))
     with _replay(box, file, "replay"):
@@ -65,7 +65,7 @@ def test_handles_of_large_results_are_found_when_played(make_box: MakeBox, trace
 
 def test_secrets_do_not_reach_the_cassette(make_box: MakeBox, tmp_path: Path) -> None:
     box = make_box(secrets="TOKEN: very-secret-value-1\n")
-    file = tmp_path / "asked.yaml"
+    file = tmp_path / "asked.jsonl"
 
     with _replay(box, file, "auto"):
         box.ask("Is it very-secret-value-1?", model=ScriptedModel(["It is very-secret-value-1."]))

@@ -458,7 +458,7 @@ def test_rows_know_who_asked_for_the_run(box: Toolbox) -> None:
 
 def test_rows_are_recorded_and_played_back(box: Toolbox, calls: list[Any], tmp_path: Path) -> None:
     for mode in ("auto", "replay"):
-        with box.ot.replay(tmp_path / "rows.yaml", mode=mode):
+        with box.ot.replay(tmp_path / "rows.jsonl", mode=mode):
             frame = box.ot.map("nb.place", ["a", "b", "c", "a"], fresh=True)
         assert frame["place"].tolist() == ["a/en", "b/en", "c/en", "a/en"]
     assert len(calls) == 4

@@ -96,7 +96,7 @@ class CallCommands(CommandGroup):
         if len(asked.words) > 1 or len(asked.given) > 1 or (asked.given and not asked.words):
             raise UsageProblem(
                 "%tool replay takes one file, and at most one of --only and --refresh.",
-                hint="For example: %tool replay calls.yaml; with blanks in its name, in quotes.",
+                hint="For example: %tool replay calls.jsonl; with blanks in its name, in quotes.",
             )
         if not asked.words:
             on = self.box.replays.active
