@@ -157,6 +157,7 @@ def test_result_is_a_text_file_that_any_program_can_read(results: Results) -> No
         "expires": "2026-11-16T12:00:00+00:00",
         "lines": 2,
         "bytes": 11,
+        "form": {"form": "text"},
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy.base.files import StoreError
@@ -131,6 +131,8 @@ def test_an_awkward_message_loads_back_equal(tmp_path: Path, message: str) -> No
 
 @settings(deadline=None)
 @given(st.text(st.characters()), st.text(st.characters(exclude_characters=":")))
+@example(topic="t", message="a\x85")
+@example(topic="t\u2028", message="a\u2029 b")
 def test_any_message_and_topic_load_back_equal(message: str, topic: str) -> None:
     text = (document(NOW, "a", "b") + document(NOW, topic, message) + document(NOW, "c", "d")).decode()
 
