@@ -76,7 +76,10 @@ def document(ts: datetime.datetime, topic: str, message: str) -> bytes:
     """Return one message as a YAML document."""
     import yaml
 
-    text = yaml.safe_dump({"ts": ts, "topic": topic, "message": message}, allow_unicode=True, sort_keys=False)
+    # PyYAML folds lines at characters such as NEL, which are not newlines; where there are any, all are escaped.
+    is_readable = all(map(str.isprintable, f"{topic}\n{message}".split("\n")))
+    content = {"ts": ts, "topic": topic, "message": message}
+    text = yaml.safe_dump(content, allow_unicode=is_readable, sort_keys=False)
     return _START + text.encode("utf-8").rstrip(b"\n") + _END
 
 
