@@ -76,9 +76,10 @@ def document(ts: datetime.datetime, topic: str, message: str) -> bytes:
     """Return one message as a YAML document."""
     import yaml
 
-    # PyYAML writes these line ends as they are where other letters may be, and reads a blank back.
-    is_safe = not set("\x85\u2028\u2029") & set(topic + message)
-    text = yaml.safe_dump({"ts": ts, "topic": topic, "message": message}, allow_unicode=is_safe, sort_keys=False)
+    # PyYAML folds lines at characters such as NEL, which are not newlines; where there are any, all are escaped.
+    is_readable = all(map(str.isprintable, f"{topic}\n{message}".split("\n")))
+    content = {"ts": ts, "topic": topic, "message": message}
+    text = yaml.safe_dump(content, allow_unicode=is_readable, sort_keys=False)
     return _START + text.encode("utf-8").rstrip(b"\n") + _END
 
 

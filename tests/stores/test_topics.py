@@ -101,6 +101,7 @@ AWKWARD = [
     "  leading\n  blanks \n\tand tabs\t",
     "nul \0 bell \x07 del \x7f nel \x85",
     "quotes \" and ' and \\ and \\n",
+    "next \x85line \U0010491a",
     "line \u2028 and paragraph \u2029 and BOM \ufeff",
     "lone \ud800 surrogate \udfff",
     "\r\n and \r",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -71,12 +72,12 @@ class Compactor:
     rotate_bytes: int
     step_bytes: int
 
-    def ask(self, question: Callable[[sqlite3.Connection], Answer]) -> tuple[Answer, Compaction]:
+    def ask(self, question: Callable[[sqlite3.Connection], Answer], patience_s: float) -> tuple[Answer, Compaction]:
         """Compact, then answer a question. Raises StoreError if the journals cannot be read."""
         path = database.database_path(self.folder)
         compaction = Compaction()
         for _ in range(2):
-            compaction = self.compact()
+            compaction = self.compact(patience_s)
             if compaction.fault is not None or not path.exists():
                 break
             try:
@@ -91,12 +92,15 @@ class Compactor:
         except OSError as exc:
             raise StoreError.of(self.folder, exc, doing="read") from exc
 
-    def compact(self) -> Compaction:
-        """Bring the next journals into the database, and make it again if it must be. Never raises for a disk."""
-        fault = None
+    def compact(self, patience_s: float) -> Compaction:
+        """Bring journals into the database, for so long, and make it again if it must be. Never raises for a disk."""
+        deadline, fault = time.monotonic() + patience_s, None
         for _ in range(2):
             try:
-                return Compaction(self._compact())
+                # In steps, so that a question of another process need not wait for all of them.
+                while (left := self._compact()) and time.monotonic() < deadline:
+                    pass
+                return Compaction(left)
             except DOUBTS as exc:
                 fault = self._discard(exc)
             except OSError as exc:
@@ -151,31 +155,35 @@ def _add_journals(connection: sqlite3.Connection, files: Mapping[str, JournalFil
     if not rows.keys() <= files.keys():
         raise DatabaseDoubtful("a journal is gone")
     news = []
-    left = 0
-    for file in reversed([*files.values()]):
+    for file in files.values():
         row = rows.get(file.name) or _Journal(0, file.name, "", 0, 0, 0, _LONG_AGO)
         if file.state == "open" and file.size < row.offset:
             raise DatabaseDoubtful("a journal is shorter than it was")
         if file.state != row.state or (file.state == "open" and file.size > row.offset):
             news.append((file, row))
-    if news:
-        # A run of the collector over a notebook's objects would hold up the callers.
-        with collector_paused(), transaction(connection):
-            writer = CallWriter(connection)
-            for file, row in news:
-                if most_bytes > 0:
-                    most_bytes -= _add_journal(connection, writer, file, row)
-                else:
-                    left += file.path.stat().st_size - (row.offset if file.state == "open" else 0)
-            writer.finish()
+    if not news:
+        return 0
+    left = 0
+    # A run of the collector over a notebook's objects would hold up the callers.
+    with collector_paused(), transaction(connection):
+        # All are numbered by their age, though the newest are read first: then ids follow the time of the calls.
+        insert = "INSERT INTO journals(name, state, offset, calls, damaged, last_ts) VALUES (?, '', 0, 0, 0, ?)"
+        for place, (file, row) in enumerate(news):
+            if not row.number:
+                number = connection.execute(insert, (row.name, _LONG_AGO)).lastrowid or 0
+                news[place] = file, row._replace(number=number)
+        writer = CallWriter(connection)
+        for file, row in reversed(news):
+            if most_bytes > 0:
+                most_bytes -= _add_journal(connection, writer, file, row)
+            else:
+                left += file.path.stat().st_size - (row.offset if file.state == "open" else 0)
+        writer.finish()
     return left
 
 
 def _add_journal(connection: sqlite3.Connection, writer: CallWriter, file: JournalFile, row: _Journal) -> int:
     """Add what is new in a journal. Give the bytes that were read."""
-    if not row.number:
-        insert = "INSERT INTO journals(name, state, offset, calls, damaged, last_ts) VALUES (?, '', 0, 0, 0, ?)"
-        row = row._replace(number=connection.execute(insert, (row.name, _LONG_AGO)).lastrowid or 0)
     if file.state == "expired":
         return _add_expired(connection, writer, file, row)
     offset, calls, damaged, last_ts = row[3:]

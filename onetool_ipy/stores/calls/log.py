@@ -244,13 +244,9 @@ class CallLog:
         message = "{} lines could not be read and are left out of the call log; all others count."
         return problems + [Problem(str(self.folder / name), message.format(lines)) for name, lines in damaged]
 
-    def compact(self, patience_s: float = math.inf) -> None:
+    def compact(self) -> None:
         """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        compactor, deadline = self._compactor(), time.monotonic() + patience_s
-        # In steps, so that a question of another process need not wait for all of them.
-        self._bytes_left, self._fault = compactor.compact()
-        while self._bytes_left and time.monotonic() < deadline:
-            self._bytes_left, self._fault = compactor.compact()
+        self._bytes_left, self._fault = self._compactor().compact(math.inf)
 
     def close(self) -> None:
         """Leave this process's journal."""
@@ -268,8 +264,8 @@ class CallLog:
 
     def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
         self._journal.release_deleted()
-        self.compact(math.inf if self._run_later is None else self._patience_s)
-        answer, (self._bytes_left, self._fault) = self._compactor().ask(question)
+        patience_s = math.inf if self._run_later is None else self._patience_s
+        answer, (self._bytes_left, self._fault) = self._compactor().ask(question, patience_s)
         if self._bytes_left and not self._is_compacting:
             _log.warning("%s", self._line_about_rest())
             self._compact_later()

@@ -503,7 +503,7 @@ def frame_of(database: Connection, chosen: CallFilter) -> pd.DataFrame:
             "message": _texts(message),
             "ms": np.array(ms, dtype="f8"),
             "bytes": np.array(size, dtype="i8"),
-            "handle": _texts([*map(handles.get, call_id)]),
+            "handle": _texts([*map(handles.get, call_id)] if handles else [None] * len(ts)),
             "parent": _texts(parent),
             **dict(zip(("user", "host", "notebook", "cell", "session", "fingerprint"), origin, strict=True)),
         },

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import logging
+import math
 import os
 import sqlite3
 from collections.abc import Callable
@@ -165,7 +166,11 @@ def test_a_line_says_that_the_database_is_made_again(
     assert caplog.messages == [f"The call log's database '{path}' is made again from its journals: it is damaged."]
 
 
-@pytest.mark.parametrize("change_journal", [Path.unlink, lambda path: os.truncate(path, path.stat().st_size // 2)])
+@pytest.mark.parametrize(
+    "change_journal",
+    [Path.unlink, lambda path: os.truncate(path, path.stat().st_size // 2), lambda path: os.truncate(path, 0)],
+    ids=["deleted", "cut", "cut to nothing"],
+)
 def test_calls_that_no_journal_has_any_more_do_not_count(
     tmp_path: Path, clock: Clock, change_journal: Callable[[Path], object]
 ) -> None:
@@ -237,12 +242,12 @@ def test_a_kill_while_a_journal_expires_counts_no_call_twice(tmp_path: Path, clo
     expiring = Compactor(folder=tmp_path, retention=Retention(calls=1), rotate_bytes=1, step_bytes=1 << 20)
     closed = {file.path: file.path.read_bytes() for file in journals_in(tmp_path).values() if file.state == "closed"}
     for _ in range(2):
-        expiring.compact()
+        expiring.compact(math.inf)
     for path, data in [*closed.items()][:2]:
         path.write_bytes(data)
 
     assert log.usage().total_calls == 500
-    expiring.compact()
+    expiring.compact(math.inf)
     assert log.usage().total_calls == 500
 
 
