@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.frames import is_frame
+from onetool_ipy.core.result import Json, frame_of
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
-__all__ = ["FORMATS", "ResultTable", "TableQuery", "column_kind", "formats", "is_frame", "query_of", "shown_cell"]
+__all__ = ["FORMATS", "ResultTable", "TableQuery", "column_kind", "formats", "query_of", "shown_cell"]
 
 FORMATS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
 """The formats of a download and their media types."""
@@ -56,11 +57,6 @@ def formats() -> list[str]:
     return [name for name in FORMATS if name != "parquet" or importlib.util.find_spec("pyarrow") is not None]
 
 
-def is_frame(data: Any) -> bool:
-    """Whether a value is a DataFrame or a Series, found without importing pandas."""
-    return type(data).__module__.partition(".")[0] == "pandas" and type(data).__name__ in ("DataFrame", "Series")
-
-
 class ResultTable:
     """The table of one result."""
 
@@ -72,7 +68,7 @@ class ResultTable:
         if is_frame(data):
             self._cells = _with_index(data if isinstance(data, pd.DataFrame) else data.to_frame())
         else:
-            self._cells = pd.DataFrame.from_records(self._data)
+            self._cells = frame_of(self._data, pd.DataFrame.from_records)
         self._kinds = [_kind_of(self._cells.iloc[:, at]) for at in range(self._cells.shape[1])]
         self._decimals = [_decimals(self._cells.iloc[:, at], kind) for at, kind in enumerate(self._kinds)]
         self._texts: dict[int, pd.Series] = {}
@@ -137,7 +133,11 @@ class ResultTable:
         part = part.apply(lambda column: column.map(self._masked) if column.dtype.kind == "O" else column)
         part.columns = [self._mask(str(name)) for name in part.columns]
         if kind == "csv":
-            return bytes(part.to_csv(index=False).encode("utf-8"))
+            part.columns = [_no_formula(name) for name in part.columns]
+            part = part.apply(lambda column: column.map(_no_formula) if column.dtype.kind == "O" else column)
+            # With both signs in the line's end, a cell with either of them is quoted, and begins no line of its own.
+            text = part.to_csv(index=False, lineterminator="\r\n")
+            return bytes(text.encode("utf-8", "backslashreplace"))
         part.columns = _unique(part.columns)
         if kind == "json":
             rows = part.astype(object).where(part.notna(), None).to_dict("records")
@@ -364,6 +364,11 @@ def _is_hashable(cell: Any) -> bool:
     except TypeError:
         return False
     return True
+
+
+def _no_formula(cell: Any) -> Any:
+    """Text that a spreadsheet would run as a formula, with a `'` before it; any other cell as it is."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 
 
 def _parquet(part: pd.DataFrame) -> bytes:

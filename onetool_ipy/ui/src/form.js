@@ -518,7 +518,7 @@ function matchScore(node, value) {
 
 /** Whether a text names a notebook variable; `==text` means the text `=text`. */
 function isVariable(text) {
-  return /^\s*=[\p{L}_][\p{L}\p{N}_]*([.[].*)?\s*$/u.test(text);
+  return /^=[\p{L}_][\p{L}\p{N}_]*([.[].*)?$/u.test(text.trim());
 }
 
 function parseValue(text) {

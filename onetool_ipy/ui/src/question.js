@@ -192,7 +192,8 @@ class FormField {
     const text = this.control.value;
     if (text.trim() === '') return undefined;
     if (this.field.type === 'string') return text;
-    const isExact = /^\s*[-+]?\d+\s*$/.test(text) ? Number.isSafeInteger(Number(text)) : /^\s*[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?\s*$/i.test(text);
+    const number = text.trim();
+    const isExact = /^[-+]?\d+$/.test(number) ? Number.isSafeInteger(Number(number)) : /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i.test(number);
     return isExact ? Number(text) : text; // the kernel says what is wrong with it
   }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import decimal
 import io
 import json
@@ -193,9 +194,9 @@ def test_an_index_with_a_meaning_is_a_column() -> None:
 
 def test_a_table_is_downloaded_in_every_format(table: ResultTable) -> None:
     query, columns = query_of({"columns": {"0": "> 3"}, "sort": {"column": 0, "isDown": True}}), [3, 0, 5]
-    csv = pd.read_csv(io.BytesIO(table.download(query, columns, "csv")))
-    assert csv.columns.tolist() == ["town", "id", "tags"]
-    assert csv["id"].tolist() == [9, 7, 4]
+    read = pd.read_csv(io.BytesIO(table.download(query, columns, "csv")))
+    assert read.columns.tolist() == ["town", "id", "tags"]
+    assert read["id"].tolist() == [9, 7, 4]
     rows = json.loads(table.download(query, columns, "json"))
     assert rows[1] == {"town": "Wien", "id": 7, "tags": ["a", "b"]}
     assert formats() == ["csv", "json", "parquet"]
@@ -208,7 +209,7 @@ def test_a_table_is_downloaded_in_every_format(table: ResultTable) -> None:
 def test_columns_of_one_name_are_all_downloaded() -> None:
     table = ResultTable(pd.DataFrame([[1, 2, 3]], columns=["a", "a", "a_2"]), masked)
     assert json.loads(table.download(TableQuery(), [0, 1, 2], "json")) == [{"a": 1, "a_2": 2, "a_2_2": 3}]
-    assert table.download(TableQuery(), [0, 1, 2], "csv").decode() == "a,a,a_2\n1,2,3\n"
+    assert table.download(TableQuery(), [0, 1, 2], "csv").decode() == "a,a,a_2\r\n1,2,3\r\n"
 
 
 def test_dates_of_a_frame_and_mixed_columns_are_downloaded() -> None:
@@ -218,6 +219,33 @@ def test_dates_of_a_frame_and_mixed_columns_are_downloaded() -> None:
     assert table.page(TableQuery(), ALL)["rows"][0][1] == "2024-01-02 03:04:00"
     assert pd.read_parquet(io.BytesIO(table.download(TableQuery(), [0, 1], "parquet")))["mixed"][1] == "text"
     assert json.loads(table.download(TableQuery(), [0, 1], "json"))[1] == {"at": None, "mixed": "text"}
+
+
+def test_a_spreadsheet_runs_no_text_of_a_csv_file() -> None:
+    """A cell that begins with =, +, -, @, a tab or a line break gets a quote before it; numbers stay numbers."""
+    texts = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "a=1", "", None]
+    table = ResultTable([{"=t": text, "n": -5, "mixed": -1 if text else "-x"} for text in texts], masked)
+
+    rows = list(csv.reader(io.StringIO(table.download(TableQuery(), [0, 1, 2], "csv").decode(), newline="")))
+
+    assert rows[0] == ["'=t", "n", "mixed"]
+    assert [row[0] for row in rows[1:]] == [*(f"'{text}" for text in texts[:7] if text), "a=1", "", ""]
+    assert {row[1] for row in rows[1:]} == {"-5"}
+    assert [row[2] for row in rows[1:]] == [*["-1"] * 8, "'-x", "'-x"]
+    assert [row["=t"] for row in json.loads(table.download(TableQuery(), [0, 1], "json"))] == texts
+
+
+def test_half_a_character_is_written_out() -> None:
+    table = ResultTable([{"a": "x\ud800", "\udfff": 1}], masked)
+
+    assert table.page(TableQuery(), ALL)["rows"][0] == [1, "x\\ud800", "1"]
+    assert [len(table.download(TableQuery(), [0, 1], kind)) > 10 for kind in formats()] == [True] * 3
+
+
+def test_rows_that_share_no_key_make_no_table() -> None:
+    """A table of n x n cells would take all memory; see base/frames.py."""
+    with pytest.raises(UsageProblem, match="too many different keys for a table"):
+        ResultTable([{f"k{number}": 1} for number in range(20_000)], masked)
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "parquet"])
