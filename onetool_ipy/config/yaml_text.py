@@ -69,7 +69,7 @@ MAX_DEPTH = 100
 MAX_VALUES = 500_000
 """Values after aliases are expanded. 1,000 tools are about 75,000. A value whose line is recorded counts as four."""
 
-MAX_CHARS = 16_000_000
+_MAX_CHARS = 16_000_000
 """Characters after aliases are expanded; twice what the largest file can hold."""
 
 _LONGEST_KEY = 1000
@@ -99,14 +99,16 @@ _NUMBER_STARTS = frozenset("-+.0123456789")
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 
 
-def parse(data: bytes, *, numbers: bool = True) -> Document:
+def parse(data: bytes, *, numbers: bool = True, most: int = MAX_VALUES) -> Document:
     """Parse one document whose top is a mapping; empty text is an empty mapping. Raises NotYaml.
 
-    Without `numbers`, numbers stay text, so that a code such as 007 keeps its zeros.
+    Without `numbers`, numbers stay text, so that a code such as 007 keeps its zeros. `most` values are taken.
     """
     text = _decode(data)
-    root = _compose(text)
-    return Document({}, {}, []) if root is None else _Builder(numbers=numbers).document(root)
+    root = _compose(text, most)
+    if root is None:
+        return Document({}, {}, [])
+    return _Builder(numbers=numbers, values=most, chars=max(_MAX_CHARS, most)).document(root)
 
 
 def _decode(data: bytes) -> str:
@@ -117,18 +119,18 @@ def _decode(data: bytes) -> str:
         raise NotYaml(line, "is not UTF-8 text.", "Save the file as UTF-8.") from exc
 
 
-def _compose(text: str) -> Any:
+def _compose(text: str, most: int) -> Any:
     import yaml
 
     try:
-        return _loader(text).get_single_node()
+        return _loader(text, most).get_single_node()
     except yaml.YAMLError as exc:
         raise _reworded(exc, text) from exc
     except RecursionError as exc:
         raise NotYaml(1, "is nested too deeply.") from exc
 
 
-def _loader(text: str) -> Any:
+def _loader(text: str, most: int) -> Any:
     """A composer that counts depth and nodes. `_Builder` interprets the scalars."""
     import yaml
 
@@ -138,7 +140,7 @@ def _loader(text: str) -> Any:
         def __init__(self, stream: str) -> None:
             super().__init__(stream)
             self.depth = 0
-            self.left = MAX_VALUES
+            self.left = most
 
         def descend_resolver(self, parent: Any, _index: Any) -> None:
             self.depth += 1
@@ -196,13 +198,13 @@ class _BadValue(Exception):
 class _Builder:
     """Builds the values of one document from its nodes."""
 
-    def __init__(self, *, numbers: bool) -> None:
+    def __init__(self, *, numbers: bool, values: int, chars: int) -> None:
         from yaml.nodes import MappingNode, ScalarNode, SequenceNode
 
         self.scalar_node, self.sequence_node = ScalarNode, SequenceNode
         self.mapping_node = MappingNode
-        self.left = MAX_VALUES
-        self.chars = 0
+        self.left = values
+        self.chars_left = chars
         self.known = dict(_WORDS)
         self.number_starts = _NUMBER_STARTS if numbers else frozenset[str]()
         self.lines: dict[str, int] = {}
@@ -273,7 +275,7 @@ class _Builder:
         """Build a value without recording lines; raise _BadValue for its first fault. Most nodes come through here."""
         kind = node.__class__
         if kind is self.scalar_node:
-            self.chars += len(node.value)
+            self.chars_left -= len(node.value)
             return node.value if node.tag == _STR else self.scalar(node)
         self.spend(node, depth)
         if kind is self.sequence_node:
@@ -313,7 +315,7 @@ class _Builder:
             raise _BadValue(node, "an empty key.")
         if len(node.value) > _LONGEST_KEY:
             raise _BadValue(node, f"the key {quoted(node.value)} is too long.")
-        self.chars += len(node.value)
+        self.chars_left -= len(node.value)
         return str(node.value)
 
     def is_merge(self, node: Any) -> bool:
@@ -338,7 +340,7 @@ class _Builder:
             raise NotYaml(_line(node), _TOO_DEEP, "One of its aliases (*name) holds itself.")
 
     def check_size(self, node: Any) -> None:
-        if self.left < 0 or self.chars > MAX_CHARS:
+        if self.left < 0 or self.chars_left < 0:
             raise NotYaml(_line(node), _TOO_MANY, "Its aliases (*name) expand to too much.")
 
 

@@ -186,6 +186,17 @@ def test_long_text_behind_many_aliases_is_refused() -> None:
         parse(text.encode())
 
 
+def test_a_long_text_may_have_more_values_than_a_short_one() -> None:
+    """An import says how many; a bomb inside a long text is refused as ever."""
+    rows = "b:\n" + "- {x: 1, y: [1, 2]}\n" * 100_000
+
+    assert len(parse(rows.encode(), most=2 * len(rows)).data["b"]) == 100_000
+    with pytest.raises(NotYaml, match="too many values"):
+        parse((BOMB + rows).encode(), most=2 * len(rows))
+    with pytest.raises(NotYaml, match="too many values"):
+        parse(rows.encode())
+
+
 def test_long_keys_do_not_pile_up_in_the_paths() -> None:
     """Ninety keys of 900 characters inside each other, then ten thousand more."""
     text = (

@@ -164,6 +164,19 @@ def test_a_document_of_1223_operations_is_imported_in_two_seconds() -> None:
     assert time.process_time() - began < 20
 
 
+def test_a_large_document_in_yaml_is_the_same_as_in_json(drafts: dict[str, BundleDraft]) -> None:
+    """Ten megabytes with a million values: a text without aliases has as many as its length allows."""
+    whole = json.loads(text_of("github.json"))
+    text = yaml.dump(whole, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+
+    draft = import_document(text)
+
+    assert len(text) > 9_000_000
+    for tool, expected in zip(draft.tools, drafts["github.json"].tools, strict=True):
+        assert all(tool[key] == expected[key] for key in ("slug", "description", "argSchema", "http"))
+    assert draft.notes == drafts["github.json"].notes
+
+
 def test_what_the_documents_have_beyond_tools_is_noted(drafts: dict[str, BundleDraft]) -> None:
     assert "'webhooks' are calls that a server makes, and are left out" in drafts["galaxy.yaml"].notes
     assert drafts["github.json"].hosts == ["api.github.com", "uploads.github.com"]
