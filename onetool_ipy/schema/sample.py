@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.schema.check import compile_schema
+from onetool_ipy.schema.pattern import text_for
 from onetool_ipy.schema.read import params, resolve
 
 __all__ = ["samples"]
@@ -75,7 +78,22 @@ def _text(found: dict[str, Any]) -> str:
     }
     text = known.get(str(found.get("format")), "text")
     least = int(found.get("minLength", 0))
+    if isinstance(found.get("pattern"), str):
+        matching = _matching(found, [text, "", "1", *known.values()])
+        if matching is not None:
+            return matching
     return (text + "x" * least)[: found.get("maxLength")] if len(text) < least else text[: found.get("maxLength")]
+
+
+def _matching(found: dict[str, Any], usual: list[str]) -> str | None:
+    """A text that fits the pattern and the lengths of a schema: a usual one if it does; None if none is found."""
+    try:
+        kept = ("pattern", "minLength", "maxLength")
+        validator = compile_schema({key: value for key, value in found.items() if key in kept})
+    except InvalidTool:
+        return None
+    longer = (text_for(found["pattern"], more=more) for more in (0, 1, 3, 8, 20, int(found.get("minLength", 0))))
+    return next((text for text in (*usual, *longer) if text is not None and validator.is_valid(text)), None)
 
 
 def _number(found: dict[str, Any], kind: type) -> Any:
