@@ -68,7 +68,7 @@ class HttpResponse(Value):
             raise InvalidOutput(f"The response says it is JSON, but is not: {exc}") from None
 
     def __repr__(self) -> str:
-        return f"<Reply {self.status} {self.mime} {len(self.body):,} bytes>"
+        return f"<HttpResponse {self.status} {self.mime} {len(self.body):,} bytes>"
 
 
 def mime_of(headers: Mapping[str, str]) -> str:

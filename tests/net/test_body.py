@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import ExecutionFailed, TooLarge
-from onetool_ipy.net.body import BodyDecoder
+from onetool_ipy.net.body import BodyDecoder, HttpResponse
 from onetool_ipy.net.errors import ConnectionFailed
 from tests.net.loopback import bomb
 
@@ -102,3 +102,9 @@ def test_a_sip_is_cut_where_the_limit_is() -> None:
 
     assert b"".join(sipped) == b"0123456789"
     assert intake.is_full()
+
+
+def test_a_response_prints_under_its_own_name() -> None:
+    response = HttpResponse(200, {"content-type": "text/plain"}, b"hi", "https://a.test/")
+
+    assert repr(response) == "<HttpResponse 200 text/plain 2 bytes>"

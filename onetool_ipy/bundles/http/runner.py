@@ -102,10 +102,11 @@ _SCRIPT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOT
 _MAX_LISTED = 20
 _TEXT = frozenset(
     (
-        *("application/xml", "application/javascript", "application/x-www-form-urlencoded", "application/x-ndjson"),
-        *("application/yaml", "application/x-yaml", "application/graphql", "application/sql", "image/svg+xml"),
+        *("csv", "ecmascript", "graphql", "html", "javascript", "jsonl", "jsonlines", "markdown", "ndjson", "plain"),
+        *("rtf", "sh", "sql", "tex", "text", "toml", "typescript", "www-form-urlencoded", "xml", "yaml", "yml"),
     )
 )
+"""What an `application/` type is text by, also with `x-` before it."""
 
 
 class ResponseReader:
@@ -195,8 +196,8 @@ def _kind(reply: HttpResponse) -> str:
     mime = reply.mime
     if (
         mime.startswith("text/")
-        or mime in _TEXT
-        or mime.endswith("+xml")
+        or mime.removeprefix("application/").removeprefix("x-") in _TEXT
+        or mime.endswith(("+text", "+xml", "+yaml"))
         or "charset=" in reply.headers.get("content-type", "")
     ):
         return "text"
