@@ -248,6 +248,7 @@ class Draft:
         self._mode = mode
         self._temp = _temp_beside(path)
         self._file: io.FileIO | None = None
+        self._is_synced = False
 
     def open(self) -> None:
         """Make the temp file, and its folder if that is missing."""
@@ -296,11 +297,21 @@ class Draft:
         with suppress(OSError):  # some disks keep no such times
             os.utime(self._file.fileno() if os.utime in os.supports_fd else self._temp, ns=(changed_ns, changed_ns))
 
-    def publish(self, *, sync_folder: bool = True) -> None:
-        """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
+    def sync(self) -> None:
+        """Sync the content to disk; called after the last piece. Several files may do so at once, in threads."""
         assert self._file is not None
         try:
             os.fsync(self._file.fileno())
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
+        self._is_synced = True
+
+    def publish(self, *, sync_folder: bool = True) -> None:
+        """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
+        assert self._file is not None
+        if not self._is_synced:
+            self.sync()
+        try:
             if sys.platform == "win32":  # where an open file cannot be renamed
                 self._file.close()
             os.replace(self._temp, self.path)
