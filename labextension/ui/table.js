@@ -12,7 +12,7 @@ const MAX_WIDTH = 40;
 const KINDS = { integer: 'whole numbers', number: 'numbers', boolean: 'true or false', date: 'dates', text: 'text', nested: 'records or lists' };
 const HINTS = { integer: '> 5, 2..8', number: '> 0.5, 2..8', date: '2024-03, > 2024', boolean: 'true', text: 'part, =all, !not', nested: 'part' };
 const FORMATS = { csv: 'CSV', json: 'JSON', parquet: 'Parquet' };
-const HINTS = { csv: "Text that a spreadsheet would run (=, +, -, @) gets a ' before it" };
+const CSV_HINT = "Text that a spreadsheet would run (=, +, -, @) gets a ' before it";
 
 export class TablePane {
   constructor(request, result) {
@@ -49,7 +49,7 @@ export class TablePane {
     } }, 'Column filters');
     this.columnMenu = menu('Columns', []);
     const formats = this.result.formats ?? ['csv', 'json'];
-    const download = menu('Download', formats.map(format => h('button.otx-small', { type: 'button', title: HINTS[format] ?? null, onclick: () => this.download(format).then(download.close) }, FORMATS[format])));
+    const download = menu('Download', formats.map(format => h('button.otx-small', { type: 'button', title: format === 'csv' ? CSV_HINT : null, onclick: () => this.download(format).then(download.close) }, FORMATS[format])));
     const copy = h('button.otx-small', { type: 'button', title: 'Copy the selected cell or rows (Ctrl-C); without a selection all visible rows', onclick: () => this.copy() }, 'Copy');
     return h('div.otx-bar.otx-table-bar', null, filter, this.count, h('span.otx-tools', null, conditions, this.columnMenu.element, copy, download.element));
   }

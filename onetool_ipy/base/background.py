@@ -16,17 +16,19 @@ import threading
 import time
 import types
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context, copy_context
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from onetool_ipy.base.errors import CallCancelled, CallTimeout, TooLarge, Unavailable
 
 if TYPE_CHECKING:
     import asyncio
     from concurrent.futures import Future
+
+_Item = TypeVar("_Item")
 
 __all__ = [
     "GRACE_S",
@@ -46,6 +48,7 @@ __all__ = [
     "Workers",
     "clock_stopped",
     "collected",
+    "do_together",
     "finished",
     "interrupt_in",
     "is_cancellation",
@@ -139,6 +142,22 @@ async def _settled(value: Any) -> Any:
                 raise _endless()
         return found
     return await value if hasattr(type(value), "__await__") else value
+
+
+def do_together(work: Callable[[_Item], object], items: Sequence[_Item], *, threads: int = 16) -> None:
+    """Do short work that waits for the disk for each of the items, at the same time in some threads.
+
+    Raises what the first of them raises. An interrupt waits until all have ended.
+    """
+    if len(items) < 2:
+        for item in items:
+            work(item)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(threads) as pool:
+        for future in [pool.submit(work, item) for item in items]:
+            future.result()
 
 
 def run_detached(work: Callable[[], Any]) -> Any:

@@ -248,6 +248,7 @@ class Draft:
         self._mode = mode
         self._temp = _temp_beside(path)
         self._file: io.FileIO | None = None
+        self._is_synced = False
 
     def open(self) -> None:
         """Make the temp file, and its folder if that is missing."""
@@ -290,11 +291,21 @@ class Draft:
                 os.posix_fadvise(self._file.fileno(), self._begun, self.size - self._begun, os.POSIX_FADV_DONTNEED)
             self._begun = self.size
 
-    def publish(self, *, sync_folder: bool = True) -> None:
-        """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
+    def sync(self) -> None:
+        """Sync the content to disk; called after the last piece. Several files may do so at once, in threads."""
         assert self._file is not None
         try:
             os.fsync(self._file.fileno())
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
+        self._is_synced = True
+
+    def publish(self, *, sync_folder: bool = True) -> None:
+        """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
+        assert self._file is not None
+        if not self._is_synced:
+            self.sync()
+        try:
             if sys.platform == "win32":  # where an open file cannot be renamed
                 self._file.close()
             os.replace(self._temp, self.path)

@@ -20,12 +20,13 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from onetool_ipy.base.background import do_together
 from onetool_ipy.base.errors import Conflict, InvalidRequest
 from onetool_ipy.base.files import Draft, Stamp, StoreError, is_young, locked, make_folder, stamp_from, stamp_of, sweep
 from onetool_ipy.bundles.validation import is_id
@@ -376,7 +377,7 @@ class BundleStore:
         """Write a bundle. Needs the lock."""
         folder = self._folder(bundle.bundle_id)
         if folder is None:
-            name = free_name(bundle.slug, bundle.bundle_id, os.listdir(self.root))
+            name = free_name(bundle.slug, bundle.bundle_id, set(map(_folded, os.listdir(self.root))))
             folder = self._made[bundle.bundle_id] = self.root / name
         make_folder(folder)
         sweep(folder)
@@ -388,12 +389,12 @@ class BundleStore:
         if folder is None:
             raise StoreError(self.root, f"the bundle '{bundle_id}' is gone", doing="write")
         sweep(folder)
-        taken = os.listdir(folder)
+        taken = set(map(_folded, os.listdir(folder)))
         records: dict[Path, tuple[Bundle | Tool, Mapping[str, Any]]] = {}
         for tool in tools:
             known = None if held is None else held.paths.get(tool.tool_id)
             name = tool_file(tool, taken) if known is None else os.path.basename(known)
-            taken.append(name)
+            taken.add(_folded(name))
             records[folder / name] = tool, tool.stored()
         self._write(records)
 
@@ -522,17 +523,19 @@ _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("
 _MAX_NAME_BYTES = 150
 
 
-def free_name(wanted: str, own_id: str, taken: Iterable[str], suffix: str = "") -> str:
-    """A name that every file system can hold and tell from those taken: as wanted, or with a short hash behind it."""
-    others = {_folded(name) for name in taken}
+def free_name(wanted: str, own_id: str, taken: Collection[str], suffix: str = "") -> str:
+    """A name that every file system can hold and tell from those taken: as wanted, or with a short hash behind it.
+
+    The names that are taken are given as `_folded` makes them.
+    """
     is_odd = wanted.partition(".")[0].casefold() in _RESERVED or len(wanted.encode()) > _MAX_NAME_BYTES
-    if not is_odd and _folded(wanted + suffix) not in others:
+    if not is_odd and _folded(wanted + suffix) not in taken:
         return wanted + suffix
     short = wanted.encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
     return f"{short}-{hashlib.sha256(own_id.encode()).hexdigest()[:8]}{suffix}"
 
 
-def tool_file(tool: Tool, taken: Iterable[str]) -> str:
+def tool_file(tool: Tool, taken: Collection[str]) -> str:
     """The name of a tool's file."""
     return free_name(f"{tool.slug}@{tool.version}", tool.tool_id, taken, ".json")
 
@@ -552,12 +555,12 @@ def rename_to_slugs(snapshot: BundleSnapshot) -> bool:
     return renamed
 
 
-def _renamed(path: str, name_among: Callable[[list[str]], str]) -> bool:
+def _renamed(path: str, name_among: Callable[[Collection[str]], str]) -> bool:
     folder, name = os.path.split(path)
-    if name == name_among([]):
+    if name == name_among(()):
         return False
     try:
-        wanted = name_among([other for other in os.listdir(folder) if other != name])
+        wanted = name_among({_folded(other) for other in os.listdir(folder) if other != name})
         if name == wanted:
             return False
         os.rename(path, os.path.join(folder, wanted))
@@ -576,13 +579,14 @@ def _names(text: bytes | str, bundle_id: str) -> bool:
 
 
 def _write_some(texts: Sequence[tuple[Path, bytes]], *, is_last: bool) -> None:
-    """Write files of one folder. All are written before the first is synced, which is far quicker."""
+    """Write files of one folder. All are synced at the same time: one after the other, each waits for the disk."""
     drafts: list[Draft] = []
     try:
         for path, text in texts:
             drafts.append(Draft(path, mode=_mode(path)))
             drafts[-1].open()
             drafts[-1].write(text)
+        do_together(Draft.sync, drafts)
         for draft in drafts:
             draft.publish(sync_folder=is_last and draft is drafts[-1])
     except BaseException:  # also an interrupt: nothing half may stay

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.background import Background
+from onetool_ipy.base.background import Background, do_together
 from onetool_ipy.base.errors import CallCancelled
 from tests.harness.patience import HANG_S
 
@@ -120,3 +120,32 @@ def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background
     assert not thread.is_alive()
     assert waiting.future.cancelled()
     assert begun == []
+
+
+def test_work_for_many_items_is_done_at_the_same_time() -> None:
+    """The barrier opens only when eight threads wait at it."""
+    barrier = threading.Barrier(8, timeout=HANG_S)
+    done: list[int] = []
+
+    def work(item: int) -> None:
+        barrier.wait()
+        done.append(item)
+
+    do_together(work, range(16), threads=8)
+
+    assert sorted(done) == list(range(16))
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_what_one_item_raises_is_raised_when_all_have_ended(count: int) -> None:
+    ended: list[int] = []
+
+    def work(item: int) -> None:
+        ended.append(item)
+        if item == 0:
+            raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        do_together(work, range(count))
+
+    assert sorted(ended) == list(range(count))

@@ -143,7 +143,7 @@ def test_no_cache_is_read_from_a_state_folder_that_is_not_approved(
     reach = load_config(env=env, cwd=project.folder).reach
     TrustList.of(env, project.home).add(project.folder, reach if is_approved else {})
     config = load_config(env=env, cwd=project.folder)
-    assert (config.paths.state == project.folder.parent / "kept") is is_approved
+    assert (config.paths.state.parent == project.folder.parent / "kept") is is_approved
     assert (project.folder.parent / "kept").exists() is is_approved
 
 

@@ -170,6 +170,36 @@ def test_a_failing_write_leaves_the_old_record(tmp_path: Path, fault: str) -> No
     assert sorted(path.name for path in file.parent.iterdir()) == sorted([file.name, "bundle.json"])
 
 
+MANY = """
+import sys
+from onetool_ipy import OneToolError, open_toolbox
+config, own = sys.argv[1:]
+record = {"type": "go", "goTool": {"func": "tools.echo"}}
+with open_toolbox(config) as box:
+    try:
+        box.bundles.put_tools(own, [(f"t{number}", "1", record) for number in range(20)])
+    except OneToolError as exc:
+        print(exc.message)
+"""
+
+
+@pytest.mark.parametrize("fault", ["fsync:error=EIO:when=1", "rename:error=EIO:when=9"], ids=["fsync", "rename"])
+def test_of_many_tools_whose_write_fails_none_stays(tmp_path: Path, fault: str) -> None:
+    """Their files are synced at the same time, in threads; strace counts the calls of each."""
+    with opened(tmp_path) as box:
+        own = bundle(box)
+    (file,) = (tmp_path / ".onetool" / "bundles").glob("*/bundle.json")
+    env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "s")}
+    child = [sys.executable, "-c", MANY, str(tmp_path / ".onetool" / "onetool.yaml"), own]
+
+    done, failed = run_failing(fault, child, tmp_path / "strace", env=env)
+
+    assert done.returncode == 0, done.stderr
+    assert failed > 0, "the fault was never met"
+    assert done.stdout.startswith("Cannot write '")
+    assert [path.name for path in file.parent.iterdir()] == ["bundle.json"]
+
+
 def test_a_lock_that_is_held_does_not_stop_reading(tmp_path: Path) -> None:
     with opened(tmp_path) as box:
         own = bundle(box)
