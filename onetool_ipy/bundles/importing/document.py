@@ -120,13 +120,13 @@ def _require_object(document: Any) -> Mapping[str, Any]:
     return document
 
 
-def _encodable(document: Any) -> Any:
-    import orjson
-
+def _encodable(document: Mapping[str, Any]) -> Any:
     try:
-        orjson.dumps(document)
-    except TypeError:  # half a character, or else what orjson does not write
+        json.dumps(document, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
         return values.map_text(document, values.encodable)
+    except (TypeError, ValueError, RecursionError):
+        pass  # What is not JSON, or too deep, is found where it is read.
     return document
 
 

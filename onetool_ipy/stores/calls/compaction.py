@@ -129,6 +129,9 @@ class Compactor:
     def _discard(self, exc: Exception) -> StoreError | None:
         """Delete the database, which is in doubt. Give what stands in the way, if it is the disk."""
         path = database.database_path(self.folder)
+        # The question is then answered from the journals, in memory.
+        if database.is_busy(exc):
+            return None
         if database.is_fault_of_disk(exc):
             return StoreError(path, str(exc))
         try:

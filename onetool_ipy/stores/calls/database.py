@@ -98,8 +98,10 @@ _ID, _TS, _TOOL, _CODE, _HANDLE = map(FIELDS.index, ("id", "ts", "tool", "code",
 _OTHER, _MAX_WRONG_NAMES = "(other)", 990
 """So many names that no tool has are counted one by one: a model may invent a new one each time."""
 
-_DISK_CODES = (5, 6, 8, 10, 13, 14)
-"""SQLite's busy, locked, read-only, I/O error, full and cannot open: the disk's fault, not the file's."""
+_BUSY_CODES = (5, 6)
+"""SQLite's busy and locked: another connection has the database."""
+_DISK_CODES = (8, 10, 13, 14)
+"""SQLite's read-only, I/O error, full and cannot open: the disk's fault, not the file's."""
 
 Cells = Mapping[tuple[str, int, str], Rollup]
 """Rollups by span, start and tool."""
@@ -118,6 +120,11 @@ def delete(path: Path) -> None:
     for name in (path.name, f"{path.name}-journal"):
         with suppress(FileNotFoundError):
             os.unlink(path.with_name(name))
+
+
+def is_busy(exc: BaseException) -> bool:
+    """Whether another connection has the database just now, which is nobody's fault."""
+    return isinstance(exc, sqlite3.Error) and getattr(exc, "sqlite_errorcode", 0) & 0xFF in _BUSY_CODES
 
 
 def is_fault_of_disk(exc: BaseException) -> bool:

@@ -287,3 +287,19 @@ def test_a_database_that_cannot_be_written_is_made_in_memory(tmp_path: Path, clo
     assert "cannot be used" in str(log.problems()[0])
     (tmp_path / "calls.db").rmdir()
     assert log.problems() == []
+
+
+def test_a_database_that_another_connection_holds_is_no_problem(tmp_path: Path, clock: Clock) -> None:
+    """A question is then answered from the journals, and the database stays as it is."""
+    log = filled(tmp_path, clock, 50)
+    log.compact()
+    with closing(sqlite3.connect(tmp_path / "calls.db", isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        note(log, "a.late", 50)
+
+        assert log.usage().total_calls == 51
+        assert log.problems() == []
+        other.execute("ROLLBACK")
+
+    assert stored_calls(tmp_path) == 50
+    assert log.usage().total_calls == 51
