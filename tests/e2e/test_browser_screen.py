@@ -287,6 +287,22 @@ def test_360_pixels_are_enough(browser: Locator, screens: Screens) -> None:
     screens.notebook.command("application:toggle-left-area")
 
 
+def test_an_ask_in_the_history_has_no_buttons_to_call_it_again(browser: Locator, screens: Screens) -> None:
+    screens.notebook.execute(
+        "from onetool_ipy.llm import ScriptedModel, Turn\n"
+        "half = ScriptedModel([Turn('Half of the', stop='cut')])\n"
+        "answer = %ask --model half Tell me a story"
+    )
+
+    browser.get_by_role("tab", name="History").click()
+    browser.get_by_role("searchbox", name="Search history").fill("story")
+    row = browser.locator(".otx-history-row").first
+    expect(row).to_contain_text("The reply was cut at the token limit")
+    expect(row.get_by_role("button")).to_have_count(0)
+    browser.get_by_role("searchbox", name="Search history").fill("")
+    browser.get_by_role("tab", name="Tools", exact=True).click()
+
+
 def test_a_busy_kernel_still_answers(browser: Locator, screens: Screens) -> None:
     """A cell that runs does not stop the browser: JupyterLab carries its messages past the cell."""
     screens.notebook.execute(HOLD)
@@ -323,19 +339,3 @@ def test_a_restart_of_the_kernel_is_said(browser: Locator, screens: Screens) -> 
     expect(browser.get_by_role("alert").first).to_contain_text("The kernel was restarted")
     find(browser, "quick").click()
     expect(browser.locator(".otx-tool-page")).to_contain_text("The kernel was restarted")
-
-
-def test_an_ask_in_the_history_has_no_buttons_to_call_it_again(browser: Locator, screens: Screens) -> None:
-    screens.notebook.execute(
-        "from onetool_ipy.llm import ScriptedModel, Turn\n"
-        "half = ScriptedModel([Turn('Half of the', stop='cut')])\n"
-        "answer = %ask --model half Tell me a story"
-    )
-
-    browser.get_by_role("tab", name="History").click()
-    browser.get_by_role("searchbox", name="Search history").fill("story")
-    row = browser.locator(".otx-history-row").first
-    expect(row).to_contain_text("The reply was cut at the token limit")
-    expect(row.get_by_role("button")).to_have_count(0)
-    browser.get_by_role("searchbox", name="Search history").fill("")
-    browser.get_by_role("tab", name="Tools", exact=True).click()
