@@ -68,7 +68,7 @@ export class TablePane {
   }
 
   get visible() {
-    return this.columns.map((_, at) => at).filter(at => !this.hidden.has(at));
+    return (this.columns ?? []).map((_, at) => at).filter(at => !this.hidden.has(at));
   }
 
   async restart() {
