@@ -222,7 +222,8 @@ class Jobs:
         job = Job(executor, call, timeout_s=timeout_s, notify=notify, printed=printed, number=self._last)
         self._known[job.number] = job
         self._forget()
-        if listener is not None and not job.is_over:
+        # Also a job that has ended already: its own report comes from another thread, and may come after the cell.
+        if listener is not None:
             listener.told(job)
         return job
 

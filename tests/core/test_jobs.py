@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.core import current
-from onetool_ipy.core.jobs import Job, Progress
+from onetool_ipy.core.jobs import Job, Jobs, Progress
 from onetool_ipy.core.tool import ToolCall
 from tests.core.support import Bench, MakeBench
 from tests.harness.patience import HANG_S, until
@@ -200,6 +200,33 @@ def test_who_listens_cannot_break_the_call(bench: MakeBench, caplog: pytest.LogC
     with caplog.at_level(logging.ERROR):
         assert _start(bench(act), "t.act", notify=broken).result(HANG_S).data == 5
     assert "ZeroDivisionError" in caplog.text
+
+
+class Told:
+    """Notes in which threads a job was told."""
+
+    def __init__(self) -> None:
+        self.threads: list[int] = []
+
+    def told(self, job: Job) -> None:
+        assert job.number
+        self.threads.append(threading.get_ident())
+
+    def printed(self, text: str) -> None:
+        """Nothing is printed here."""
+
+
+def test_the_host_knows_a_job_when_it_was_started_also_one_that_ended_already(bench: MakeBench) -> None:
+    def quick() -> int:
+        """Return at once."""
+        return 1
+
+    table = bench(quick)
+    for _ in range(100):
+        told = Told()
+        job = Jobs(lambda _call, told=told: told).start(table.executor, ToolCall("job-1", "t.quick", {}, "magic"))
+        assert threading.get_ident() in told.threads
+        assert job.result(HANG_S).data == 1
 
 
 async def test_a_job_can_be_awaited(bench: MakeBench, gate: threading.Event) -> None:

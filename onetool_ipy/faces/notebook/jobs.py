@@ -152,17 +152,23 @@ class JobDisplay:
 
     def told(self, job: Job) -> None:
         """The job has begun, progressed or ended."""
-        if self.job is None:
-            self._begin(job)
-        self._has_news = True
-        if not job.is_over or not self._out.key:
-            return
-        was_over, self._is_over = self._is_over, True
+        # One report at a time: a short job's end comes from its own thread while the cell still reports its beginning.
         with self._drawing:
-            if self._drawn_status != job.status:
+            is_new = self.job is None
+            if is_new:
+                self.job = job
+                self._displays.remember(self, job)
+            self._has_news = True
+            if job.is_over and self._out.key:
+                if self._drawn_status != job.status:
+                    self._draw(job)
+                if not self._is_over:
+                    self._is_over = True
+                    self._displays.prints.end()
+            elif is_new and not job.is_over:
                 self._draw(job)
-        if not was_over:
-            self._displays.prints.end()
+        if is_new and self._is_live and self._out.key:
+            self._displays.loop.add(self)
 
     def printed(self, text: str) -> None:
         """The tool has printed this."""
@@ -186,15 +192,6 @@ class JobDisplay:
         if job is None or (self._cell == shell.execution_count and self._out.key):
             return
         shell.display_pub.publish(self._bundle(job), transient={"display_id": self._out.key} if self._out.key else None)
-
-    def _begin(self, job: Job) -> None:
-        self.job = job
-        self._displays.remember(self, job)
-        with self._drawing:
-            if not job.is_over:  # or its end, drawn by another thread, would be overwritten
-                self._draw(job)
-        if self._is_live and self._out.key:
-            self._displays.loop.add(self)
 
     def _draw(self, job: Job) -> None:
         self._has_news = False

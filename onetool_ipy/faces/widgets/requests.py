@@ -7,7 +7,7 @@ browser's requests are answered here, those of the other screens by the modules 
 
 from __future__ import annotations
 
-import time
+import threading
 import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -19,6 +19,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.search import Index
+from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.names import ASK
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
@@ -38,7 +39,6 @@ from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 from onetool_ipy.trust_gate import trust_state
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.jobs import Job
     from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.toolbox import Toolbox
     from onetool_ipy.trust_gate import Inventory
@@ -72,7 +72,8 @@ class ScreenRequests:
         self._http = HttpToolRequests(box, self._viewer)
         self._favourites = Favourites(box.config.paths.state / "favourites.json")
         self._jobs: dict[str, Job] = {}
-        self._sent_at: dict[str, float] = {}
+        self._delayed: set[str] = set()
+        self._reporting = threading.Lock()
         self._index: tuple[Any, Index] | None = None
         self._opening = first or {"view": "browser", "options": {}}
         self._quick: dict[str, Callable[[Json], Any]] = {
@@ -165,9 +166,10 @@ class ScreenRequests:
     def close(self) -> None:
         """Stop answering and cancel running jobs; may be called twice."""
         self._unsubscribe()
-        for job in self._jobs.values():
-            job.cancel()
+        jobs = tuple(self._jobs.values())
         self._jobs.clear()
+        for job in jobs:
+            job.cancel()
 
     def _answer(self, request_id: Any, answer: Callable[[Json], Any], payload: Json) -> None:
         """Send the value or the error of `answer` as the reply to a request."""
@@ -332,28 +334,34 @@ class ScreenRequests:
         spec, args = self._call_of(payload)
         job = self._box.start(spec.name, resolved(args, self._namespace()), source="widget", notify=self._on_job)
         self._jobs[job.call.id] = job
-        # A job that ended before it was stored here was not reported.
-        if job.status not in ("queued", "running"):
+        # What the job reported before it was stored here was not sent.
+        if job.is_over or job.progress != Progress():
             self._on_job(job)
         return {"job": job.call.id}
 
     def _on_job(self, job: Job) -> None:
-        """Send progress at most ten times a second, and the end."""
+        """Send the end at once, and progress a tenth of a second later, so that the newest report is always seen."""
         key = job.call.id
-        status = job.status
-        if status in ("queued", "running"):
-            now = time.monotonic()
-            if now - self._sent_at.get(key, 0.0) < _EVERY_S:
+        with self._reporting:
+            if key not in self._jobs:
                 return
-            self._sent_at[key] = now
-            done, total, text = job.progress
-            progress = {"done": done, "total": total, "text": self._box.mask(values.cut(text, 200))}
-            self._send({"event": "job", "job": key, "status": status, "progress": progress})
-            return
-        if self._jobs.pop(key, None) is None:
-            return
-        self._sent_at.pop(key, None)
-        self._run_later(partial(self._send_result, job))
+            if job.is_over:
+                del self._jobs[key]
+                self._run_later(partial(self._send_result, job))
+            elif key not in self._delayed:
+                self._delayed.add(key)
+                timer = threading.Timer(_EVERY_S, self._send_progress, (job,))
+                timer.daemon = True
+                timer.start()
+
+    def _send_progress(self, job: Job) -> None:
+        key, status = job.call.id, job.status
+        with self._reporting:
+            self._delayed.discard(key)
+            if key in self._jobs and status in ("queued", "running"):
+                done, total, text = job.progress
+                progress = {"done": done, "total": total, "text": self._box.mask(values.cut(text, 200))}
+                self._send({"event": "job", "job": key, "status": status, "progress": progress})
 
     def _send_result(self, job: Job) -> None:
         result = self._viewer.show(job.result(0))

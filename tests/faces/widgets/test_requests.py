@@ -216,16 +216,18 @@ def test_large_integers_arrive_whole(side: Side) -> None:
 
 
 def test_a_run_tells_its_progress_and_its_end(side: Side) -> None:
+    is_seen = threading.Event()
+
     def count(n: int) -> str:
-        """Count."""
+        """Count, and go on when the last report was seen."""
         for i in range(n):
             progress(i + 1, n, "counting")
-        return "done"
+        return "done" if is_seen.wait(HANG_S) else "not seen"
 
     adopt(side, count)
     job = side.ask("run", name="nb.count", args={"n": 1000})["job"]
-    told = side.wait(lambda m: m.get("job") == job and "progress" in m)
-    assert told["progress"]["total"] == 1000
+    side.wait(lambda m: m.get("job") == job and "progress" in m and m["progress"]["done"] == 1000)
+    is_seen.set()
     ended = side.wait(lambda m: m.get("job") == job and "result" in m)
     assert ended["result"]["ok"] is True
     assert ended["result"]["preview"] == ["done"]
