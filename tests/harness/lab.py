@@ -132,8 +132,8 @@ class Notebook:
         self.listen("pageerror", self._note_error)
 
     def _note_error(self, error: Error) -> None:
-        # JupyterLab draws the toolbar of a notebook once more after it was shown, also where it was closed meanwhile, and
-        # then throws this. The page is lent again at that very moment. None of our files is in such a stack.
+        # JupyterLab draws the toolbar of a notebook once more after it was shown, and throws this where it was
+        # closed meanwhile. The page is lent again at that very moment. None of our files is in such a stack.
         if _CLOSED_TOOLBAR not in str(error) or "onetool" in (error.stack or ""):
             self.page_errors.append(str(error))
 
