@@ -9,6 +9,7 @@
 #   make shots      screenshots into build/shots, and those of the README into docs/screens
 #   make build-lab  rebuild the screens into onetool_ipy/ui, and the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
+#   make site       the pages and notebooks as a site with search, in build/site
 #   make lock       write constraints.txt anew: the newest versions that fit pyproject.toml
 #   make mutants    change the package at 100 random places, and see whether the tests notice
 #   make map        figures of the source tree: lines, code proper, modules per call, helpers with one use, circles, ...
@@ -53,7 +54,7 @@ SERVERS := .venv-servers/.servers
 CLIENTS := .venv-clients/.clients
 TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(EXAM) $(SERVERS) $(CLIENTS)
 
-.PHONY: help lab test check soak soak-load bench shots build-lab docs map mutants lock latest browser node strace
+.PHONY: help lab test check soak soak-load bench shots build-lab docs map mutants site lock latest browser node strace
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -89,6 +90,10 @@ build-lab: $(NODE_MODULES)
 
 docs: $(VENV)/.test
 	$(BIN)/python docs/make_reference.py
+
+# The notebooks are run for their outputs, as somebody who is new: with a home and a state of their own.
+site: $(VENV)/.test
+	.ci/site $(BIN)
 
 map: $(VENV)/.test
 	$(BIN)/python -m tests.code_map $(ARGS)

@@ -25,7 +25,7 @@ from tests.harness.surroundings import ROOT
 
 GITHUB = ROOT / ".github"
 FILES = {
-    "vendor.github-workflows": ("workflows/test.yml", "workflows/release.yml"),
+    "vendor.github-workflows": ("workflows/site.yml", "workflows/test.yml", "workflows/release.yml"),
     "vendor.dependabot": ("dependabot.yml",),
     "vendor.github-issue-forms": ("ISSUE_TEMPLATE/bug.yml", "ISSUE_TEMPLATE/feature.yml"),
     "vendor.github-issue-config": ("ISSUE_TEMPLATE/config.yml",),
