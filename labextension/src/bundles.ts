@@ -1,35 +1,33 @@
 /**
- * The bundles of a project, over the REST API: list, switch on and off, import (importForm.ts) and delete. Creating and editing a
- * tool is in a tab of its own (httpToolTab.ts). Errors of the server are shown at their field.
+ * The bundles of a project, over the REST API: list, switch on and off, and delete. Making and editing a tool is in a tab of
+ * its own (httpToolTab.ts), and so is the import of a document (importTab.ts).
  */
 
-import { ImportForm, importSummary } from './importForm';
-import { type IBundle, type IImported, type ITool, type RestClient, RestError } from './restClient';
+import { type IBundle, type ITool, type RestClient, RestError } from './restClient';
 import { fill, h, type IHttpPlace, show } from './ui/index.js';
 
 export class BundlesView {
   constructor(
-    private readonly rest: RestClient,
-    private readonly options: { onChanged: () => void; onEdit: (place: IHttpPlace) => void }
+    readonly rest: RestClient,
+    private readonly options: { onChanged: () => void; onEdit: (place: IHttpPlace) => void; onImport: () => void }
   ) {
     this._notice = show(h('div.otx-notice', { role: 'status' }), false);
     this._list = h('div.onetool-Bundles-list');
-    this._editor = show(h('div.onetool-Bundles-editor'), false);
     this._newButton = h('button.otx-small', { type: 'button', onclick: () => this.options.onEdit({}) }, 'New HTTP tool');
     const bar = h(
       'div.otx-bar',
       null,
       this._newButton,
-      h('button.otx-small', { type: 'button', onclick: () => this._openImport() }, 'Import tools')
+      h('button.otx-small', { type: 'button', onclick: () => this.options.onImport() }, 'Import tools')
     );
-    const project = this.project.split('/').filter(Boolean).pop() ?? 'the folder of the server';
+    const project = this.project.split('/').filter(Boolean).pop() ?? 'none (Jupyter\'s start folder)';
     const projectBar = h(
       'div.otx-bar.onetool-Bundles-bar',
       null,
-      h('span.otx-muted.onetool-Bundles-project', { title: this.project || 'The folder of the server' }, `Project: ${project}`),
+      h('span.otx-muted.onetool-Bundles-project', { title: this.project || 'The folder in which Jupyter was started' }, `Project: ${project}`),
       h('button.otx-small', { type: 'button', onclick: () => void this.load(), title: 'Refresh', 'aria-label': 'Refresh' }, '↻')
     );
-    this.element = h('div.onetool-Bundles', null, bar, projectBar, this._notice, this._editor, this._list);
+    this.element = h('div.onetool-Bundles', null, bar, projectBar, this._notice, this._list);
     void this.load();
   }
 
@@ -158,28 +156,6 @@ export class BundlesView {
     return button;
   }
 
-  private _openImport(): void {
-    const form = new ImportForm(this.rest, { onImported: imported => void this._imported(imported), onClosed: () => this._close() });
-    show(fill(this._editor, form.element), true);
-    form.focus();
-  }
-
-  private async _imported(imported: IImported): Promise<void> {
-    this._close();
-    this._opened.add(imported.bundle.slug);
-    this.options.onChanged();
-    await this.load();
-    this._showNotice(importSummary(imported));
-  }
-
-  private _close(): void {
-    const hadFocus = this._editor.contains(document.activeElement);
-    show(fill(this._editor), false);
-    if (hadFocus) {
-      this._newButton.focus();
-    }
-  }
-
   private _showNotice(lines: string[]): void {
     show(fill(this._notice, lines.map(line => h('div', null, line))), true);
   }
@@ -201,7 +177,6 @@ export class BundlesView {
   private readonly _notice: HTMLElement;
   private readonly _list: HTMLElement;
   private readonly _newButton: HTMLElement;
-  private readonly _editor: HTMLElement;
   private _isClosed = false;
   private readonly _opened = new Set<string>();
 }

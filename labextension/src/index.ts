@@ -11,6 +11,7 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { openHttpTool } from './httpToolTab';
+import { openImport } from './importTab';
 import type { KernelConnection } from './kernelConnection';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel, type View } from './panel';
 import { addQuestionOutputs } from './questionOutput';
@@ -52,7 +53,7 @@ function activate(
   showQuestions(app, panel);
   app.contextMenu.addItem({ command: 'onetool:save-snippet', selector: '.jp-Notebook .jp-CodeCell', rank: 90 });
   app.contextMenu.addItem({ command: 'onetool:save-tool', selector: '.jp-Notebook .jp-CodeCell', rank: 91 });
-  ['onetool:open', 'onetool:browser', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:insert'].forEach((command, rank) => {
+  ['onetool:open', 'onetool:browser', 'onetool:usage', 'onetool:health', 'onetool:new-http', 'onetool:import', 'onetool:insert'].forEach((command, rank) => {
     palette?.addItem({ command, category: CATEGORY, rank }); // before the tools
   });
   const paletteTools = new PaletteTools(panel, palette);
@@ -157,6 +158,13 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     execute: () => editHttpTool(app, panel, {})
   });
   panel.edited.connect((_, place) => void editHttpTool(app, panel, place));
+  app.commands.addCommand('onetool:import', {
+    label: 'Import tools',
+    caption: 'Make tools of an OpenAPI, Swagger or Postman document',
+    isEnabled: () => panel.notebook !== null,
+    execute: () => importTools(app, panel)
+  });
+  panel.importing.connect(() => importTools(app, panel));
   app.commands.addCommand('onetool:insert', {
     label: args => (typeof args.tool === 'string' ? `+${args.tool}` : 'Insert tool call'),
     caption: 'Insert a call of a tool into the notebook',
@@ -218,6 +226,22 @@ async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHtt
   } else {
     Notification.info('The kernel does not answer yet. Try again when it is free.', { autoClose: TOAST_MS });
   }
+}
+
+function importTools(app: JupyterFrontEnd, panel: ToolsPanel): void {
+  const tools = panel.current;
+  if (!tools) {
+    return;
+  }
+  const allow = async (hosts: string[]): Promise<string> => {
+    try {
+      await tools.connection.transport!.request('allowHosts', { hosts });
+      return '';
+    } catch (error) {
+      return tools.connection.transport ? (error as Error).message : `Load the extension in the notebook first, or write ${hosts.join(', ')} into http.allowed_hosts of onetool.yaml.`;
+    }
+  };
+  openImport(app, tools.bundles.rest, { allow, onImported: ({ bundle }) => void tools.bundles.saved(`${bundle.slug}.`) });
 }
 
 /** The names of the tools, at most MAX_IN_PALETTE. */

@@ -39,6 +39,9 @@ export class NotebookTools {
   /** Emitted when the user wants to make or edit an HTTP tool. */
   readonly edited = new Signal<this, IHttpPlace>(this);
 
+  /** Emitted when the user wants to import a document. */
+  readonly importing = new Signal<this, void>(this);
+
   /** The servers screen, once the kernel is connected. */
   get servers(): IServers | null {
     return this._servers;
@@ -61,7 +64,7 @@ export class NotebookTools {
     const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
     if (this._bundles?.project !== project) {
       this._bundles?.close();
-      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place) });
+      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit() });
     }
     return this._bundles;
   }

@@ -86,6 +86,9 @@ export class ToolsPanel extends Widget {
   /** Emitted when the user wants to make or edit an HTTP tool. */
   readonly edited = new Signal<this, IHttpPlace>(this);
 
+  /** Emitted when the user wants to import a document. */
+  readonly importing = new Signal<this, void>(this);
+
   get connection(): KernelConnection | null {
     return this._current?.connection ?? null;
   }
@@ -163,6 +166,7 @@ export class ToolsPanel extends Widget {
     const tools = new NotebookTools(notebook, this.server);
     this._notebooks.set(notebook, tools);
     tools.edited.connect((_, place) => this.edited.emit(place));
+    tools.importing.connect(() => this.importing.emit());
     tools.changed.connect(() => {
       if (tools === this._current) {
         this._draw();

@@ -64,6 +64,8 @@ export interface IImported {
   bundle: IBundle;
   tools: ITool[];
   hosts?: string[];
+  /** Those of the hosts that HTTP tools may not reach yet. */
+  blockedHosts?: string[];
   secrets?: { name: string }[];
   notes?: string[];
 }

@@ -213,24 +213,21 @@ def _http_tool(lab: Lab, folder: Path) -> None:
 
 
 def _imports(lab: Lab, folder: Path) -> None:
-    """The operations of a document, some of them chosen, in a panel that is drawn a little wider."""
-    notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1000, 860))
+    """The operations of a document, those that read chosen."""
+    notebook = lab.open_notebook(["%load_ext onetool_ipy"], viewport=(1200, 760))
     (notebook.path.parent / ".onetool").mkdir()
     (notebook.path.parent / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     notebook.run_cell(0)
     panel = notebook.show_panel()
-    handle = notebook.page.locator("#jp-main-split-panel > .lm-SplitPanel-handle").first
-    handle.drag_to(notebook.page.locator(".jp-NotebookPanel"), target_position={"x": 170, "y": 300}, force=True)
     panel.get_by_role("tab", name="Bundles").click()
     panel.get_by_role("button", name="Import tools").click()
-    form = panel.locator(".onetool-Import")
-    field(form, "server").fill("http://localhost:8888")
+    form = notebook.page.get_by_role("form", name="Import tools")
     document = Path(jupyter_server.__file__).parent / "services" / "api" / "api.yaml"
     form.get_by_label("Choose a file").set_input_files(document)
-    form.get_by_role("button", name="Only GET").click()
+    form.get_by_label("Server", exact=True).fill("http://localhost:8888")
+    form.get_by_role("button", name="Show operations").click()
     expect(form).to_contain_text("Import 15 tools")
-    form.get_by_role("button", name="Close").scroll_into_view_if_needed()
-    panel.screenshot(path=folder / "import.png")
+    notebook.page.screenshot(path=folder / "import.png")
     notebook.close()
 
 

@@ -48,16 +48,6 @@ def make_project(folder: Path, api: Stub) -> None:
     (onetool / "secrets.yaml").chmod(0o600)
 
 
-def field(form: Locator, name: str) -> Locator:
-    own = form.locator(".otx-field").filter(has=form.page.locator(f".otx-name:text-is('{name}')"))
-    return own.locator("input, textarea").first
-
-
-def error(form: Locator, name: str) -> Locator:
-    own = form.locator(".otx-field").filter(has=form.page.locator(f".otx-name:text-is('{name}')"))
-    return own.locator(".otx-error").first
-
-
 def save_in(editor: Locator, *, url: str, bundle: str = "", tool: str = "", secret: str = "") -> None:
     """Fill in an HTTP tool editor, and save."""
     for label, text in {"URL": url, "Bundle": bundle, "Tool": tool}.items():
@@ -141,12 +131,13 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     assert "shop" in error_of(notebook, 0)
 
     panel.get_by_role("button", name="Import tools").click()
-    wanted = panel.locator(".onetool-Bundles-editor")
-    field(wanted, "document").fill(api.url("/openapi.json"))
-    field(wanted, "bundle").fill("items")
-    panel.get_by_role("button", name="Show operations").click()
-    panel.get_by_role("button", name="Import 1 tool").click()
-    expect(panel).to_contain_text("1 tool imported into items.")
+    form = notebook.page.get_by_role("form", name="Import tools")
+    form.get_by_label("Document", exact=True).fill(api.url("/openapi.json"))
+    form.get_by_role("button", name="Show operations").click()
+    form.get_by_label("Bundle", exact=True).fill("items")
+    form.get_by_role("button", name="Import 1 tool").click()
+    expect(form).to_contain_text("1 tool imported into items.")
+    notebook.command("application:close")
     tab(panel, "Tools")
     panel.get_by_label("Search tools").fill("listItems")
     expect(panel.locator(".otx-tool-name").first).to_have_text("items.listItems")

@@ -247,6 +247,7 @@ class ImportedTools(WireModel):
     tools: list[Tool]
     secrets: list[Json] = Field(default_factory=list)
     hosts: list[str] = Field(default_factory=list)
+    blocked_hosts: list[str] = Field(default_factory=list, description="Hosts that HTTP tools may not reach yet.")
     notes: list[str] = Field(default_factory=list)
 
 
@@ -587,7 +588,8 @@ async def import_document(request: RestRequest) -> Finish:
         require_known(new_sendings(request.box, draft.tools, made_up=None), body.confirm_secrets)
         made = creation.store_draft(request.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
         tools = [tool.to_dict() for tool in made.tools]
-        found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
+        blocked = creation.unreached(request.box, draft.hosts)
+        found = {"secrets": draft.secrets, "hosts": draft.hosts, "blockedHosts": blocked, "notes": draft.notes}
         return RestResponse(201, {"bundle": made.bundle.to_dict(), "tools": tools, **found})
 
     return store

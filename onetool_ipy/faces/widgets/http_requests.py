@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -88,6 +88,15 @@ class HttpToolRequests:
             return _wrong("/secret", "Type its value.")
         self._store_secret(name, value)
         return {"secrets": self._secrets()}
+
+    def allow_hosts(self, payload: Json) -> Json:
+        """Let HTTP tools reach hosts: the button under an import."""
+        hosts = payload.get("hosts")
+        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+            raise UsageProblem("The hosts are a list of names.")
+        self._require_trust()
+        self._allow(creation.unreached(self._box, hosts))
+        return {}
 
     def send(self, payload: Json) -> Json:
         """Send a draft once; returns its response, or what is wrong or needs a yes."""
@@ -227,11 +236,14 @@ class HttpToolRequests:
         blocked = [host for host in hosts if f"host:{host}" not in _agreed(payload)]
         if blocked or not hosts:
             return [{"key": f"host:{host}", "text": f"HTTP tools may not reach '{host}' yet."} for host in blocked]
+        self._allow(hosts)
+        return []
+
+    def _allow(self, hosts: Sequence[str]) -> None:
         for host in hosts:
             with self._box.gate.saving(f"host {host}"):
                 allow_host(self._box.config.paths, host)
         self._box.reload()
-        return []
 
     def _store_secret(self, name: str, value: str) -> None:
         self._require_trust()

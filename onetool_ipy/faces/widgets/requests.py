@@ -133,6 +133,7 @@ class ScreenRequests:
             "httpTool": self._http.start,
             "httpCurl": self._http.read_curl,
             "httpSecret": self._http.keep_secret,
+            "allowHosts": self._http.allow_hosts,
             "httpSend": self._http.send,
             "httpSelect": self._http.select,
             "httpSave": self._http.save,

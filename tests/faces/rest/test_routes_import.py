@@ -21,6 +21,7 @@ def test_a_document_becomes_a_bundle_that_can_be_called(api: Api) -> None:
     assert answer.status_code == 201
     assert told["bundle"]["slug"] == "users"
     assert told["hosts"] == [api.upstream.host]
+    assert told["blockedHosts"] == []
     tool = next(each for each in told["tools"] if "user" in each["slug"].lower())
     place = f"tools/bundles/{told['bundle']['bundleID']}/tools/{tool['slug']}/version/{tool['version']}"
     assert api.invoke(place, {"id": 4}).json() == {"ok": True, "value": {"id": 4, "name": "Ada"}}
