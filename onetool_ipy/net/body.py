@@ -10,22 +10,21 @@ import asyncio
 import codecs
 import zlib
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, TooLarge
-from onetool_ipy.base.records import Value
 from onetool_ipy.net.errors import ConnectionFailed
-
-__all__ = ["ACCEPTED", "BodyDecoder", "HttpResponse", "LimitedBody", "charset_of", "mime_of"]
 
 _NOT_OF_A_BODY = frozenset(("idna", "punycode", "undefined"))
 """Codecs of Python that are not for text bodies: they take minutes for a few megabytes, or always fail."""
 
 
-class HttpResponse(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HttpResponse:
     """A whole response. Header names are in lower case; `url` is that of the last redirect."""
 
     status: int

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -21,8 +22,6 @@ from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules, headers_of
 from onetool_ipy.net.errors import Mask, mask_httpx_logs, masked, timeout_error, translated
 from onetool_ipy.net.hosts import Hosts
-
-__all__ = ["guarded", "limit_of", "require_client", "send"]
 
 _GRACE_S = 0.4
 _ERROR_BYTES = 64 * 1024
@@ -86,8 +85,8 @@ def guarded(
     toolbox's own transport if it was opened with one, else the client's.
     """
     if allowed_hosts is not None:
-        rules = Rules.of(http).replace(hosts=Hosts(allowed_hosts), tries=1, max_redirects=0)
-        return _with_transport(client, _ClientTransport(http_client, rules))
+        rules = replace(Rules.of(http), hosts=Hosts(allowed_hosts))
+        return _with_transport(client, _GuardedTransport(http_client, rules))
     return client if http_client.transport is None else _with_transport(client, http_client.transport)
 
 
@@ -138,7 +137,7 @@ class _Sending:
         failed = response.status_code >= 400
         read = self._some if failed else self._all
         body = b"" if response.request.method == "HEAD" else read(response, headers)
-        return HttpResponse(response.status_code, headers, body, str(response.url))
+        return HttpResponse(status=response.status_code, headers=headers, body=body, url=str(response.url))
 
     def _all(self, response: httpx.Response, headers: Mapping[str, str]) -> bytes:
         intake = BodyDecoder(headers, self._max_bytes)
@@ -180,20 +179,15 @@ class _Sending:
         return request
 
 
-class _ClientTransport(httpx.BaseTransport):
-    """Sends with our client. The body of its responses is already decompressed."""
+class _GuardedTransport(httpx.BaseTransport):
+    """Reaches the hosts that the rules allow, by the connections of our client."""
 
     def __init__(self, http_client: HttpClient, rules: Rules) -> None:
         self._http_client = http_client
         self._rules = rules
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        reply = self._http_client.request(
-            request.method, request.url, headers=request.headers.raw, content=request.read(), rules=self._rules
-        )
-        unpacked = ("content-encoding", "content-length", "transfer-encoding")
-        headers = {name: value for name, value in reply.headers.items() if name not in unpacked}
-        return httpx.Response(reply.status, headers=headers, content=reply.body)
+        return self._http_client.send_once(request, self._rules)
 
 
 def _ask_for_known_encodings(request: httpx.Request) -> None:

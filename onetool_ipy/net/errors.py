@@ -1,4 +1,4 @@
-"""Translates exceptions of httpx, httpcore and the system into those of `base.errors`, with secrets masked.
+"""Translates exceptions of httpx and the system into those of `base.errors`, with secrets masked.
 
 A `ConnectionFailed` is transient. A translated error is raised without its cause: the cause holds the request with
 its URL and headers.
@@ -11,27 +11,21 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-import httpcore
 import httpx
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, chain
 from onetool_ipy.core import current
 
-__all__ = ["ConnectionFailed", "Mask", "mask_httpx_logs", "masked", "timeout_error", "translated"]
-
 Mask = Callable[[str], str]
 
 _MAX_WORDS = 300
-_TIMEOUTS = (httpx.TimeoutException, httpcore.TimeoutException, TimeoutError)
-_REFUSED = (httpx.ConnectError, httpcore.ConnectError, socket.gaierror)
-_BROKEN = (
-    *(httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError),
-    *(httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.ProxyError),
-    OSError,
-)
+_TIMEOUTS = (httpx.TimeoutException, TimeoutError)
+_REFUSED = (httpx.ConnectError, socket.gaierror)
+_BROKEN = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError, OSError)
 _QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*+)(?:[?#][^\s'\"]*)?")
 _USER = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
 
@@ -72,6 +66,16 @@ def masked(exc: CallFailure, mask: Mask) -> CallFailure:
     exc.args = (exc.message,)
     exc.__cause__ = exc.__context__ = None
     return exc
+
+
+@contextmanager
+def masking(mask: Mask) -> Iterator[None]:
+    """Mask the secrets in a failure of the block, and drop its cause: that holds the request with its headers."""
+    try:
+        yield
+    except CallFailure as exc:
+        masked(exc, mask)
+        raise
 
 
 def mask_httpx_logs() -> None:

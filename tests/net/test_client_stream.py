@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -72,7 +73,7 @@ def test_no_more_than_the_limit_is_in_memory(server: Loopback, stream: Stream, p
             pieces.append(len(piece))  # noqa: PERF401 - what came before the failure counts
 
     with pytest.raises(TooLarge):
-        stream(server.url(path), count, HERE.replace(max_bytes=1 << 20))
+        stream(server.url(path), count, replace(HERE, max_bytes=1 << 20))
 
     assert sum(pieces) <= 1 << 20
 

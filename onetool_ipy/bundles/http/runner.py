@@ -16,6 +16,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -452,7 +453,7 @@ class HttpRunner:
         self._defaults = {param.name: param.schema["default"] for param in known if param.has_default}
         self._output = OutputCheck(output_schema, is_strict=is_output_strict)
         self._client = client
-        self._rules = rules.replace(max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes))
+        self._rules = replace(rules, max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes))
         self._room = limits.max_request_bytes or MAX_REQUEST_BYTES
         self._secret = secret
         self._mask = mask
@@ -636,7 +637,7 @@ class HttpRunner:
                 hint="Raise http.timeout_s, or the tool's timeoutMs.",
             )
         own_s = step.timeout_s or self._rules.timeout_s
-        return self._rules.replace(timeout_s=min(left_s, own_s))
+        return replace(self._rules, timeout_s=min(left_s, own_s))
 
     def _checked(self, args: Mapping[str, Any]) -> dict[str, Any]:
         return self._checker.check(args, self.name, self._mask)

@@ -336,10 +336,7 @@ def test_idempotent_requests_are_tried_three_times_with_growing_waits(
 ) -> None:
     waits: list[float] = []
 
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    on = make_client(retry=Retry(sleep=sleep, chance=lambda: 1.0))
+    on = make_client(retry=Retry(sleep=waits.append, chance=lambda: 1.0))
     notes: list[Any] = []
 
     assert make(get(server.url("/flaky/a?times=2")), on=on).run({}, notes.append) == "at last"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
+import httpcore
 import httpx
 import pytest
 
@@ -28,14 +29,15 @@ def dialled() -> list[tuple[str, int]]:
 def closed(make_client: MakeClient, dialled: list[tuple[str, int]]) -> Callable[..., HttpClient]:
     """A client that notes whom it would connect to, and connects to no one."""
 
-    def made(resolve: Callable[[str, int], list[str]] | None = None) -> HttpClient:
-        async def dial(address: str, port: int, timeout: float | None) -> Any:
-            dialled.append((address, port))
+    class Network(httpcore.SyncBackend):
+        def connect_tcp(self, host: str, port: int, *_args: Any, **_options: Any) -> NoReturn:
+            dialled.append((host, port))
             raise Dialled
 
-        return make_client(dial=dial, resolve=resolve or (lambda host, port: ["93.184.216.34"]))
+    def build(resolve: Callable[[str, int], list[str]] | None = None) -> HttpClient:
+        return make_client(network=Network(), resolve=resolve or (lambda host, port: ["93.184.216.34"]))
 
-    return made
+    return build
 
 
 def get(url: str) -> dict[str, Any]:
