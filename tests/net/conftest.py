@@ -33,17 +33,13 @@ class AwaitingClient(HttpClient):
         return asyncio.run(self.arequest(*args, **options))
 
 
-BOTH_SIDES = pytest.mark.parametrize("client_class", [HttpClient, AwaitingClient], ids=["sync", "async"])
+BOTH_SIDES = pytest.mark.parametrize("make_client", [HttpClient, AwaitingClient], ids=["sync", "async"], indirect=True)
 """Runs a test with its clients sending as sync callers do, and as async ones do."""
 
 
 @pytest.fixture
-def client_class() -> type[HttpClient]:
-    return HttpClient
-
-
-@pytest.fixture
-def make_client(client_class: type[HttpClient]) -> Iterator[MakeClient]:
+def make_client(request: pytest.FixtureRequest) -> Iterator[MakeClient]:
+    client_class = getattr(request, "param", HttpClient)
     with ExitStack() as stack:
 
         def make(**parts: Any) -> HttpClient:
