@@ -80,25 +80,26 @@ def masking(mask: Mask) -> Iterator[None]:
 
 def mask_httpx_logs() -> None:
     """Mask what httpx logs: it writes every URL, with the secrets in it."""
-    logging.getLogger("httpx").addFilter(_mask_record)  # once: the same filter is not added again
+    # A filter that is there already is not added again.
+    logging.getLogger("httpx").addFilter(_mask_record)
 
 
 def _mask_record(record: logging.LogRecord) -> bool:
     box = current.toolbox()
+    mask = box.mask if box is not None else str
     if isinstance(record.args, tuple):
-        record.args = tuple(_plain(arg, box.mask if box is not None else str) for arg in record.args)
+        record.args = tuple(
+            arg if isinstance(arg, (int, float)) else mask(_without_query(str(arg))) for arg in record.args
+        )
     return True
-
-
-def _plain(arg: object, mask: Mask) -> object:
-    return arg if isinstance(arg, (int, float)) else mask(_without_query(str(arg)))
 
 
 def _reason(exc: BaseException, mask: Mask) -> str:
     """The reason in the system's words if it has some, without the query of any URL."""
     for link in chain(exc):
         if isinstance(link, OSError) and link.strerror:
-            is_systems = link.errno is not None and link.errno > 0  # asyncio puts words of its own in its place
+            # asyncio writes words of its own there, so the system is asked for its words where it has a number.
+            is_systems = link.errno is not None and link.errno > 0
             return mask(os.strerror(link.errno or 0) if is_systems else link.strerror)
     try:
         text = str(exc).strip()

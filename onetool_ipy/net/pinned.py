@@ -109,8 +109,8 @@ class _Backend(httpcore.NetworkBackend):
     ) -> httpcore.NetworkStream:
         until = time.monotonic() + _wait_s(timeout)
         address = literal_address(host)
-        found = [address] if address is not None else self._look_up(host, port, _left_s(until))
-        addresses = require_public(host, found, allow_private=self._allow_private)
+        listed = [address] if address is not None else self._look_up(host, port, _left_s(until))
+        addresses = require_public(host, listed, allow_private=self._allow_private)
         failure: Exception = httpcore.ConnectError("The name has no address.")
         for tried, address in enumerate(addresses):
             share_s = _left_s(until) / (len(addresses) - tried)
@@ -139,8 +139,8 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
     ) -> httpcore.AsyncNetworkStream:
         until = time.monotonic() + (_CONNECT_S if timeout is None else timeout)
         address = literal_address(host)
-        found = [address] if address is not None else await self._look_up(host, port)
-        addresses = require_public(host, found, allow_private=self._allow_private)
+        listed = [address] if address is not None else await self._look_up(host, port)
+        addresses = require_public(host, listed, allow_private=self._allow_private)
         failure: Exception = httpcore.ConnectError("The name has no address.")
         for tried, address in enumerate(addresses):
             share_s = _left_s(until) / (len(addresses) - tried)
