@@ -27,7 +27,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import httpcore
 import httpx
@@ -57,6 +57,15 @@ _CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 Headers = Mapping[str, str] | Iterable[tuple[str | bytes, str | bytes]]
 
 _T = TypeVar("_T")
+
+
+class RequestParts(TypedDict, total=False):
+    """What a request may have besides its method and URL."""
+
+    headers: Headers | None
+    params: Mapping[str, Any] | None
+    content: bytes | str | None
+    json: object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,20 +147,11 @@ class HttpClient:
         self._async_transports: dict[tuple[asyncio.AbstractEventLoop, str, bool], AsyncPinnedTransport] = {}
 
     def request(
-        self,
-        method: str,
-        url: str | httpx.URL,
-        *,
-        rules: Rules,
-        headers: Headers | None = None,
-        params: Mapping[str, Any] | None = None,
-        content: bytes | str | None = None,
-        json: Any = None,
+        self, method: str, url: str | httpx.URL, *, rules: Rules, **parts: Unpack[RequestParts]
     ) -> HttpResponse:
         """Send, and return the whole response whatever its status. Raises a CallFailure if there is no response."""
         with masking(self.mask):
-            request = new_request(method, url, headers=headers, params=params, content=content, json=json)
-            exchange = _Exchange(request, rules, self._retry, self.mask)
+            exchange = _Exchange(new_request(method, url, **parts), rules, self._retry, self.mask)
             if self.transport is not None and not hasattr(self.transport, "handle_request"):
                 response: HttpResponse = self._background.run(lambda: self._carry_out(exchange), rules.timeout_s)
                 return response
@@ -162,20 +162,11 @@ class HttpClient:
                 return answer
 
     async def arequest(
-        self,
-        method: str,
-        url: str | httpx.URL,
-        *,
-        rules: Rules,
-        headers: Headers | None = None,
-        params: Mapping[str, Any] | None = None,
-        content: bytes | str | None = None,
-        json: Any = None,
+        self, method: str, url: str | httpx.URL, *, rules: Rules, **parts: Unpack[RequestParts]
     ) -> HttpResponse:
         """`request` without blocking the event loop."""
         with masking(self.mask):
-            request = new_request(method, url, headers=headers, params=params, content=content, json=json)
-            exchange = _Exchange(request, rules, self._retry, self.mask)
+            exchange = _Exchange(new_request(method, url, **parts), rules, self._retry, self.mask)
             if self._background.is_here():
                 return await self._carry_out(exchange)
             running = self._background.submit(lambda: self._carry_out(exchange), rules.timeout_s)
@@ -184,15 +175,7 @@ class HttpClient:
 
     @asynccontextmanager
     async def stream(
-        self,
-        method: str,
-        url: str | httpx.URL,
-        *,
-        rules: Rules,
-        headers: Headers | None = None,
-        params: Mapping[str, Any] | None = None,
-        content: bytes | str | None = None,
-        json: Any = None,
+        self, method: str, url: str | httpx.URL, *, rules: Rules, **parts: Unpack[RequestParts]
     ) -> AsyncIterator[httpx.Response]:
         """Open a response to read as it arrives: `async with client.stream(...) as response`, on the background loop.
 
@@ -201,17 +184,16 @@ class HttpClient:
         the block closes the connection.
         """
         with masking(self.mask):
-            request = new_request(method, url, headers=headers, params=params, content=content, json=json)
-            exchange = _Exchange(request, rules, self._retry, self.mask)
+            exchange = _Exchange(new_request(method, url, **parts), rules, self._retry, self.mask)
             try:
-                answer = await self._async_transport(*exchange.admit()).handle_async_request(request)
+                answer = await self._async_transport(*exchange.admit()).handle_async_request(exchange.request)
             except Exception as exc:  # noqa: BLE001 - httpx's, or of a transport of the caller's own
                 raise exchange.failure(exc) from None
         try:
             decoder = BodyDecoder(headers_of(answer), rules.max_bytes)
             body = LimitedBody(answer.stream, decoder, exchange.failure)  # type: ignore[arg-type]  # an async stream
             plain = [pair for pair in answer.headers.multi_items() if pair[0] != "content-encoding"]
-            yield httpx.Response(answer.status_code, headers=plain, stream=body, request=request)
+            yield httpx.Response(answer.status_code, headers=plain, stream=body, request=exchange.request)
         finally:
             await answer.aclose()
 
@@ -413,20 +395,12 @@ class _Exchange:
         return True
 
 
-def new_request(
-    method: str,
-    url: str | httpx.URL,
-    *,
-    headers: Headers | None = None,
-    params: Mapping[str, Any] | None = None,
-    content: bytes | str | None = None,
-    json: Any = None,
-) -> httpx.Request:
+def new_request(method: str, url: str | httpx.URL, **parts: Unpack[RequestParts]) -> httpx.Request:
     """Make a request of plain values; raises InvalidArgs or ExecutionFailed if they cannot be sent."""
     method = method.upper()
     if not _METHOD.fullmatch(method):
         raise InvalidArgs("The method of a request is a word such as GET.")
-    pairs: list[tuple[bytes, bytes]] = []
+    headers, pairs = parts.get("headers"), list[tuple[bytes, bytes]]()
     for name, value in headers.items() if isinstance(headers, Mapping) else headers or ():
         try:
             key = name if isinstance(name, bytes) else name.encode("ascii")
@@ -438,8 +412,9 @@ def new_request(
         pairs.append((key, text))
     try:
         target = httpx.URL(url)
-        if params:
+        if params := parts.get("params"):
             target = target.copy_merge_params(params)
+        content, json = parts.get("content"), parts.get("json")
         request = httpx.Request(method, target, headers=pairs, content=content, json=json)
     except httpx.InvalidURL as exc:
         raise ExecutionFailed(f"The URL is not valid: {exc}") from None
