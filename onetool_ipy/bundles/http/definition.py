@@ -228,7 +228,7 @@ class RequestTemplate(_Record):
 
     @field_validator("query")
     @classmethod
-    def _check_query(cls, query: dict[str, Any]) -> dict[str, Any]:
+    def _check_query(cls, query: dict[str, object]) -> dict[str, object]:
         for name, value in query.items():
             parts = value if isinstance(value, list) else [value]
             if value is not None and not all(isinstance(part, _SCALARS) for part in parts):
@@ -250,7 +250,7 @@ class RequestTemplate(_Record):
 
     @field_validator("body")
     @classmethod
-    def _check_body(cls, body: Any, info: ValidationInfo) -> Any:
+    def _check_body(cls, body: object, info: ValidationInfo) -> object:
         kind = info.data.get("body_type")
         if body is not None and info.data.get("method") == "HEAD":
             raise ValueError("a HEAD request has no body")

@@ -15,7 +15,7 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
@@ -49,7 +49,7 @@ class FilePart(NamedTuple):
     mime: str
 
 
-def as_file(name: str, value: Any) -> FilePart | None:
+def as_file(name: str, value: object) -> FilePart | None:
     """Return the uploaded file in `value`, or None if it is not a file. `name` names the value in errors."""
     if not isinstance(value, dict) or not isinstance(value.get("base64"), str):
         return None
@@ -63,7 +63,7 @@ def as_file(name: str, value: Any) -> FilePart | None:
     return FilePart(content, str(value.get("filename") or name), mime)
 
 
-def multipart(fields: Iterable[tuple[str, Any]]) -> tuple[bytes, str]:
+def multipart(fields: Iterable[tuple[str, object]]) -> tuple[bytes, str]:
     """Encode a multipart form; returns the body and its Content-Type."""
     parts: list[bytes] = []
     for name, value in fields:
@@ -188,7 +188,7 @@ def _joined(parts: Iterable[Piece], scope: ValueSource) -> str | None:
     return "".join(out)
 
 
-def _spread(name: str, value: Any, form: str) -> Iterator[tuple[str, str]]:
+def _spread(name: str, value: object, form: str) -> Iterator[tuple[str, str]]:
     if value is MISSING or value is None:
         return
     if isinstance(value, list) and form in ("", "deep", "spread"):
@@ -205,7 +205,7 @@ def _spread(name: str, value: Any, form: str) -> Iterator[tuple[str, str]]:
         yield name, _plain(value, form)
 
 
-def _plain(value: Any, form: str = "") -> str:
+def _plain(value: object, form: str = "") -> str:
     """A value as text: lists and objects joined as the form says, else as JSON."""
     if isinstance(value, str) and form != "json":
         return value
@@ -214,7 +214,7 @@ def _plain(value: Any, form: str = "") -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _flat(value: Any) -> list[Any]:
+def _flat(value: list[object] | dict[str, object]) -> list[object]:
     if isinstance(value, dict):
         return [part for pair in value.items() for part in pair]
     return list(value)
@@ -256,7 +256,7 @@ def bound(text: str, arguments: Set[str], steps: Set[str]) -> list[Piece]:
 class UrlWriter:
     """A URL with placeholders in its path and query."""
 
-    def __init__(self, template: str, query: dict[str, Any], arguments: Set[str], steps: Set[str]) -> None:
+    def __init__(self, template: str, query: Mapping[str, object], arguments: Set[str], steps: Set[str]) -> None:
         match = _ORIGIN.match(template)
         if match is None:  # the definition has checked whole URLs
             raise InvalidTool(
@@ -352,7 +352,7 @@ class PreparedRequest:
         return text(self._body, scope, "body").encode("utf-8", "surrogatepass"), ""
 
 
-def _body_template(request: RequestTemplate) -> tuple[BodyType, Any]:
+def _body_template(request: RequestTemplate) -> tuple[BodyType, object]:
     """How the body is encoded, and its template as JSON, fields or text."""
     body, kind = request.body, request.body_type
     mime = next((value.lower() for name, value in request.headers.items() if name.lower() == "content-type"), "")
@@ -381,7 +381,7 @@ def _body_template(request: RequestTemplate) -> tuple[BodyType, Any]:
     return "text", body
 
 
-def _parsed(body: str) -> Any:
+def _parsed(body: str) -> object:
     """Parse a text as JSON, with quotes added around bare placeholders. Returns None if it is not JSON."""
     out: list[str] = []
     quoted = False
@@ -402,7 +402,7 @@ def _parsed(body: str) -> Any:
         return None
 
 
-def _bind_json(template: Any, arguments: Set[str], steps: Set[str]) -> BoundTemplate:
+def _bind_json(template: object, arguments: Set[str], steps: Set[str]) -> BoundTemplate:
     if isinstance(template, str):
         return tuple(bound(template, arguments, steps)) or ("",)
     if isinstance(template, dict):
@@ -426,7 +426,7 @@ def _split_once(parts: Sequence[Piece], sign: str) -> tuple[list[Piece], list[Pi
     return list(parts), []
 
 
-def _refs(value: Any) -> Iterator[Ref]:
+def _refs(value: object) -> Iterator[Ref]:
     if isinstance(value, Ref):
         yield value
     elif isinstance(value, dict):

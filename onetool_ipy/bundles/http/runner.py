@@ -121,7 +121,7 @@ class ResponseReader:
         """Whether the tool expects this status."""
         return status in self._codes or status // 100 in self._hundreds
 
-    def read(self, response: HttpResponse, mask: Mask) -> tuple[Any, bool]:
+    def read(self, response: HttpResponse, mask: Mask) -> tuple[object, bool]:
         """Return the value and whether there is one; raises ExecutionFailed unless errorMode is `empty`."""
         if not self.is_success(response.status):
             if self._is_lenient:
@@ -144,7 +144,7 @@ class OutputCheck:
         self._validator = compile_schema(self._schema) if self._schema else None
         self._is_strict = is_strict
 
-    def check(self, value: Any, tool: str, mask: Mask) -> list[dict[str, str]]:
+    def check(self, value: object, tool: str, mask: Mask) -> list[dict[str, str]]:
         """Return what does not fit as `[{pointer, message}]`; if the schema is strict, raise InvalidOutput instead.
 
         Its details have the list as `mismatch`, and the value, so that the result of a POST is not lost.
@@ -226,7 +226,7 @@ class CallTrace(CallMasker):
             **_body_entry(response),
         }
 
-    def done(self, value: Any) -> dict[str, Any]:
+    def done(self, value: object) -> dict[str, Any]:
         """The report of a call that returned a value."""
         meta = {"meta": {"mismatch": self.mismatch}} if self.mismatch else {}
         return self._report({"ok": True, "value": value, **meta})
@@ -281,7 +281,7 @@ class _Sending(NamedTuple):
     rules: Rules
 
 
-_Flow = Generator[_Sending, HttpResponse, Any]
+_Flow = Generator[_Sending, HttpResponse, object]
 
 
 class HttpRunner:
@@ -335,33 +335,33 @@ class HttpRunner:
         self._tokens = Tokens(clock)
         self._limit_s = max(step.timeout_s or rules.timeout_s for step in self._steps)
 
-    def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+    def run(self, args: Mapping[str, object], note: Note | None = None) -> object:
         """Check the arguments, send, and wait for the value."""
         return self.send(self._checked(args), note)
 
-    async def arun(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+    async def arun(self, args: Mapping[str, object], note: Note | None = None) -> object:
         """`run` without blocking the event loop."""
         return await self.asend(self._checked(args), note)
 
-    def send(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+    def send(self, args: Mapping[str, object], note: Note | None = None) -> object:
         """`run` with the arguments of a bound call, which are checked already."""
         return self._call(args, CallMasker(self._mask), note)
 
-    async def asend(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+    async def asend(self, args: Mapping[str, object], note: Note | None = None) -> object:
         """`send` without blocking the event loop."""
         return await self._acall(args, CallMasker(self._mask), note)
 
-    def preview(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def preview(self, args: Mapping[str, object]) -> list[dict[str, Any]]:
         """Check the arguments and return the requests that a call would send, masked. Nothing is sent."""
         return self.requests(self._checked(args))
 
-    def requests(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def requests(self, args: Mapping[str, object]) -> list[dict[str, Any]]:
         """`preview` with arguments that are checked already."""
         with masking(self._mask):
             scope = MaskedValues(self._values(args))
             return [CallMasker(self._mask).masked(step.preview(scope, self._room)) for step in self._steps]
 
-    def trace(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def trace(self, args: Mapping[str, object]) -> dict[str, Any]:
         """Call the tool and return `{request, response, result}`, masked, with all `steps` if there are several.
 
         `result` is `{ok, value}` or `{ok, error}`. A failure before the first response raises.
@@ -372,7 +372,7 @@ class HttpRunner:
         except CallFailure as exc:
             return trace.failed(exc, self.name)
 
-    async def atrace(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    async def atrace(self, args: Mapping[str, object]) -> dict[str, Any]:
         """`trace` without blocking the event loop."""
         trace = CallTrace(self._mask)
         try:
@@ -384,7 +384,7 @@ class HttpRunner:
         """The names of the secrets it needs that do not exist now."""
         return [name for name in self.secrets if self._secret(name) is None]
 
-    def _call(self, args: Mapping[str, Any], masker: CallMasker, note: Note | None = None) -> Any:
+    def _call(self, args: Mapping[str, object], masker: CallMasker, note: Note | None = None) -> object:
         with masking(masker.mask):
             flow = self._flow(args, masker, note)
             try:
@@ -395,7 +395,7 @@ class HttpRunner:
             except StopIteration as done:
                 return done.value
 
-    async def _acall(self, args: Mapping[str, Any], masker: CallMasker, note: Note | None = None) -> Any:
+    async def _acall(self, args: Mapping[str, object], masker: CallMasker, note: Note | None = None) -> object:
         with masking(masker.mask):
             flow = self._flow(args, masker, note)
             try:
@@ -406,13 +406,14 @@ class HttpRunner:
             except StopIteration as done:
                 return done.value
 
-    def _flow(self, args: Mapping[str, Any], masker: CallMasker, note: Note | None) -> _Flow:
+    def _flow(self, args: Mapping[str, object], masker: CallMasker, note: Note | None) -> _Flow:
         """The whole call: yields requests, receives responses, returns the value."""
         until = time.monotonic() + self._limit_s
         scope = self._values(args)
         for name in self.secrets:
             scope.secret(name)
-        value, is_there = None, True
+        value: object = None
+        is_there = True
         for step in self._steps:
             parts = step.auth.sign(scope) if isinstance(step.auth, Credentials) else NO_AUTH
             grant = step.auth.grant(scope) if isinstance(step.auth, TokenRequest) else None
@@ -504,10 +505,10 @@ class HttpRunner:
             )
         return replace(self._rules, timeout_s=min(left_s, step.timeout_s or self._rules.timeout_s))
 
-    def _checked(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked(self, args: Mapping[str, object]) -> dict[str, object]:
         return self._checker.check(args, self.name, self._mask)
 
-    def _values(self, args: Mapping[str, Any]) -> CallValues:
+    def _values(self, args: Mapping[str, object]) -> CallValues:
         return CallValues(args, self._secret, defaults=self._defaults, room=self._room, tool=self.name)
 
 
@@ -519,7 +520,7 @@ def phrase_of(status: int) -> str:
         return ""
 
 
-def _decoded(response: HttpResponse, encoding: str) -> Any:
+def _decoded(response: HttpResponse, encoding: str) -> object:
     """The body as a value: JSON, text, or `{mime, base64, size}`."""
     if encoding == "auto":
         encoding = _encoding_of(response)

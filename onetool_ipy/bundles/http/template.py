@@ -104,7 +104,7 @@ def placeholders(text: str) -> list[Placeholder]:
     return [piece for piece in pieces(text) if isinstance(piece, Placeholder)]
 
 
-def placeholders_in(value: Any) -> Iterator[Placeholder]:
+def placeholders_in(value: object) -> Iterator[Placeholder]:
     """The placeholders of every text in a JSON value; raises ValueError for one in a key."""
     if isinstance(value, str):
         yield from placeholders(value)
@@ -142,7 +142,7 @@ def bind(placeholder: Placeholder, *, arguments: Set[str], steps: Set[str]) -> R
 class ValueSource(Protocol):
     """Returns the value of a reference, or MISSING."""
 
-    def value(self, ref: Ref) -> Any:
+    def value(self, ref: Ref) -> object:
         """The value, in its JSON form."""
 
 
@@ -150,17 +150,17 @@ class CallValues:
     """The real values of one call; raises TooLarge once they hold more than `room` characters."""
 
     def __init__(
-        self, args: Mapping[str, Any], secret: SecretLookup, *, defaults: Mapping[str, Any], room: int, tool: str
+        self, args: Mapping[str, object], secret: SecretLookup, *, defaults: Mapping[str, object], room: int, tool: str
     ) -> None:
         self._args = args
         self._defaults = defaults
         self._secret = secret
         self._room = room
         self._tool = tool
-        self._arguments: dict[str, Any] = {}
-        self.steps: dict[str, Any] = {}
+        self._arguments: dict[str, object] = {}
+        self.steps: dict[str, object] = {}
 
-    def value(self, ref: Ref) -> Any:
+    def value(self, ref: Ref) -> object:
         if ref.kind == "secret":
             return self.secret(ref.name)
         if ref.kind == "argument":
@@ -179,7 +179,7 @@ class CallValues:
             )
         return secret
 
-    def _argument(self, name: str) -> Any:
+    def _argument(self, name: str) -> object:
         """An argument in its JSON form, which is made once. What all of them add up to is limited."""
         if name not in self._arguments:
             value = self._args.get(name, self._defaults.get(name, MISSING))
@@ -198,7 +198,7 @@ class MaskedValues:
     def __init__(self, real: CallValues) -> None:
         self._real = real
 
-    def value(self, ref: Ref) -> Any:
+    def value(self, ref: Ref) -> object:
         if ref.kind == "secret":
             return HIDDEN
         if ref.kind == "step" and ref.name not in self._real.steps:
@@ -206,17 +206,16 @@ class MaskedValues:
         return self._real.value(ref)
 
 
-def _walk(value: Any, path: tuple[str | int, ...]) -> Any:
+def _walk(value: object, path: tuple[str | int, ...]) -> object:
     for part in path:
-        is_key = isinstance(part, str) and isinstance(value, dict) and part in value
-        is_index = isinstance(part, int) and isinstance(value, list) and part < len(value)
-        if not (is_key or is_index):
-            return MISSING
-        value = value[part]
+        if isinstance(part, str):
+            value = value.get(part, MISSING) if isinstance(value, dict) else MISSING
+        else:
+            value = value[part] if isinstance(value, list) and part < len(value) else MISSING
     return value
 
 
-def _length(value: Any, depth: int = 0) -> int:
+def _length(value: object, depth: int = 0) -> int:
     """A lower bound for the encoded size of a value."""
     if isinstance(value, (str, bytes, bytearray)):
         return len(value)
