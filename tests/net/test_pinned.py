@@ -94,6 +94,15 @@ class Names(dict[str, list[list[str]]]):
         "127.0.0.1\\@api.example.com",
         "0.0.0.0",
         "[::]",
+        "0x7f000001",
+        "0",
+        "[::1]",
+        "169.254.169.254",
+        "[fe80::1]",
+        "[fd00::1]",
+        "10.0.0.1",
+        "192.168.1.1",
+        "100.64.0.1",
     ],
 )
 @pytest.mark.parametrize("listed", [False, True], ids=["no list", "listed"])
