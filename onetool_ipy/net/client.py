@@ -186,7 +186,9 @@ class HttpClient:
         with masking(self.mask):
             exchange = _Exchange(new_request(method, url, **parts), rules, self._retry, self.mask)
             try:
-                answer = await self._async_transport(*exchange.admit()).handle_async_request(exchange.request)
+                # Not `exchange.admit()`: the time of the rules is for whole requests, and a model may think longer.
+                transport = self._async_transport(*admitted(exchange.request.url, rules))
+                answer = await transport.handle_async_request(exchange.request)
             except Exception as exc:  # noqa: BLE001 - httpx's, or of a transport of the caller's own
                 raise exchange.failure(exc) from None
         try:

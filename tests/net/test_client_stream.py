@@ -120,3 +120,13 @@ def test_cancelling_hangs_up(server: Loopback, stream: Stream) -> None:
         stream(server.url("/drip"), read_for_a_while)
 
     assert server.hung_up.wait(HANG_S)
+
+
+def test_only_the_caller_holds_a_deadline(server: Loopback, stream: Stream) -> None:
+    """A model may think for longer than a request of a tool may take."""
+
+    async def some(response: httpx.Response) -> int:
+        pieces = response.aiter_bytes()
+        return len([await anext(pieces) for _ in range(3)])
+
+    assert stream(server.url("/drip"), some, replace(HERE, timeout_s=0.005)) == 3
