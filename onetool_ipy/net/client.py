@@ -217,7 +217,7 @@ class HttpClient:
     def _attempt(self, exchange: _Exchange) -> HttpResponse | None:
         """Send the next request of an exchange. Returns None if there is another one to send."""
         try:
-            with closing(self._transport(*exchange.admit()).handle_request(exchange.request)) as response:
+            with closing(self._send(exchange)) as response:
                 if exchange.goes_on(response):
                     return None
                 decoder = exchange.decoder()
@@ -227,6 +227,15 @@ class HttpClient:
             exchange.try_again_after(exc)
             return None
         return exchange.response(response.status_code, body)
+
+    def _send(self, exchange: _Exchange) -> httpx.Response:
+        transport = self._transport(*exchange.admit())
+        if transport is not self.transport:
+            return transport.handle_request(exchange.request)
+        # A transport of the caller's own knows no deadline, so it runs in a worker that is left behind then.
+        task = self._workers.submit(lambda: transport.handle_request(exchange.request))
+        response: httpx.Response = outcome(task.future, exchange.left_s())
+        return response
 
     async def _carry_out(self, exchange: _Exchange) -> HttpResponse:
         """Send the requests of an exchange on the background loop."""

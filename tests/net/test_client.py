@@ -394,6 +394,21 @@ def test_a_transport_of_ones_own_stands_for_the_network(make_client: MakeClient)
     assert reply.json() == {"url": "https://api.example.com/x", "body": "1"}
 
 
+def test_a_transport_of_ones_own_that_hangs_is_left(make_client: MakeClient) -> None:
+    ended = threading.Event()
+
+    def hang(_request: httpx.Request) -> httpx.Response:
+        ended.wait()
+        return httpx.Response(200)
+
+    client = make_client(transport=httpx.MockTransport(hang))
+    try:
+        with pytest.raises(CallTimeout, match=r"within 0\.3 s"):
+            client.request("GET", "http://api.test/", rules=Rules(timeout_s=0.3))
+    finally:
+        ended.set()
+
+
 @BOTH_SIDES
 def test_the_rules_hold_with_a_transport_of_ones_own(make_client: MakeClient) -> None:
     asked: list[str] = []
