@@ -7,6 +7,7 @@ request; a host that the user confirmed may be reached for this one document.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -307,7 +308,7 @@ def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
 
     http = box.config.settings.http
     hosts = Hosts([*http.allowed_hosts, *also])
-    return Rules.of(http).replace(hosts=hosts, max_bytes=_MAX_BYTES, timeout_s=max(http.timeout_s, _FETCH_S))
+    return replace(Rules.of(http), hosts=hosts, max_bytes=_MAX_BYTES, timeout_s=max(http.timeout_s, _FETCH_S))
 
 
 def _body(reply: HttpResponse, url: str) -> tuple[bytes, str]:

@@ -191,7 +191,6 @@ class HttpModelClient:
         A request is repeated only as long as nothing of a reply was read.
         """
         until = time.monotonic() + deadline_s
-        sleep = asyncio.sleep if self._retry.sleep is None else self._retry.sleep
         attempt = 0
         reader = self._wire.reader(request, self._wire.provider)
         failure: CallFailure
@@ -210,7 +209,7 @@ class HttpModelClient:
                         wait_s = self._retry.wait_s(attempt)
                         if attempt >= _TRIES or reader.has_begun or time.monotonic() + wait_s >= until:
                             raise
-                    await sleep(wait_s)
+                    await self._retry.asleep(wait_s)
         except TimeoutError:
             failure = CallTimeout(
                 f"The model '{self.name}' did not answer within {deadline_s:g} s.",
@@ -360,7 +359,7 @@ def _next_piece(pieces: SimpleQueue[str | None]) -> str | None:
 
 
 def _whole(response: httpx.Response, body: bytes) -> HttpResponse:
-    return HttpResponse(response.status_code, headers_of(response), body, str(response.url))
+    return HttpResponse(status=response.status_code, headers=headers_of(response), body=body, url=str(response.url))
 
 
 def _parsed(parse: Callable[..., Any], *data: dict[str, Any]) -> Any:

@@ -9,23 +9,28 @@ from __future__ import annotations
 import asyncio
 import codecs
 import zlib
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, TooLarge
-from onetool_ipy.base.records import Value
 from onetool_ipy.net.errors import ConnectionFailed
 
-__all__ = ["ACCEPTED", "BodyDecoder", "HttpResponse", "LimitedBody", "charset_of", "mime_of"]
+ACCEPTED = "gzip, deflate"
+"""The value of Accept-Encoding."""
 
+_GZIP = 31
+_ZLIB = 15
+_WBITS = {"": None, "identity": None, "gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 _NOT_OF_A_BODY = frozenset(("idna", "punycode", "undefined"))
 """Codecs of Python that are not for text bodies: they take minutes for a few megabytes, or always fail."""
 
 
-class HttpResponse(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HttpResponse:
     """A whole response. Header names are in lower case; `url` is that of the last redirect."""
 
     status: int
@@ -74,56 +79,46 @@ def charset_of(headers: Mapping[str, str]) -> str:
         name, _, value = part.partition("=")
         if name.strip().lower() == "charset":
             try:
-                found = codecs.lookup(value.strip().strip("\"'"))
+                codec = codecs.lookup(value.strip().strip("\"'"))
             except (LookupError, ValueError):
                 return "utf-8"
-            is_text = getattr(found, "_is_text_encoding", True) and found.name not in _NOT_OF_A_BODY
-            return found.name if is_text else "utf-8"
+            is_text = getattr(codec, "_is_text_encoding", True) and codec.name not in _NOT_OF_A_BODY
+            return codec.name if is_text else "utf-8"
     return "utf-8"
 
 
-ACCEPTED = "gzip, deflate"
-"""The value of Accept-Encoding."""
-
-_PLAIN = ("", "identity")
-_GZIP = 31
-_ZLIB = 15
-_RAW = -15
-_HEAD = 2
-
-
 class BodyDecoder:
-    """Decompresses a body as it arrives; raises TooLarge past `limit` bytes."""
+    """Decompresses a body as it arrives, gzip also of several members; raises TooLarge past `limit` bytes."""
 
-    __slots__ = ("_limit", "_total", "_unpack")
+    __slots__ = ("_head", "_limit", "_total", "_wbits", "_zlib")
 
     def __init__(self, headers: Mapping[str, str], limit: int) -> None:
+        coding = headers.get("content-encoding", "").strip().lower()
+        if coding not in _WBITS:
+            raise ExecutionFailed(f"The response is packed as '{coding[:40]}', which was not asked for.")
         self._limit = limit
         self._total = 0
-        self._unpack = _unpacker(headers.get("content-encoding", ""))
-        said = headers.get("content-length", "")
-        if said.isascii() and said.isdigit() and int(said) > limit:
-            raise self._too_large(f"has {int(said):,} bytes")
+        self._wbits = _WBITS[coding]
+        self._zlib: zlib._Decompress | None = None
+        self._head = b""
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit() and int(length) > limit:
+            raise self._too_large(f"has {int(length):,} bytes")
 
     def feed(self, chunk: bytes) -> bytes:
         """Return the next chunk, decompressed."""
-        out: list[bytes] = []
-        for piece in self._pieces(chunk):
-            out.append(piece)
-            self._total += len(piece)
-            if self._total > self._limit:
-                raise self._too_large("is larger than allowed")
-        return b"".join(out)
+        body = self._decompressed(chunk, self._limit - self._total + 1)
+        self._total += len(body)
+        if self._total > self._limit:
+            raise self._too_large("is larger than allowed")
+        return body
 
     def feed_some(self, chunk: bytes) -> bytes:
         """Return the next chunk, decompressed and cut at the limit; empty from then on."""
-        out: list[bytes] = []
-        for piece in () if self.is_full() else self._pieces(chunk):
-            out.append(piece[: self._limit - self._total])
-            self._total += len(out[-1])
-            if self.is_full():
-                break
-        return b"".join(out)
+        room = self._limit - self._total
+        body = self._decompressed(chunk, room)[:room]
+        self._total += len(body)
+        return body
 
     def is_full(self) -> bool:
         """Whether the limit is reached."""
@@ -131,72 +126,40 @@ class BodyDecoder:
 
     def finish(self) -> None:
         """End the body; raises ConnectionFailed if the compressed data is cut off."""
-        if self._unpack is not None and not self._unpack.is_whole():
+        if bool(self._head) if self._zlib is None else not self._zlib.eof:
             raise ConnectionFailed("The response is cut off in the middle of its compressed data.")
 
-    def _pieces(self, chunk: bytes) -> Iterator[bytes]:
-        if self._unpack is None:
-            yield chunk
-        else:
-            yield from self._unpack.feed(chunk, lambda: self._limit - self._total + 1)
+    def _decompressed(self, chunk: bytes, room: int) -> bytes:
+        """Decompress a chunk as far as there is room for it."""
+        if self._wbits is None:
+            return chunk
+        if self._zlib is None:
+            self._head = chunk = self._head + chunk
+            if len(chunk) < 2:
+                return b""
+            # Some servers leave out the zlib header of deflate, which its two bytes tell.
+            if self._wbits == _ZLIB and (chunk[0] & 0x0F != 8 or (chunk[0] * 256 + chunk[1]) % 31):
+                self._wbits = -_ZLIB
+            self._zlib = zlib.decompressobj(self._wbits)
+        body = bytearray()
+        while chunk and len(body) < room:
+            if self._zlib.eof:
+                # After gzip another member may follow; after deflate trailing data is ignored.
+                if self._wbits != _GZIP:
+                    break
+                self._zlib = zlib.decompressobj(_GZIP)
+            try:
+                body += self._zlib.decompress(chunk, room - len(body))
+            except zlib.error:
+                raise ExecutionFailed("The response's compressed data is damaged.") from None
+            chunk = self._zlib.unconsumed_tail or self._zlib.unused_data
+        return bytes(body)
 
     def _too_large(self, size: str) -> TooLarge:
         return TooLarge(
             f"The response {size}; at most {self._limit:,} bytes are taken.",
             hint="Ask for less, or raise http.max_response_bytes.",
         )
-
-
-class _Unpack:
-    """Decompresses gzip, also of several members, and deflate with or without a zlib header."""
-
-    __slots__ = ("_bits", "_head", "_zlib")
-
-    def __init__(self, bits: int) -> None:
-        self._bits = bits
-        self._head = b""
-        self._zlib: Any = None
-
-    def feed(self, chunk: bytes, room: Callable[[], int]) -> Iterator[bytes]:
-        if self._zlib is None:
-            self._head += chunk
-            if len(self._head) < _HEAD:
-                return
-            chunk = self._begin()
-        while chunk:
-            if self._zlib.eof:
-                if self._bits != _GZIP:
-                    return  # trailing data is ignored
-                self._zlib = zlib.decompressobj(self._bits)
-            try:
-                out = self._zlib.decompress(chunk, room())
-            except zlib.error:
-                raise ExecutionFailed("The response's compressed data is damaged.") from None
-            chunk = self._zlib.unconsumed_tail or self._zlib.unused_data
-            if out:
-                yield out
-
-    def is_whole(self) -> bool:
-        return not self._head if self._zlib is None else bool(self._zlib.eof)
-
-    def _begin(self) -> bytes:
-        """Detect from the first bytes which deflate it is: some servers leave out the zlib header."""
-        first, second = self._head[:_HEAD]
-        if self._bits == _ZLIB and (first & 0x0F != 8 or (first * 256 + second) % 31):
-            self._bits = _RAW
-        self._zlib = zlib.decompressobj(self._bits)
-        return self._head
-
-
-def _unpacker(encoding: str) -> _Unpack | None:
-    coding = encoding.strip().lower()
-    if coding in _PLAIN:
-        return None
-    if coding in ("gzip", "x-gzip"):
-        return _Unpack(_GZIP)
-    if coding == "deflate":
-        return _Unpack(_ZLIB)
-    raise ExecutionFailed(f"The response is packed as '{coding[:40]}', which was not asked for.")
 
 
 class LimitedBody(httpx.AsyncByteStream):
@@ -220,9 +183,10 @@ class LimitedBody(httpx.AsyncByteStream):
             return
         except (CallFailure, asyncio.CancelledError):
             raise
-        except Exception as exc:  # noqa: BLE001 - httpx's, httpcore's, or of a transport of the user's own
+        except Exception as exc:  # noqa: BLE001 - httpx's, or of a transport of the user's own
             failure = self._failure_of(exc)
-        raise failure  # outside of the handler: the foreign exception holds the request with its headers
+        # The failure is raised outside of the handler: the foreign exception holds the request with its headers.
+        raise failure
 
     async def aclose(self) -> None:
         await self._body.aclose()

@@ -8,8 +8,10 @@ not sent to another host.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import httpx
@@ -19,10 +21,8 @@ from onetool_ipy.base.errors import CallFailure, ExecutionFailed, UsageProblem
 from onetool_ipy.config.settings import HttpSettings
 from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules, headers_of
-from onetool_ipy.net.errors import Mask, mask_httpx_logs, masked, timeout_error, translated
+from onetool_ipy.net.errors import Mask, mask_httpx_logs, masking, timeout_error, translated
 from onetool_ipy.net.hosts import Hosts
-
-__all__ = ["guarded", "limit_of", "require_client", "send"]
 
 _GRACE_S = 0.4
 _ERROR_BYTES = 64 * 1024
@@ -46,19 +46,19 @@ def send(
     """
     mask_httpx_logs()
     until = time.monotonic() + limit_s
-    work = _Sending(client, max_bytes, mask, until)
     place: object = "the server"
-    fault: CallFailure
-    try:
-        request = client.build_request(method, url, timeout=limit_s, **_without(options, _SENDING))
-        place = request.url.netloc.decode("ascii", "replace") or place
-        reply: HttpResponse = workers.run(lambda: work.run(request, options), limit_s + _GRACE_S, "own")
-        return reply
-    except CallFailure as exc:
-        fault = masked(exc if exc.reason != "timeout" else timeout_error(place, limit_s), mask)
-    except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, RuntimeError) as exc:
-        fault = translated(exc, place, limit_s, mask)
-    raise fault
+    with masking(mask):
+        try:
+            parts = {name: value for name, value in options.items() if name not in _SENDING}
+            request = client.build_request(method, url, timeout=limit_s, **parts)
+            place = request.url.netloc.decode("ascii", "replace") or place
+            work = partial(_follow, client, request, options, mask=mask, max_bytes=max_bytes, until=until)
+            response: HttpResponse = workers.run(work, limit_s + _GRACE_S, "own")
+            return response
+        except CallFailure as exc:
+            raise exc if exc.reason != "timeout" else timeout_error(place, limit_s) from None
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, RuntimeError) as exc:
+            raise translated(exc, place, limit_s, mask) from None
 
 
 def limit_of(client: httpx.Client, timeout: Any, default_s: float) -> float:
@@ -86,8 +86,8 @@ def guarded(
     toolbox's own transport if it was opened with one, else the client's.
     """
     if allowed_hosts is not None:
-        rules = Rules.of(http).replace(hosts=Hosts(allowed_hosts), tries=1, max_redirects=0)
-        return _with_transport(client, _ClientTransport(http_client, rules))
+        rules = replace(Rules.of(http), hosts=Hosts(allowed_hosts))
+        return _with_transport(client, _GuardedTransport(http_client, rules))
     return client if http_client.transport is None else _with_transport(client, http_client.transport)
 
 
@@ -108,99 +108,77 @@ def _with_transport(client: httpx.Client, transport: httpx.BaseTransport) -> htt
     )
 
 
-class _Sending:
-    """One request in a worker thread."""
+def _follow(
+    client: httpx.Client,
+    request: httpx.Request,
+    options: Mapping[str, Any],
+    *,
+    mask: Mask,
+    max_bytes: int,
+    until: float,
+) -> HttpResponse:
+    """Send a request along its redirects, in a worker thread."""
+    auth = options.get("auth", httpx.USE_CLIENT_DEFAULT)
+    follow_redirects = options.get("follow_redirects", client.follow_redirects)
+    accepted = request.headers.get("accept-encoding", "").lower().split(",")
+    if {coding.partition(";")[0].strip() for coding in accepted} - {"gzip", "deflate", "identity", ""}:
+        request.headers["accept-encoding"] = ACCEPTED
+    for _ in range(client.max_redirects + 1):
+        _require_time(until)
+        with closing(client.send(request, stream=True, auth=auth, follow_redirects=False)) as response:
+            following = response.next_request if follow_redirects else None
+            if following is None:
+                return _read(response, max_bytes, until)
+        left_s = max(until - time.monotonic(), 0.01)
+        following.extensions = {**following.extensions, "timeout": httpx.Timeout(left_s).as_dict()}
+        if _origin(request.url) != _origin(following.url):
+            for name, value in following.headers.multi_items():
+                if mask(value) != value:
+                    following.headers.pop(name, None)
+        request, auth = following, None
+    raise ExecutionFailed(f"More than {client.max_redirects} redirects.")
 
-    def __init__(self, client: httpx.Client, max_bytes: int, mask: Mask, until: float) -> None:
-        self._client = client
-        self._max_bytes = max_bytes
-        self._mask = mask
-        self._until = until
 
-    def run(self, request: httpx.Request, options: Mapping[str, Any]) -> HttpResponse:
-        auth = options.get("auth", httpx.USE_CLIENT_DEFAULT)
-        follow = options.get("follow_redirects", self._client.follow_redirects)
-        _ask_for_known_encodings(request)
-        for _ in range(self._client.max_redirects + 1):
-            self._check_time()
-            response = self._client.send(request, stream=True, auth=auth, follow_redirects=False)
-            try:
-                following = response.next_request if follow else None
-                if following is None:
-                    return self._read(response)
-            finally:
-                response.close()
-            request, auth = self._moved(request, following), None
-        raise ExecutionFailed(f"More than {self._client.max_redirects} redirects.")
-
-    def _read(self, response: httpx.Response) -> HttpResponse:
-        headers = headers_of(response)
-        failed = response.status_code >= 400
-        read = self._some if failed else self._all
-        body = b"" if response.request.method == "HEAD" else read(response, headers)
-        return HttpResponse(response.status_code, headers, body, str(response.url))
-
-    def _all(self, response: httpx.Response, headers: Mapping[str, str]) -> bytes:
-        intake = BodyDecoder(headers, self._max_bytes)
-        body = b"".join(self._pieces(response, intake.feed))
-        intake.finish()
-        return body
-
-    def _some(self, response: httpx.Response, headers: Mapping[str, str]) -> bytes:
-        """Read the beginning of an error's body, as far as possible."""
-        parts: list[bytes] = []
-        with suppress(ExecutionFailed, httpx.TransportError):  # the status is what counts
-            intake = BodyDecoder({**headers, "content-length": ""}, _ERROR_BYTES)
-            for piece in self._pieces(response, intake.feed_some):
-                parts.append(piece)
-                if intake.is_full():
+def _read(response: httpx.Response, max_bytes: int, until: float) -> HttpResponse:
+    headers, chunks = headers_of(response), []
+    if response.request.method == "HEAD":
+        pass
+    elif response.status_code < 400:
+        decoder = BodyDecoder(headers, max_bytes)
+        chunks = [decoder.feed(chunk) for chunk in _chunks(response, until)]
+        decoder.finish()
+    else:
+        # Of an error the status counts: its body is read from the beginning, as far as possible.
+        with suppress(ExecutionFailed, httpx.TransportError):
+            decoder = BodyDecoder({**headers, "content-length": ""}, _ERROR_BYTES)
+            for chunk in _chunks(response, until):
+                chunks.append(decoder.feed_some(chunk))
+                if decoder.is_full():
                     break
-        return b"".join(parts)
-
-    def _pieces(self, response: httpx.Response, feed: Callable[[bytes], bytes]) -> Iterator[bytes]:
-        for chunk in response.stream:  # type: ignore[union-attr]  # a sync client's stream
-            self._check_time()
-            yield feed(chunk)
-
-    def _check_time(self) -> None:
-        if time.monotonic() > self._until:
-            raise httpx.ReadTimeout("The time is up.")
-
-    def _moved(self, before: httpx.Request, request: httpx.Request) -> httpx.Request:
-        left_s = max(self._until - time.monotonic(), 0.01)
-        request.extensions = {**request.extensions, "timeout": httpx.Timeout(left_s).as_dict()}
-        if (before.url.scheme, before.url.host, before.url.port) != (
-            request.url.scheme,
-            request.url.host,
-            request.url.port,
-        ):
-            for name, value in request.headers.multi_items():
-                if self._mask(value) != value:
-                    request.headers.pop(name, None)
-        return request
+    return HttpResponse(status=response.status_code, headers=headers, body=b"".join(chunks), url=str(response.url))
 
 
-class _ClientTransport(httpx.BaseTransport):
-    """Sends with our client. The body of its responses is already decompressed."""
+def _chunks(response: httpx.Response, until: float) -> Iterator[bytes]:
+    for chunk in response.stream:  # type: ignore[union-attr]  # a sync client's stream
+        _require_time(until)
+        yield chunk
+
+
+def _require_time(until: float) -> None:
+    if time.monotonic() > until:
+        raise httpx.ReadTimeout("The time is up.")
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+class _GuardedTransport(httpx.BaseTransport):
+    """Reaches the hosts that the rules allow, by the connections of our client."""
 
     def __init__(self, http_client: HttpClient, rules: Rules) -> None:
         self._http_client = http_client
         self._rules = rules
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        reply = self._http_client.request(
-            request.method, request.url, headers=request.headers.raw, content=request.read(), rules=self._rules
-        )
-        unpacked = ("content-encoding", "content-length", "transfer-encoding")
-        headers = {name: value for name, value in reply.headers.items() if name not in unpacked}
-        return httpx.Response(reply.status, headers=headers, content=reply.body)
-
-
-def _ask_for_known_encodings(request: httpx.Request) -> None:
-    wanted = {part.partition(";")[0].strip() for part in request.headers.get("accept-encoding", "").lower().split(",")}
-    if wanted - {"gzip", "deflate", "identity", ""}:
-        request.headers["accept-encoding"] = ACCEPTED
-
-
-def _without(options: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name not in names}
+        return self._http_client.send_once(request, self._rules)

@@ -1,4 +1,4 @@
-"""Translates exceptions of httpx, httpcore and the system into those of `base.errors`, with secrets masked.
+"""Translates exceptions of httpx and the system into those of `base.errors`, with secrets masked.
 
 A `ConnectionFailed` is transient. A translated error is raised without its cause: the cause holds the request with
 its URL and headers.
@@ -11,27 +11,21 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-import httpcore
 import httpx
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, chain
 from onetool_ipy.core import current
 
-__all__ = ["ConnectionFailed", "Mask", "mask_httpx_logs", "masked", "timeout_error", "translated"]
-
 Mask = Callable[[str], str]
 
 _MAX_WORDS = 300
-_TIMEOUTS = (httpx.TimeoutException, httpcore.TimeoutException, TimeoutError)
-_REFUSED = (httpx.ConnectError, httpcore.ConnectError, socket.gaierror)
-_BROKEN = (
-    *(httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError),
-    *(httpcore.NetworkError, httpcore.RemoteProtocolError, httpcore.ProxyError),
-    OSError,
-)
+_TIMEOUTS = (httpx.TimeoutException, TimeoutError)
+_REFUSED = (httpx.ConnectError, socket.gaierror)
+_BROKEN = (httpx.NetworkError, httpx.RemoteProtocolError, httpx.ProxyError, OSError)
 _QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*+)(?:[?#][^\s'\"]*)?")
 _USER = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
 
@@ -74,27 +68,38 @@ def masked(exc: CallFailure, mask: Mask) -> CallFailure:
     return exc
 
 
+@contextmanager
+def masking(mask: Mask) -> Iterator[None]:
+    """Mask the secrets in a failure of the block, and drop its cause: that holds the request with its headers."""
+    try:
+        yield
+    except CallFailure as exc:
+        masked(exc, mask)
+        raise
+
+
 def mask_httpx_logs() -> None:
     """Mask what httpx logs: it writes every URL, with the secrets in it."""
-    logging.getLogger("httpx").addFilter(_mask_record)  # once: the same filter is not added again
+    # A filter that is there already is not added again.
+    logging.getLogger("httpx").addFilter(_mask_record)
 
 
 def _mask_record(record: logging.LogRecord) -> bool:
     box = current.toolbox()
+    mask = box.mask if box is not None else str
     if isinstance(record.args, tuple):
-        record.args = tuple(_plain(arg, box.mask if box is not None else str) for arg in record.args)
+        record.args = tuple(
+            arg if isinstance(arg, (int, float)) else mask(_without_query(str(arg))) for arg in record.args
+        )
     return True
-
-
-def _plain(arg: object, mask: Mask) -> object:
-    return arg if isinstance(arg, (int, float)) else mask(_without_query(str(arg)))
 
 
 def _reason(exc: BaseException, mask: Mask) -> str:
     """The reason in the system's words if it has some, without the query of any URL."""
     for link in chain(exc):
         if isinstance(link, OSError) and link.strerror:
-            is_systems = link.errno is not None and link.errno > 0  # asyncio puts words of its own in its place
+            # asyncio writes words of its own there, so the system is asked for its words where it has a number.
+            is_systems = link.errno is not None and link.errno > 0
             return mask(os.strerror(link.errno or 0) if is_systems else link.strerror)
     try:
         text = str(exc).strip()

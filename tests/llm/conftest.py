@@ -74,7 +74,7 @@ def make_client() -> Iterator[MakeClient]:
                 secrets=known,
                 http_client=client,
                 background=background,
-                retry=Retry(sleep=note, chance=lambda: 0.0),
+                retry=Retry(asleep=note, chance=lambda: 0.0),
             )
 
         yield make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.background import Background, Workers
+from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules
 from tests.net.loopback import Loopback
 
@@ -24,13 +26,25 @@ def server() -> Iterator[Loopback]:
         yield running
 
 
+class AwaitingClient(HttpClient):
+    """Sends as async callers do, though a test asks without awaiting."""
+
+    def request(self, *args: Any, **options: Any) -> HttpResponse:
+        return asyncio.run(self.arequest(*args, **options))
+
+
+BOTH_SIDES = pytest.mark.parametrize("make_client", [HttpClient, AwaitingClient], ids=["sync", "async"], indirect=True)
+"""Runs a test with its clients sending as sync callers do, and as async ones do."""
+
+
 @pytest.fixture
-def make_client() -> Iterator[MakeClient]:
+def make_client(request: pytest.FixtureRequest) -> Iterator[MakeClient]:
+    client_class = getattr(request, "param", HttpClient)
     with ExitStack() as stack:
 
         def make(**parts: Any) -> HttpClient:
             background, workers = Background(), Workers()
-            client = HttpClient(background, workers, **parts)
+            client = client_class(background, workers, **parts)
             for part in (workers, background, client):
                 stack.callback(part.close)
             return client

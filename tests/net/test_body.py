@@ -105,6 +105,6 @@ def test_a_sip_is_cut_where_the_limit_is() -> None:
 
 
 def test_a_response_prints_under_its_own_name() -> None:
-    response = HttpResponse(200, {"content-type": "text/plain"}, b"hi", "https://a.test/")
+    response = HttpResponse(status=200, headers={"content-type": "text/plain"}, body=b"hi", url="https://a.test/")
 
     assert repr(response) == "<HttpResponse 200 text/plain 2 bytes>"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 
 import pytest
 
 from onetool_ipy.base.errors import CallFailure
 from onetool_ipy.net.client import Retry, after_s
-from tests.net.conftest import HERE, MakeClient
+from tests.net.conftest import BOTH_SIDES, HERE, MakeClient
 from tests.net.loopback import Loopback
 
 NOW = datetime.datetime(2026, 5, 1, 12, 0, 0, tzinfo=datetime.UTC)
@@ -17,7 +18,10 @@ NOW = datetime.datetime(2026, 5, 1, 12, 0, 0, tzinfo=datetime.UTC)
 class Waits(list[float]):
     """Notes how long it was to sleep, and does not."""
 
-    async def __call__(self, seconds: float) -> None:
+    def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+    async def wait(self, seconds: float) -> None:
         self.append(seconds)
 
 
@@ -27,7 +31,7 @@ def waits() -> Waits:
 
 
 def retry(waits: Waits, chance: float = 1.0) -> Retry:
-    return Retry(sleep=waits, chance=lambda: chance, now=lambda: NOW)
+    return Retry(sleep=waits, asleep=waits.wait, chance=lambda: chance, now=lambda: NOW)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +65,11 @@ def test_the_wait_doubles_and_is_spread_by_chance(waits: Waits) -> None:
     assert shortest == [0.2, 0.4, 0.8]
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS"])
-@pytest.mark.parametrize("status", [500, 503, 502, 504, 429, 408])
+@BOTH_SIDES
+@pytest.mark.parametrize(
+    ("method", "status"),
+    [("GET", 500), ("HEAD", 503), ("PUT", 502), ("DELETE", 504), ("OPTIONS", 429), ("GET", 408)],
+)
 def test_an_idempotent_method_is_tried_twice_more(
     server: Loopback, make_client: MakeClient, waits: Waits, method: str, status: int
 ) -> None:
@@ -86,6 +93,7 @@ def test_other_methods_are_sent_once(server: Loopback, make_client: MakeClient, 
     assert waits == []
 
 
+@BOTH_SIDES
 def test_after_the_third_try_the_answer_is_given(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
     reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9"), rules=HERE)
 
@@ -99,12 +107,14 @@ def test_other_statuses_are_answers(server: Loopback, make_client: MakeClient, w
     assert (reply.status, reply.attempts) == (status, 1)
 
 
+@BOTH_SIDES
 def test_a_broken_connection_is_tried_again(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
     reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=2&status=0"), rules=HERE)
 
     assert (reply.body, reply.attempts) == (b"at last", 3)
 
 
+@BOTH_SIDES
 def test_a_connection_that_stays_broken_is_an_error(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
     with pytest.raises(CallFailure, match="broke") as caught:
         make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=9&status=0"), rules=HERE)
@@ -113,6 +123,7 @@ def test_a_connection_that_stays_broken_is_an_error(server: Loopback, make_clien
     assert len(server.seen) == 3
 
 
+@BOTH_SIDES
 def test_a_broken_connection_is_said_at_once_where_no_time_is_left(
     server: Loopback, make_client: MakeClient, waits: Waits
 ) -> None:
@@ -125,6 +136,7 @@ def test_a_broken_connection_is_said_at_once_where_no_time_is_left(
     assert waits == []
 
 
+@BOTH_SIDES
 def test_retry_after_is_honoured(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
     reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x?times=1&after=2"), rules=HERE)
 
@@ -143,7 +155,7 @@ def test_a_wait_beyond_the_deadline_is_not_begun(
 
 
 def test_one_try_can_be_asked_for(server: Loopback, make_client: MakeClient, waits: Waits) -> None:
-    rules = HERE.replace(tries=1)
+    rules = replace(HERE, tries=1)
 
     reply = make_client(retry=retry(waits)).request("GET", server.url("/flaky/x"), rules=rules)
 

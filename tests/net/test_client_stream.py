@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -72,7 +73,7 @@ def test_no_more_than_the_limit_is_in_memory(server: Loopback, stream: Stream, p
             pieces.append(len(piece))  # noqa: PERF401 - what came before the failure counts
 
     with pytest.raises(TooLarge):
-        stream(server.url(path), count, HERE.replace(max_bytes=1 << 20))
+        stream(server.url(path), count, replace(HERE, max_bytes=1 << 20))
 
     assert sum(pieces) <= 1 << 20
 
@@ -119,3 +120,13 @@ def test_cancelling_hangs_up(server: Loopback, stream: Stream) -> None:
         stream(server.url("/drip"), read_for_a_while)
 
     assert server.hung_up.wait(HANG_S)
+
+
+def test_only_the_caller_holds_a_deadline(server: Loopback, stream: Stream) -> None:
+    """A model may think for longer than a request of a tool may take."""
+
+    async def some(response: httpx.Response) -> int:
+        pieces = response.aiter_bytes()
+        return len([await anext(pieces) for _ in range(3)])
+
+    assert stream(server.url("/drip"), some, replace(HERE, timeout_s=0.005)) == 3

@@ -20,8 +20,6 @@ from onetool_ipy.bundles.http.request import text as writing_text
 from onetool_ipy.bundles.http.template import HIDDEN, Ref, ValueSource
 from onetool_ipy.net.body import HttpResponse
 
-__all__ = ["NO_AUTH", "AuthParts", "Credentials", "Grant", "TokenRequest", "Tokens", "auth_of", "bearer"]
-
 Clock = Callable[[], datetime.datetime]
 
 _EARLY = datetime.timedelta(seconds=30)
@@ -54,21 +52,18 @@ class Credentials:
         """Make the parts of a request that is sent."""
         values = [writing_text(parts, scope, "auth") for parts in self._parts]
         try:
-            return self._signed(values)
+            if isinstance(self._auth, Bearer):
+                return bearer(values[0])
+            if isinstance(self._auth, Basic):
+                return basic(values[0], values[1])
+            if self._auth.where == "query":
+                return AuthParts({}, [(self._auth.name, values[0])], (values[0],))
+            return _in_header(self._auth.name, values[0], (values[0],))
         except ExecutionFailed as exc:
-            given = next((ref for ref in self.refs() if ref.kind == "argument"), None)
-            if given is None:
+            argument = next((ref for ref in self.refs() if ref.kind == "argument"), None)
+            if argument is None:
                 raise
-            raise InvalidArgs(f"{exc.message} It is made from '{given}'.", hint="Give it another value.") from None
-
-    def _signed(self, values: list[str]) -> AuthParts:
-        if isinstance(self._auth, Bearer):
-            return bearer(values[0])
-        if isinstance(self._auth, Basic):
-            return basic(values[0], values[1])
-        if self._auth.where == "query":
-            return AuthParts({}, [(self._auth.name, values[0])], (values[0],))
-        return _in_header(self._auth.name, values[0], (values[0],))
+            raise InvalidArgs(f"{exc.message} It is made from '{argument}'.", hint="Give it another value.") from None
 
     def shown(self) -> AuthParts:
         """Make the parts of a request that is shown."""
@@ -140,44 +135,42 @@ class Tokens:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: dict[str, tuple[str, datetime.datetime | None]] = {}
+        self._tokens: dict[str, tuple[str, datetime.datetime | None]] = {}
 
     def get(self, grant: Grant) -> str | None:
         """Return a token that is valid for a while yet, or None."""
-        token, ends = self._kept.get(grant.key(), (None, None))
+        token, ends = self._tokens.get(grant.key(), (None, None))
         return None if ends is not None and ends - _EARLY <= self._clock() else token
 
     def forget(self, grant: Grant) -> None:
         """Drop a token that was refused."""
-        self._kept.pop(grant.key(), None)
+        self._tokens.pop(grant.key(), None)
 
-    def take(self, grant: Grant, reply: HttpResponse) -> str:
+    def take(self, grant: Grant, response: HttpResponse) -> str:
         """Keep and return the token of a response; raises if it has none."""
-        if not 200 <= reply.status < 300:
+        place = grant.url.split("?")[0]
+        if not 200 <= response.status < 300:
             failure = ExecutionFailed(
-                f"No token: '{_place(grant.url)}' answers {reply.status}.",
+                f"No token: '{place}' answers {response.status}.",
                 hint="Look at the client's id and secret.",
-                details={"status": reply.status},
+                details={"status": response.status},
             )
-            failure.transient = reply.status in TRANSIENT_STATUSES
+            failure.transient = response.status in TRANSIENT_STATUSES
             raise failure
-        said = reply.json()
-        token = said.get("access_token") if isinstance(said, dict) else None
+        body = response.json()
+        token = body.get("access_token") if isinstance(body, dict) else None
         if not isinstance(token, str) or not token or not token.isascii() or not token.isprintable():
-            raise InvalidOutput(f"The response of '{_place(grant.url)}' has no access_token.")
-        while len(self._kept) >= _MAX_TOKENS:
-            self._kept.pop(next(iter(self._kept)), None)
-        self._kept[grant.key()] = (token, self._ends(said.get("expires_in")))
-        return token
-
-    def _ends(self, seconds: object) -> datetime.datetime | None:
+            raise InvalidOutput(f"The response of '{place}' has no access_token.")
         try:
-            lasts = float(str(seconds))
+            lifetime_s = float(str(body.get("expires_in")))
         except ValueError:
-            return None
-        if not 0 <= lasts <= _LONGEST_S:
-            return None
-        return self._clock() + datetime.timedelta(seconds=lasts)
+            lifetime_s = -1
+        is_known = 0 <= lifetime_s <= _LONGEST_S
+        ends = self._clock() + datetime.timedelta(seconds=lifetime_s) if is_known else None
+        while len(self._tokens) >= _MAX_TOKENS:
+            self._tokens.pop(next(iter(self._tokens)), None)
+        self._tokens[grant.key()] = (token, ends)
+        return token
 
 
 def bearer(token: str) -> AuthParts:
@@ -189,15 +182,11 @@ def basic(user: str, password: str) -> AuthParts:
     """The Authorization header of a user name and password."""
     if ":" in user:
         raise ExecutionFailed("A user name for basic auth must not contain ':'.")
-    made = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode("ascii")
-    return AuthParts({"Authorization": f"Basic {made}"}, [], (made,))
+    credentials = base64.b64encode(f"{user}:{password}".encode("utf-8", "surrogatepass")).decode("ascii")
+    return AuthParts({"Authorization": f"Basic {credentials}"}, [], (credentials,))
 
 
 def _in_header(name: str, value: str, secrets: tuple[str, ...]) -> AuthParts:
     if not value.isprintable() or BAD_IN_HEADER.search(value):
         raise ExecutionFailed(f"The value for the header '{name}' has characters that no header may have.")
     return AuthParts({name: value.strip(" ")}, [], secrets)
-
-
-def _place(url: str) -> str:
-    return url.split("?")[0]

@@ -8,6 +8,7 @@ or several steps in one shape; `wire()` returns the definition as written; `with
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from ipaddress import IPv6Address
 from typing import Annotated, Any, Literal, Self
 
@@ -26,28 +27,6 @@ from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
 from onetool_ipy.bundles.http.template import compile_selector, placeholders, placeholders_in
-
-__all__ = [
-    "BAD_IN_HEADER",
-    "HEADER_NAME",
-    "OWN_HEADERS",
-    "ApiKey",
-    "Auth",
-    "BaseUrl",
-    "Basic",
-    "Bearer",
-    "BodyType",
-    "Encoding",
-    "HttpDefinition",
-    "HttpStep",
-    "NoAuth",
-    "OAuth2",
-    "RequestTemplate",
-    "ResponseOptions",
-    "Selector",
-    "ToolLimits",
-    "origin",
-]
 
 BodyType = Literal["json", "form", "text", "multipart", "binary"]
 """How a body is encoded. By default Content-Type decides; without one it is JSON, unless it is a text that is not JSON.
@@ -92,6 +71,11 @@ class _Record(BaseModel):
 Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 
 
+def _checked_by(check: Callable[[str], str]) -> BeforeValidator:
+    """Check a text before pydantic does; what is no text is left to pydantic's own words."""
+    return BeforeValidator(lambda value: check(value) if isinstance(value, str) else value)
+
+
 def _template(text: str) -> str:
     placeholders(text)
     return text
@@ -104,7 +88,7 @@ def _url(text: str) -> str:
         raise ValueError("must start with http:// or https://")
     host = match["host"]
     if "${" in host or "$" in host:
-        raise ValueError(f"'{host}': a ${{name}} may not stand in the scheme, host or port")
+        raise ValueError(f"'{host}': a ${{name}} may not be in the scheme, host or port")
     if "@" in host:
         raise ValueError("a URL may not hold a user name or password; use auth")
     if not _HOST.fullmatch(host) or not _is_place(host):
@@ -117,8 +101,8 @@ def _path(text: str) -> str:
     """The part of a URL behind the host."""
     if "#" in text:
         raise ValueError("a URL that is sent has no '#'; write %23 for the sign")
-    if found := _BAD_IN_URL.search(_INSIDE.sub("", text)):
-        raise ValueError(f"the character {found[0]!r} may not stand in a URL; write it percent-encoded")
+    if match := _BAD_IN_URL.search(_INSIDE.sub("", text)):
+        raise ValueError(f"the character {match[0]!r} may not be in a URL; write it percent-encoded")
     return _template(text)
 
 
@@ -158,20 +142,11 @@ def _is_place(host: str) -> bool:
     return True
 
 
-Template = Annotated[Text, BeforeValidator(lambda v: _template(v) if isinstance(v, str) else v)]
-UrlTemplate = Annotated[
-    str, Field(max_length=_MAX_URL), BeforeValidator(lambda v: _url(v) if isinstance(v, str) else v)
-]
-RequestUrl = Annotated[
-    str, Field(max_length=_MAX_URL), BeforeValidator(lambda v: _request_url(v) if isinstance(v, str) else v)
-]
-BaseUrl = Annotated[
-    str, Field(max_length=_MAX_URL), BeforeValidator(lambda v: _base_url(v) if isinstance(v, str) else v)
-]
-Method = Annotated[
-    Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"],
-    BeforeValidator(lambda v: v.upper() if isinstance(v, str) else v),
-]
+Template = Annotated[Text, _checked_by(_template)]
+UrlTemplate = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_url)]
+RequestUrl = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_request_url)]
+BaseUrl = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_base_url)]
+Method = Annotated[Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], _checked_by(str.upper)]
 
 
 class Bearer(_Record):
@@ -253,7 +228,7 @@ class RequestTemplate(_Record):
 
     @field_validator("query")
     @classmethod
-    def _check_query(cls, query: dict[str, Any]) -> dict[str, Any]:
+    def _check_query(cls, query: dict[str, object]) -> dict[str, object]:
         for name, value in query.items():
             parts = value if isinstance(value, list) else [value]
             if value is not None and not all(isinstance(part, _SCALARS) for part in parts):
@@ -275,7 +250,7 @@ class RequestTemplate(_Record):
 
     @field_validator("body")
     @classmethod
-    def _check_body(cls, body: Any, info: ValidationInfo) -> Any:
+    def _check_body(cls, body: object, info: ValidationInfo) -> object:
         kind = info.data.get("body_type")
         if body is not None and info.data.get("method") == "HEAD":
             raise ValueError("a HEAD request has no body")
@@ -433,5 +408,5 @@ def _header_name(name: str) -> None:
 
 
 def _header_value(name: str, value: str) -> None:
-    if found := BAD_IN_HEADER.search(_INSIDE.sub("", value)):
-        raise ValueError(f"the header '{name}' holds {found[0]!r}, which cannot be sent")
+    if match := BAD_IN_HEADER.search(_INSIDE.sub("", value)):
+        raise ValueError(f"the header '{name}' holds {match[0]!r}, which cannot be sent")

@@ -15,7 +15,7 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, unquote_plus
 
@@ -23,24 +23,22 @@ from onetool_ipy.base.errors import ExecutionFailed, InvalidArgs, InvalidTool, T
 from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, BodyType, RequestTemplate
 from onetool_ipy.bundles.http.template import FORMS, MISSING, Ref, ValueSource, bind, pieces
 
-__all__ = [
-    "FilePart",
-    "OutgoingRequest",
-    "Piece",
-    "PreparedRequest",
-    "UrlWriter",
-    "as_file",
-    "bound",
-    "encoded",
-    "header",
-    "json_value",
-    "multipart",
-    "pairs",
-    "path",
-    "text",
-]
+Piece = str | Ref
 
+BoundTemplate = Any
+"""A JSON value with a tuple of pieces in the place of each text."""
+
+_MAX_URL = 32_768
 _MIME = re.compile(r"[\w.+-]+/[\w.+-]+(?:; ?[\w.+-]+=[\w.+-]+)*", re.ASCII)
+_ORIGIN = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
+_CONTENT_TYPES: dict[str, str] = {
+    "json": "application/json",
+    "form": "application/x-www-form-urlencoded",
+    "text": "text/plain; charset=utf-8",
+    "binary": "application/octet-stream",
+}
+_BODY_TYPES: dict[str, BodyType] = {"json": "json", "x-www-form-urlencoded": "form", "multipart/form-data": "multipart"}
+"""What the header Content-Type says about the encoding of a body, by a word in it."""
 
 
 class FilePart(NamedTuple):
@@ -51,7 +49,7 @@ class FilePart(NamedTuple):
     mime: str
 
 
-def as_file(name: str, value: Any) -> FilePart | None:
+def as_file(name: str, value: object) -> FilePart | None:
     """Return the uploaded file in `value`, or None if it is not a file. `name` names the value in errors."""
     if not isinstance(value, dict) or not isinstance(value.get("base64"), str):
         return None
@@ -65,7 +63,7 @@ def as_file(name: str, value: Any) -> FilePart | None:
     return FilePart(content, str(value.get("filename") or name), mime)
 
 
-def multipart(fields: Iterable[tuple[str, Any]]) -> tuple[bytes, str]:
+def multipart(fields: Iterable[tuple[str, object]]) -> tuple[bytes, str]:
     """Encode a multipart form; returns the body and its Content-Type."""
     parts: list[bytes] = []
     for name, value in fields:
@@ -94,88 +92,80 @@ def _quoted(text: str) -> str:
     return text
 
 
-Piece = str | Ref
-
-_DOTS = (".", "..")
-
-
 def text(parts: Sequence[Piece], scope: ValueSource, place: str) -> str:
     """Fill a text; raises InvalidArgs if a value is missing."""
-    found = _joined(parts, scope)
-    if found is None:
+    joined = _joined(parts, scope)
+    if joined is None:
         missing = next(part for part in parts if isinstance(part, Ref) and scope.value(part) in (MISSING, None))
         raise InvalidArgs(f"'{missing}' is needed in the {place}.", hint=f"Give '{missing.name}' a value.")
-    return found
+    return joined
 
 
 def path(parts: Sequence[Piece], scope: ValueSource) -> str:
     """Fill a path with percent-encoded values. No value can add, remove or climb a level."""
-    out: list[str] = []
-    for segment in _split(parts, "/"):
-        if not any(isinstance(part, Ref) for part in segment):
-            out.append("".join(map(str, segment)))
-            continue
-        written = "".join(_in_path(part, scope) if isinstance(part, Ref) else part for part in segment)
-        if unquote(written) in ("", *_DOTS):
-            ref = next(part for part in segment if isinstance(part, Ref))
-            if not written:
-                raise InvalidArgs(f"'{ref}' must not be empty: it is part of the URL.", hint="Give it a value.")
+    segments: list[str] = []
+    for pieces_of_segment in _split(parts, "/"):
+        refs = [part for part in pieces_of_segment if isinstance(part, Ref)]
+        segment = ""
+        for part in pieces_of_segment:
+            if isinstance(part, str):
+                segment += part
+                continue
+            value = scope.value(part)
+            if value is MISSING or value is None:
+                raise InvalidArgs(f"'{part}' is needed in the path.", hint=f"Give '{part.name}' a value.")
+            if isinstance(value, (list, dict)) and part.form in ("", "csv"):
+                segment += ",".join(_quote(_plain(item)) for item in _flat(value))
+            else:
+                segment += _quote(_plain(value, part.form))
+        if refs and not segment:
+            raise InvalidArgs(f"'{refs[0]}' must not be empty: it is part of the URL.", hint="Give it a value.")
+        if refs and unquote(segment) in (".", ".."):
             raise InvalidArgs(
-                f"'{ref}' is '{unquote(written)}', which is not a valid path segment.", hint="Give it another value."
+                f"'{refs[0]}' is '{unquote(segment)}', which is not a valid path segment.",
+                hint="Give it another value.",
             )
-        out.append(written)
-    return "/".join(out)
+        segments.append(segment)
+    return "/".join(segments)
 
 
-def pairs(name: str, value: Any, scope: ValueSource) -> Iterator[tuple[str, str]]:
-    """The pairs of one entry of a query or form: none, one, or one for each item of a list.
-
-    `value` is a list of pieces, or a list of such lists.
-    """
-    if not value:
-        return
-    if isinstance(value[0], list):
-        for item in value:
+def pairs(name: str, template: BoundTemplate, scope: ValueSource) -> Iterator[tuple[str, str]]:
+    """The pairs of one entry of a query or form: none, one, or one for each item of a list."""
+    if isinstance(template, list):
+        for item in template:
             yield from pairs(name, item, scope)
-        return
-    if len(value) == 1 and isinstance(value[0], Ref):
-        ref = value[0]
-        yield from _spread(name, scope.value(ref), ref.form)
-        return
-    found = _joined(value, scope)
-    if found is not None:
-        yield name, found
+    elif isinstance(template, tuple) and len(template) == 1 and isinstance(template[0], Ref):
+        yield from _spread(name, scope.value(template[0]), template[0].form)
+    else:
+        yield from _spread(name, json_value(template, scope), "json" if isinstance(template, dict) else "")
 
 
-def encoded(found: Iterable[tuple[str, str]]) -> str:
+def encoded(entries: Iterable[tuple[str, str]]) -> str:
     """Encode pairs for a query or form."""
-    return "&".join(f"{_quote(name)}={_quote(value)}" for name, value in found)
+    return "&".join(f"{_quote(name)}={_quote(value)}" for name, value in entries)
 
 
 def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
     """The value of a header, or None if a value is missing. Raises for characters that a header cannot hold."""
-    found = _joined(parts, scope)
-    if found is None:
+    value = _joined(parts, scope)
+    if value is None:
         return None
-    if not BAD_IN_HEADER.search(found):
-        return found.strip(" ")
+    if not BAD_IN_HEADER.search(value):
+        return value.strip(" ")
     words = f"The header '{name}' would contain a control character or a character outside Latin-1"
-    given = [part for part in parts if isinstance(part, Ref) and part.kind == "argument"]
-    if given:
-        raise InvalidArgs(f"{words}; it is made from '{given[0]}'.", hint="Give it plain text in one line.")
+    argument = next((part for part in parts if isinstance(part, Ref) and part.kind == "argument"), None)
+    if argument is not None:
+        raise InvalidArgs(f"{words}; it is made from '{argument}'.", hint="Give it plain text in one line.")
     raise ExecutionFailed(f"{words}.", hint="Look at the secret or step that it is made from.")
 
 
-def json_value(template: Any, scope: ValueSource) -> Any:
-    """Fill a JSON value: a placeholder alone keeps its type, one inside a text becomes text.
-
-    `template` has tuples of pieces in the place of texts. Returns MISSING if all of it is missing.
-    """
+def json_value(template: BoundTemplate, scope: ValueSource) -> Any:
+    """Fill a JSON value: a placeholder alone keeps its type, one inside a text becomes text. May return MISSING."""
     if isinstance(template, tuple):
         if len(template) == 1 and isinstance(template[0], Ref):
             return scope.value(template[0])
-        found = _joined(template, scope)
-        return MISSING if found is None else found
+        joined = _joined(template, scope)
+        return MISSING if joined is None else joined
     if isinstance(template, dict):
         filled = {name: json_value(inner, scope) for name, inner in template.items()}
         return {name: inner for name, inner in filled.items() if inner is not MISSING}
@@ -189,25 +179,16 @@ def _joined(parts: Iterable[Piece], scope: ValueSource) -> str | None:
     out: list[str] = []
     for part in parts:
         if isinstance(part, Ref):
-            found = scope.value(part)
-            if found is MISSING or found is None:
+            value = scope.value(part)
+            if value is MISSING or value is None:
                 return None
-            out.append(_plain(found, part.form))
+            out.append(_plain(value, part.form))
         else:
             out.append(part)
     return "".join(out)
 
 
-def _in_path(ref: Ref, scope: ValueSource) -> str:
-    found = scope.value(ref)
-    if found is MISSING or found is None:
-        raise InvalidArgs(f"'{ref}' is needed in the path.", hint=f"Give '{ref.name}' a value.")
-    if isinstance(found, (list, dict)) and ref.form in ("", "csv"):
-        return ",".join(_quote(_plain(item)) for item in _flat(found))
-    return _quote(_plain(found, ref.form))
-
-
-def _spread(name: str, value: Any, form: str) -> Iterator[tuple[str, str]]:
+def _spread(name: str, value: object, form: str) -> Iterator[tuple[str, str]]:
     if value is MISSING or value is None:
         return
     if isinstance(value, list) and form in ("", "deep", "spread"):
@@ -224,7 +205,7 @@ def _spread(name: str, value: Any, form: str) -> Iterator[tuple[str, str]]:
         yield name, _plain(value, form)
 
 
-def _plain(value: Any, form: str = "") -> str:
+def _plain(value: object, form: str = "") -> str:
     """A value as text: lists and objects joined as the form says, else as JSON."""
     if isinstance(value, str) and form != "json":
         return value
@@ -233,7 +214,7 @@ def _plain(value: Any, form: str = "") -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _flat(value: Any) -> list[Any]:
+def _flat(value: list[object] | dict[str, object]) -> list[object]:
     if isinstance(value, dict):
         return [part for pair in value.items() for part in pair]
     return list(value)
@@ -258,18 +239,6 @@ def _split(parts: Iterable[Piece], sign: str) -> Iterator[list[Piece]]:
     yield current
 
 
-_ORIGIN = re.compile(r"https?://[^/?#]*", re.IGNORECASE)
-_MAX_URL = 32_768
-_TYPES: dict[str, str] = {
-    "json": "application/json",
-    "form": "application/x-www-form-urlencoded",
-    "text": "text/plain; charset=utf-8",
-    "binary": "application/octet-stream",
-}
-
-_SAID: dict[str, BodyType] = {"json": "json", "x-www-form-urlencoded": "form", "multipart/form-data": "multipart"}
-
-
 class OutgoingRequest(NamedTuple):
     """A request, ready to be sent."""
 
@@ -287,7 +256,7 @@ def bound(text: str, arguments: Set[str], steps: Set[str]) -> list[Piece]:
 class UrlWriter:
     """A URL with placeholders in its path and query."""
 
-    def __init__(self, template: str, query: dict[str, Any], arguments: Set[str], steps: Set[str]) -> None:
+    def __init__(self, template: str, query: Mapping[str, object], arguments: Set[str], steps: Set[str]) -> None:
         match = _ORIGIN.match(template)
         if match is None:  # the definition has checked whole URLs
             raise InvalidTool(
@@ -295,17 +264,22 @@ class UrlWriter:
                 hint="Write the whole URL, or set one: %tool bundle set NAME --base-url https://...",
             )
         self._origin = match[0]
-        before, after = _cut(bound(template[match.end() :], arguments, steps))
-        self._path = before
-        self._query: list[tuple[str, list[Any]]] = [
-            *_own_pairs(after),
-            *((_key(name), _bind_query(value, arguments, steps)) for name, value in query.items()),
-        ]
+        self._path, own_query = _split_once(bound(template[match.end() :], arguments, steps), "?")
+        self._query: list[tuple[str, BoundTemplate]] = []
+        # The literal text of a query that is part of the URL is percent-encoded already.
+        for entry in _split(own_query, "&"):
+            if not any(entry):
+                continue
+            key, value = _split_once(entry, "=")
+            if any(isinstance(part, Ref) for part in key):
+                raise InvalidTool("A key of the query cannot be a ${name}.", hint="Write ?key=${name}.")
+            plain = [unquote_plus(part) if isinstance(part, str) else part for part in value]
+            self._query.append((unquote_plus("".join(map(str, key))), tuple(filter(None, plain)) or ("",)))
+        self._query += [(_key(name), _bind_json(value, arguments, steps)) for name, value in query.items()]
 
     def fill(self, scope: ValueSource, extra: list[tuple[str, str]] | None = None) -> str:
         """The URL with its values. `extra` pairs are added at the end of the query."""
-        found = [pair for name, value in self._query for pair in pairs(name, value, scope)]
-        query = encoded([*found, *(extra or ())])
+        query = encoded([*(pair for entry in self._query for pair in pairs(*entry, scope)), *(extra or ())])
         url = self._origin + (path(self._path, scope) or "/") + (f"?{query}" if query else "")
         if len(url) > _MAX_URL:
             raise TooLarge(f"The URL has {len(url):,} characters; at most {_MAX_URL:,} are sent.", hint="Send less.")
@@ -325,15 +299,15 @@ class PreparedRequest:
         self.method = request.method
         self.url = UrlWriter(request.url_template, request.query, arguments, steps)
         self._headers = {name: bound(value, arguments, steps) for name, value in request.headers.items()}
-        self._kind, template = _body(request)
-        self._body = _bind_body(template, self._kind, arguments, steps)
+        self._kind, template = _body_template(request)
+        self._body = None if template is None else _bind_json(template, arguments, steps)
 
     def fill(
         self, scope: ValueSource, *, headers: dict[str, str], query: list[tuple[str, str]], room: int
     ) -> OutgoingRequest:
         """Fill the request. `headers` and `query` come from the auth and override its own."""
-        found = {name: header(name, text, scope) for name, text in self._headers.items()}
-        sent = {name: value for name, value in found.items() if value is not None}
+        filled = {name: header(name, parts, scope) for name, parts in self._headers.items()}
+        sent = {name: value for name, value in filled.items() if value is not None}
         content, mime = self._content(scope)
         if content is not None:
             if len(content) > room:
@@ -341,7 +315,7 @@ class PreparedRequest:
             if self._kind == "multipart":
                 sent = {name: value for name, value in sent.items() if name.lower() != "content-type"}
             if not any(name.lower() == "content-type" for name in sent):
-                sent["Content-Type"] = mime or _TYPES[self._kind]
+                sent["Content-Type"] = mime or _CONTENT_TYPES[self._kind]
         taken = {name.lower() for name in headers}
         sent = {name: value for name, value in sent.items() if name.lower() not in taken} | headers
         return OutgoingRequest(self.method, self.url.fill(scope, query), sent, content)
@@ -356,10 +330,17 @@ class PreparedRequest:
         if self._body is None:
             return None, ""
         if self._kind == "form":
-            found = [pair for name, value in self._body.items() for pair in pairs(name, value, scope)]
-            return encoded(found).encode("ascii"), ""
+            entries = [pair for name, value in self._body.items() for pair in pairs(name, value, scope)]
+            return encoded(entries).encode("ascii"), ""
         if self._kind == "multipart":
-            return multipart(_fields(json_value(self._body, scope)))
+            # A list is one field for each of its items, and null is none.
+            fields = [
+                (name, item)
+                for name, value in json_value(self._body, scope).items()
+                for item in (value if isinstance(value, list) else [value])
+                if item is not None
+            ]
+            return multipart(fields)
         if self._kind == "json":
             value = json_value(self._body, scope)
             return (None if value is MISSING else _plain(value, "json").encode("utf-8", "surrogatepass")), ""
@@ -371,20 +352,12 @@ class PreparedRequest:
         return text(self._body, scope, "body").encode("utf-8", "surrogatepass"), ""
 
 
-def _fields(value: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of a multipart form: one for each item of a list, none for null."""
-    for name, inner in value.items():
-        for item in inner if isinstance(inner, list) else [inner]:
-            if item is not None:
-                yield name, item
-
-
-def _body(request: RequestTemplate) -> tuple[BodyType, Any]:
+def _body_template(request: RequestTemplate) -> tuple[BodyType, object]:
     """How the body is encoded, and its template as JSON, fields or text."""
     body, kind = request.body, request.body_type
-    said = next((value.lower() for name, value in request.headers.items() if name.lower() == "content-type"), "")
+    mime = next((value.lower() for name, value in request.headers.items() if name.lower() == "content-type"), "")
     if kind is None:
-        kind = next((kind for word, kind in _SAID.items() if word in said), None)
+        kind = next((kind for word, kind in _BODY_TYPES.items() if word in mime), None)
     if kind is None and not isinstance(body, str):
         kind = "json"
     if not isinstance(body, str):
@@ -398,7 +371,7 @@ def _body(request: RequestTemplate) -> tuple[BodyType, Any]:
         return "form", fields
     if kind == "multipart":
         raise InvalidTool("A multipart body is an object of its fields.")
-    if kind in ("text", "binary") or (kind is None and said):
+    if kind in ("text", "binary") or (kind is None and mime):
         return kind or "text", body
     parsed = _parsed(body)
     if parsed is not None:
@@ -408,7 +381,7 @@ def _body(request: RequestTemplate) -> tuple[BodyType, Any]:
     return "text", body
 
 
-def _parsed(body: str) -> Any:
+def _parsed(body: str) -> object:
     """Parse a text as JSON, with quotes added around bare placeholders. Returns None if it is not JSON."""
     out: list[str] = []
     quoted = False
@@ -429,17 +402,7 @@ def _parsed(body: str) -> Any:
         return None
 
 
-def _bind_body(template: Any, kind: BodyType, arguments: Set[str], steps: Set[str]) -> Any:
-    if template is None:
-        return None
-    if kind in ("text", "binary"):
-        return bound(template, arguments, steps)
-    if kind == "form":
-        return {_key(name): _bind_query(value, arguments, steps) for name, value in template.items()}
-    return _bind_json(template, arguments, steps)
-
-
-def _bind_json(template: Any, arguments: Set[str], steps: Set[str]) -> Any:
+def _bind_json(template: object, arguments: Set[str], steps: Set[str]) -> BoundTemplate:
     if isinstance(template, str):
         return tuple(bound(template, arguments, steps)) or ("",)
     if isinstance(template, dict):
@@ -449,45 +412,21 @@ def _bind_json(template: Any, arguments: Set[str], steps: Set[str]) -> Any:
     return template
 
 
-def _bind_query(value: Any, arguments: Set[str], steps: Set[str]) -> list[Any]:
-    """Pieces for `pairs`: none for null, a list of pieces for each item of a list."""
-    if isinstance(value, list):
-        return [_bind_query(item, arguments, steps) for item in value]
-    if value is None:
-        return []
-    text = value if isinstance(value, str) else json.dumps(value)
-    return list(bound(text, arguments, steps)) or [""]
-
-
 def _key(name: str) -> str:
     """A key as it is sent. The definition has checked that it holds no placeholder."""
     return "".join(map(str, pieces(name))) if "${" in name else name
 
 
-def _cut(parts: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-    """Split pieces into those of the path and those of the query."""
+def _split_once(parts: Sequence[Piece], sign: str) -> tuple[list[Piece], list[Piece]]:
+    """Split pieces in two at the first sign in their text. Without one all are before it."""
     for index, part in enumerate(parts):
-        if isinstance(part, str) and "?" in part:
-            before, _, after = part.partition("?")
+        if isinstance(part, str) and sign in part:
+            before, _, after = part.partition(sign)
             return [*parts[:index], before], [after, *parts[index + 1 :]]
-    return parts, []
+    return list(parts), []
 
 
-def _own_pairs(parts: list[Piece]) -> Iterator[tuple[str, list[Piece]]]:
-    """The pairs of a query that is part of the URL. Its literal text is already percent-encoded."""
-    for entry in _split(parts, "&"):
-        if not any(entry):
-            continue
-        head = entry[0]
-        if not isinstance(head, str) or ("=" not in head and len(entry) > 1):
-            raise InvalidTool("A key of the query cannot be a ${name}.", hint="Write ?key=${name}.")
-        name, _, value = head.partition("=")
-        parts = [value, *entry[1:]]
-        said: list[Piece] = [unquote_plus(part) if isinstance(part, str) else part for part in parts]
-        yield unquote_plus(name), [part for part in said if part != ""] or [""]
-
-
-def _refs(value: Any) -> Iterator[Ref]:
+def _refs(value: object) -> Iterator[Ref]:
     if isinstance(value, Ref):
         yield value
     elif isinstance(value, dict):

@@ -1,9 +1,10 @@
 """Calls an HTTP tool, sync or async: checks, sends its steps, reads the responses.
 
-A call is one generator that yields requests and receives responses; the sync and async methods differ only in how they
-wait. One deadline covers steps, tokens, retries and redirects. Before anything is sent the arguments are checked, every
-secret is there, and the rate limit has room. Calls per minute are counted and OAuth2 tokens kept in the runner, so per
-process. A trace shows requests with `***` for each secret; secrets and fetched tokens in responses are masked.
+A call is one generator that yields requests and receives responses (`HttpRunner._flow`); the sync and the async methods
+differ only in how they wait for a response. One deadline covers steps, tokens, retries and redirects. Before anything
+is sent the arguments are checked, every secret is there, and the rate limit has room. Calls per minute are counted and
+OAuth2 tokens kept in the runner, so per process. A trace shows requests with `***` for each secret; secrets and fetched
+tokens in responses are masked.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import datetime
 import html
 import json
 import re
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
@@ -45,76 +48,61 @@ from onetool_ipy.bundles.http.template import (
 from onetool_ipy.core.executor import failure_of
 from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules
-from onetool_ipy.net.errors import Mask, masked
+from onetool_ipy.net.errors import Mask, masking
 from onetool_ipy.schema.check import Checker, compile_schema, pointer, said_of
 from onetool_ipy.schema.read import params
 
-__all__ = [
-    "CallTrace",
-    "HttpRunner",
-    "OutputCheck",
-    "RateLimit",
-    "ResponseReader",
-    "Trace",
-    "body_text",
-    "decoded",
-    "phrase_of",
-    "shown_request",
-]
+_MAX_REQUEST_BYTES = 10 * 1024 * 1024
+"""The largest body to send if the tool itself sets no limit."""
 
 _MINUTE = datetime.timedelta(seconds=60)
-
-
-class RateLimit:
-    """At most `most` calls in sixty seconds. Takes a permit out of a deque while looking at it, so it needs no lock."""
-
-    def __init__(self, most: int | None, clock: Callable[[], datetime.datetime]) -> None:
-        self._most = most
-        self._clock = clock
-        self._used: deque[datetime.datetime] = deque()
-        self._fresh: deque[None] = deque([None] * (most or 0))
-
-    def take(self, tool: str) -> None:
-        """Use a permit, or raise RateLimited."""
-        if self._most is None:
-            return
-        now = self._clock()
-        try:
-            self._fresh.pop()
-        except IndexError:
-            self._reuse(now, tool)
-        self._used.append(now)
-
-    def _reuse(self, now: datetime.datetime, tool: str) -> None:
-        wait_s = 1
-        try:
-            oldest = self._used.popleft()  # no one else sees it now
-        except IndexError:  # all are being looked at
-            pass
-        else:
-            if oldest + _MINUTE <= now or oldest > now + _MINUTE:  # the latter: the clock was set back
-                return
-            self._used.appendleft(oldest)
-            wait_s = max(1, round((oldest + _MINUTE - now).total_seconds()))
-        raise RateLimited(
-            f"'{tool}' may be called {self._most} times a minute.",
-            hint=f"Wait {wait_s} s, or raise its maxCallsPerMinute.",
-            details={"retryAfterS": wait_s},
-        )
-
-
-_MAX_SAID = 300
+_MAX_WORDS = 300
 _MAX_PAGE = 20_000
+_MAX_MISMATCHES = 20
+_MAX_BODY = 64 * 1024
+_SHORTEST_SECRET = 6
+_QUOTED_HIDDEN = "%2A%2A%2A"
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+_COOKIES = ("set-cookie", "set-cookie2")
 # A script without an end goes on to the end of the page; to look for the end of each would be slow.
 _SCRIPT = re.compile(r"<(script|style)\b.*?(?:</\1>|\Z)", re.IGNORECASE | re.DOTALL)
-_MAX_LISTED = 20
-_TEXT = frozenset(
+_TEXT_TYPES = frozenset(
     (
         *("csv", "ecmascript", "graphql", "html", "javascript", "jsonl", "jsonlines", "markdown", "ndjson", "plain"),
         *("rtf", "sh", "sql", "tex", "text", "toml", "typescript", "www-form-urlencoded", "xml", "yaml", "yml"),
     )
 )
 """What an `application/` type is text by, also with `x-` before it."""
+
+Note = Callable[[dict[str, Any]], None]
+
+
+class RateLimit:
+    """At most `most` calls in sixty seconds."""
+
+    def __init__(self, most: int | None, clock: Callable[[], datetime.datetime]) -> None:
+        self._most = most
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._taken: deque[datetime.datetime] = deque(maxlen=most)
+
+    def take(self, tool: str) -> None:
+        """Use a permit, or raise RateLimited."""
+        if self._most is None:
+            return
+        with self._lock:
+            now = self._clock()
+            oldest = self._taken[0] if len(self._taken) == self._most else None
+            # A permit of the future was taken before the clock was set back: it counts no longer.
+            if oldest is None or oldest + _MINUTE <= now or oldest > now + _MINUTE:
+                self._taken.append(now)
+                return
+        wait_s = max(1, round((oldest + _MINUTE - now).total_seconds()))
+        raise RateLimited(
+            f"'{tool}' may be called {self._most} times a minute.",
+            hint=f"Wait {wait_s} s, or raise its maxCallsPerMinute.",
+            details={"retryAfterS": wait_s},
+        )
 
 
 class ResponseReader:
@@ -126,22 +114,22 @@ class ResponseReader:
         self._hundreds = {int(code[0]) for code in codes if isinstance(code, str)}
         self._is_lenient = response.error_mode == "empty"
         self._encoding = response.encoding
-        chosen = response.chosen()
-        self._select = compile_selector(chosen) if chosen is not None else None
+        selector = response.chosen()
+        self._select = compile_selector(selector) if selector is not None else None
 
     def is_success(self, status: int) -> bool:
         """Whether the tool expects this status."""
         return status in self._codes or status // 100 in self._hundreds
 
-    def read(self, reply: HttpResponse, mask: Mask) -> tuple[Any, bool]:
+    def read(self, response: HttpResponse, mask: Mask) -> tuple[object, bool]:
         """Return the value and whether there is one; raises ExecutionFailed unless errorMode is `empty`."""
-        if not self.is_success(reply.status):
+        if not self.is_success(response.status):
             if self._is_lenient:
                 return None, False
-            raise _failed(reply, mask)
-        value = decoded(reply, self._encoding)
+            raise _status_failure(response, mask)
+        value = _decoded(response, self._encoding)
         if self._select is not None:
-            value = self._select(value, reply.text)
+            value = self._select(value, response.text)
         return value, True
 
 
@@ -149,127 +137,39 @@ class OutputCheck:
     """Checks a tool's value against its outputSchema, if it has one."""
 
     def __init__(self, schema: Mapping[str, Any] | bool | None, *, is_strict: bool = True) -> None:
-        known = schema if isinstance(schema, Mapping) else {}
-        self._schema: dict[str, Any] = {"not": {}} if schema is False else dict(known)
+        if isinstance(schema, Mapping):
+            self._schema = dict(schema)
+        else:
+            self._schema = {"not": {}} if schema is False else {}
         self._validator = compile_schema(self._schema) if self._schema else None
         self._is_strict = is_strict
 
-    def check(self, value: Any, tool: str, mask: Mask) -> list[dict[str, str]]:
+    def check(self, value: object, tool: str, mask: Mask) -> list[dict[str, str]]:
         """Return what does not fit as `[{pointer, message}]`; if the schema is strict, raise InvalidOutput instead.
 
         Its details have the list as `mismatch`, and the value, so that the result of a POST is not lost.
         """
         if self._validator is None:
             return []
-        found = self._found(value, mask)
-        if found and self._is_strict:
-            first = found[0]
+        if values.is_json(value):
+            errors = zip(self._validator.iter_errors(value), range(_MAX_MISMATCHES), strict=False)
+            mismatch = [
+                {"pointer": pointer(list(error.instance_path)), "message": said_of(error, value, self._schema, mask)}
+                for error, _ in errors
+            ]
+        else:
+            mismatch = [{"pointer": "", "message": "It is nested too deep to be checked."}]
+        if mismatch and self._is_strict:
+            first = mismatch[0]
             raise InvalidOutput(
                 f"What '{tool}' got does not fit outputSchema at '{first['pointer']}': {first['message']}",
                 hint="Its value is in error.details. Correct outputSchema, or the selector.",
-                details={"mismatch": found, "value": value},
+                details={"mismatch": mismatch, "value": value},
             )
-        return found
-
-    def _found(self, value: Any, mask: Mask) -> list[dict[str, str]]:
-        assert self._validator is not None
-        if not values.is_json(value):
-            return [{"pointer": "", "message": "It is nested too deep to be checked."}]
-        return [
-            {"pointer": pointer(list(error.instance_path)), "message": said_of(error, value, self._schema, mask)}
-            for error, _ in zip(self._validator.iter_errors(value), range(_MAX_LISTED), strict=False)
-        ]
+        return mismatch
 
 
-def decoded(reply: HttpResponse, encoding: str) -> Any:
-    """The body as a value: JSON, text, or `{mime, base64, size}`."""
-    if encoding == "auto":
-        encoding = _kind(reply)
-    if encoding == "json":
-        return reply.json() if reply.body.strip() else None
-    if encoding == "text":
-        return reply.text
-    written = base64.b64encode(reply.body).decode("ascii")
-    return {"mime": reply.mime or "application/octet-stream", "base64": written, "size": len(reply.body)}
-
-
-def body_text(reply: HttpResponse) -> str | None:
-    """The body as text, or None if it is binary."""
-    return reply.text if _kind(reply) in ("json", "text") else None
-
-
-def _kind(reply: HttpResponse) -> str:
-    if reply.is_json or not reply.body:
-        return "json"
-    mime = reply.mime
-    if (
-        mime.startswith("text/")
-        or mime.removeprefix("application/").removeprefix("x-") in _TEXT
-        or mime.endswith(("+text", "+xml", "+yaml"))
-        or "charset=" in reply.headers.get("content-type", "")
-    ):
-        return "text"
-    if mime:
-        return "binary"
-    try:
-        reply.body.decode("utf-8")
-    except UnicodeDecodeError:
-        return "binary"
-    return "text"
-
-
-def _failed(reply: HttpResponse, mask: Mask) -> ExecutionFailed:
-    """The error for a failed status, with the server's message; of an HTML page, its title."""
-    said = " ".join((_message(reply) or _title(body_text(reply) or "", reply.mime)).split())
-    words = f": {values.cut(mask(said[:20_000]), _MAX_SAID)}" if said else "."
-    after = reply.headers.get("retry-after", "")
-    hint = f"It asks to wait: Retry-After {mask(after[:40])}." if after else ""
-    failure = ExecutionFailed(
-        f"HTTP {reply.status} {phrase_of(reply.status)}".rstrip() + words,
-        hint=hint,
-        details={"status": reply.status, "attempts": reply.attempts},
-    )
-    failure.transient = reply.status in TRANSIENT_STATUSES
-    return failure
-
-
-def _message(reply: HttpResponse) -> str:
-    """The sentence for people in a JSON error, under the names that APIs use for it (`detail` in RFC 9457)."""
-    try:
-        body: Any = json.loads(reply.text) if reply.is_json else None
-    except (ValueError, RecursionError):
-        return ""
-    if isinstance(body, dict) and isinstance(body.get("error"), dict):
-        body = body["error"]
-    if not isinstance(body, dict):
-        return ""
-    found = (body.get(name) for name in ("detail", "message", "error_description", "error", "title"))
-    return next((text for text in found if isinstance(text, str) and text.strip()), "")
-
-
-def _title(text: str, mime: str) -> str:
-    """The title of an HTML page, else its words; any other text as it is."""
-    if mime not in ("text/html", "application/xhtml+xml"):
-        return text
-    title = re.search(r"<title[^<>]*>([^<]*)", text[:_MAX_PAGE], re.IGNORECASE)
-    inner = title[1] if title else _SCRIPT.sub(" ", text[:_MAX_PAGE])
-    return html.unescape(re.sub(r"<[^<>]*>", " ", inner))
-
-
-def phrase_of(status: int) -> str:
-    """The words of a status, as in 'Not Found'."""
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
-
-
-_MAX_BODY = 64 * 1024
-_SHORTEST = 6
-_ENCODED = "%2A%2A%2A"
-
-
-class CallTrace:
+class CallMasker:
     """Masks the secrets of one call, also tokens that were fetched during it. Records nothing."""
 
     def __init__(self, mask: Mask) -> None:
@@ -279,7 +179,8 @@ class CallTrace:
 
     def hide(self, secrets: Iterable[str]) -> None:
         """Mask these secrets too."""
-        self._hidden = sorted({*self._hidden, *(s for s in secrets if len(s) >= _SHORTEST)}, key=len, reverse=True)
+        long = {secret for secret in secrets if len(secret) >= _SHORTEST_SECRET}
+        self._hidden = sorted({*self._hidden, *long}, key=len, reverse=True)
 
     def mask(self, text: str) -> str:
         """Mask the secrets in a text."""
@@ -295,99 +196,57 @@ class CallTrace:
     def sent(self, name: str, request: Callable[[], dict[str, Any]]) -> None:
         """A request is about to be sent."""
 
-    def got(self, reply: HttpResponse) -> None:
+    def received(self, response: HttpResponse) -> None:
         """Its response arrived."""
 
 
-class Trace(CallTrace):
+class CallTrace(CallMasker):
     """Records the requests and responses of one call."""
 
     def __init__(self, mask: Mask) -> None:
         super().__init__(mask)
         self._steps: list[dict[str, Any]] = []
-        self._began = 0.0
+        self._sent_at = 0.0
 
     def sent(self, name: str, request: Callable[[], dict[str, Any]]) -> None:
         """Record a request. A step that is sent again counts once."""
         if not self._steps or self._steps[-1]["name"] != name:
             self._steps.append({"name": name, "request": request(), "response": None})
-        self._began = time.monotonic()
+        self._sent_at = time.monotonic()
 
-    def got(self, reply: HttpResponse) -> None:
+    def received(self, response: HttpResponse) -> None:
         """Record the response."""
         self._steps[-1]["response"] = {
-            "status": reply.status,
-            "headers": dict(reply.headers),
-            "url": reply.url,
-            "attempts": reply.attempts,
-            "durationMs": round((time.monotonic() - self._began) * 1000, 1),
-            "size": len(reply.body),
-            **_body(reply),
+            "status": response.status,
+            "headers": dict(response.headers),
+            "url": response.url,
+            "attempts": response.attempts,
+            "durationMs": round((time.monotonic() - self._sent_at) * 1000, 1),
+            "size": len(response.body),
+            **_body_entry(response),
         }
 
-    def done(self, value: Any) -> dict[str, Any]:
+    def done(self, value: object) -> dict[str, Any]:
         """The report of a call that returned a value."""
-        said = {"meta": {"mismatch": self.mismatch}} if self.mismatch else {}
-        return self._told({"ok": True, "value": value, **said})
+        meta = {"meta": {"mismatch": self.mismatch}} if self.mismatch else {}
+        return self._report({"ok": True, "value": value, **meta})
 
     def failed(self, exc: CallFailure, tool: str) -> dict[str, Any]:
         """The report of a call that failed; raises its error if no response ever came."""
         if not any(step["response"] for step in self._steps):
             raise exc
-        return self._told({"ok": False, "error": failure_of(exc, tool, self.mask).to_dict()})
+        return self._report({"ok": False, "error": failure_of(exc, tool, self.mask).to_dict()})
 
-    def _told(self, result: dict[str, Any]) -> dict[str, Any]:
+    def _report(self, result: dict[str, Any]) -> dict[str, Any]:
         last = self._steps[-1]
-        told = {"request": last["request"], "response": last["response"], "result": result}
-        if len(self._steps) > 1:
-            told["steps"] = self._steps
-        found: dict[str, Any] = self.masked(told)
-        return found
+        steps = {"steps": self._steps} if len(self._steps) > 1 else {}
+        report = {"request": last["request"], "response": last["response"], "result": result, **steps}
+        masked_report: dict[str, Any] = self.masked(report)
+        return masked_report
 
 
-def shown_request(out: OutgoingRequest) -> dict[str, Any]:
-    """A request as a dict. Its secrets are `***` already, also the percent-encoded ones."""
-    shown: dict[str, Any] = {
-        "method": out.method,
-        "url": out.url.replace(_ENCODED, HIDDEN),
-        "headers": dict(out.headers),
-    }
-    if out.content is not None:
-        text = out.content.decode("utf-8", "replace")
-        shown["body"] = _cut(text.replace(_ENCODED, HIDDEN))
-    return shown
-
-
-def _body(reply: HttpResponse) -> dict[str, Any]:
-    text = body_text(reply)
-    return {} if text is None else {"body": _cut(text)}
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_BODY else f"{text[:_MAX_BODY]}..."
-
-
-MAX_REQUEST_BYTES = 10 * 1024 * 1024
-"""The largest body to send if the tool itself sets no limit."""
-
-_UNAUTHORIZED, _FORBIDDEN = 401, 403
-_COOKIES = ("set-cookie", "set-cookie2")
-
-Note = Callable[[dict[str, Any]], None]
-
-
-class _Send(NamedTuple):
-    """A request and its rules."""
-
-    out: OutgoingRequest
-    rules: Rules
-
-
-_Course = Generator[_Send, HttpResponse, Any]
-
-
-class _Ready:
-    """One step, prepared."""
+class _PreparedStep:
+    """One step of a tool, made once and used by every call."""
 
     def __init__(self, name: str, step: HttpStep, arguments: Set[str], steps: Set[str]) -> None:
         self.name = name
@@ -399,16 +258,30 @@ class _Ready:
     def refs(self) -> set[Ref]:
         return {*self.request.refs(), *(self.auth.refs() if self.auth is not None else ())}
 
-    def sign(self, values: CallValues) -> AuthParts:
-        """What the auth of the request adds to it, OAuth2 apart."""
-        return self.auth.sign(values) if isinstance(self.auth, Credentials) else NO_AUTH
+    def preview(self, scope: ValueSource, room: int) -> dict[str, Any]:
+        """The request as a dict, with `***` for each secret."""
+        parts = NO_AUTH
+        if isinstance(self.auth, Credentials):
+            parts = self.auth.shown()
+        elif isinstance(self.auth, TokenRequest):
+            parts = AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
+        out = self.request.fill(scope, headers=parts.headers, query=parts.query, room=room)
+        # In a URL and in a form, the stars of a secret are percent-encoded.
+        url = out.url.replace(_QUOTED_HIDDEN, HIDDEN)
+        preview: dict[str, Any] = {"method": out.method, "url": url, "headers": dict(out.headers)}
+        if out.content is not None:
+            preview["body"] = _cut(out.content.decode("utf-8", "replace").replace(_QUOTED_HIDDEN, HIDDEN))
+        return preview
 
-    def shown(self, scope: ValueSource, room: int) -> dict[str, Any]:
-        """The request with `***` for each secret."""
-        sign = self.auth.shown() if isinstance(self.auth, Credentials) else NO_AUTH
-        if isinstance(self.auth, TokenRequest):
-            sign = AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
-        return shown_request(self.request.fill(scope, headers=sign.headers, query=sign.query, room=room))
+
+class _Sending(NamedTuple):
+    """A request and its rules, as a call yields them."""
+
+    request: OutgoingRequest
+    rules: Rules
+
+
+_Flow = Generator[_Sending, HttpResponse, object]
 
 
 class HttpRunner:
@@ -434,78 +307,76 @@ class HttpRunner:
         hide: Callable[[str], object] = str,
         clock: Callable[[], datetime.datetime],
     ) -> None:
-        parameters = dict(arg_schema or {"type": "object"})
-        known = params(parameters)
-        arguments = {param.name for param in known}
+        schema = dict(arg_schema or {"type": "object"})
+        parameters = params(schema)
+        arguments = {param.name for param in parameters}
         plan = definition.plan()
         clashes = arguments & {step for step, _ in plan} if len(plan) > 1 else set()
         if clashes:
             raise InvalidTool(f"'{min(clashes)}' is both an argument and a step.", hint="Name the step differently.")
-        steps: list[_Ready] = []
-        for step, part in plan:
-            steps.append(_Ready(step, part, arguments, {ready.name for ready in steps}))
+        self._steps: list[_PreparedStep] = []
+        for step_name, step in plan:
+            earlier = {prepared.name for prepared in self._steps}
+            self._steps.append(_PreparedStep(step_name, step, arguments, earlier))
+        refs = {ref for step in self._steps for ref in step.refs()}
         limits = limits or ToolLimits()
         self.name = name
-        self.secrets = tuple(sorted({ref.name for ready in steps for ref in ready.refs() if ref.kind == "secret"}))
-        self._steps = steps
-        self._checker = Checker(parameters)
-        self._defaults = {param.name: param.schema["default"] for param in known if param.has_default}
+        self.secrets = tuple(sorted({ref.name for ref in refs if ref.kind == "secret"}))
+        self._checker = Checker(schema)
+        self._defaults = {param.name: param.schema["default"] for param in parameters if param.has_default}
         self._output = OutputCheck(output_schema, is_strict=is_output_strict)
         self._client = client
-        self._rules = rules.replace(max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes))
-        self._room = limits.max_request_bytes or MAX_REQUEST_BYTES
+        self._rules = replace(rules, max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes))
+        self._room = limits.max_request_bytes or _MAX_REQUEST_BYTES
         self._secret = secret
         self._mask = mask
         self._hide = hide
         self._rate = RateLimit(limits.max_calls_per_minute, clock)
         self._tokens = Tokens(clock)
-        self._limit_s = max(ready.timeout_s or rules.timeout_s for ready in steps)
+        self._limit_s = max(step.timeout_s or rules.timeout_s for step in self._steps)
 
-    def run(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+    def run(self, args: Mapping[str, object], note: Note | None = None) -> object:
         """Check the arguments, send, and wait for the value."""
         return self.send(self._checked(args), note)
 
-    async def arun(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+    async def arun(self, args: Mapping[str, object], note: Note | None = None) -> object:
         """`run` without blocking the event loop."""
         return await self.asend(self._checked(args), note)
 
-    def send(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+    def send(self, args: Mapping[str, object], note: Note | None = None) -> object:
         """`run` with the arguments of a bound call, which are checked already."""
-        return self._drive(self._course(args, CallTrace(self._mask), note))
+        return self._call(args, CallMasker(self._mask), note)
 
-    async def asend(self, args: Mapping[str, Any], note: Note | None = None) -> Any:
+    async def asend(self, args: Mapping[str, object], note: Note | None = None) -> object:
         """`send` without blocking the event loop."""
-        return await self._adrive(self._course(args, CallTrace(self._mask), note))
+        return await self._acall(args, CallMasker(self._mask), note)
 
-    def preview(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def preview(self, args: Mapping[str, object]) -> list[dict[str, Any]]:
         """Check the arguments and return the requests that a call would send, masked. Nothing is sent."""
         return self.requests(self._checked(args))
 
-    def requests(self, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def requests(self, args: Mapping[str, object]) -> list[dict[str, Any]]:
         """`preview` with arguments that are checked already."""
-        scope = MaskedValues(self._values(args))
-        try:
-            return [CallTrace(self._mask).masked(step.shown(scope, self._room)) for step in self._steps]
-        except CallFailure as exc:
-            fault = masked(exc, self._mask)
-        raise fault
+        with masking(self._mask):
+            scope = MaskedValues(self._values(args))
+            return [CallMasker(self._mask).masked(step.preview(scope, self._room)) for step in self._steps]
 
-    def trace(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def trace(self, args: Mapping[str, object]) -> dict[str, Any]:
         """Call the tool and return `{request, response, result}`, masked, with all `steps` if there are several.
 
         `result` is `{ok, value}` or `{ok, error}`. A failure before the first response raises.
         """
-        trace = Trace(self._mask)
+        trace = CallTrace(self._mask)
         try:
-            return trace.done(self._drive(self._course(self._checked(args), trace, None)))
+            return trace.done(self._call(self._checked(args), trace))
         except CallFailure as exc:
             return trace.failed(exc, self.name)
 
-    async def atrace(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    async def atrace(self, args: Mapping[str, object]) -> dict[str, Any]:
         """`trace` without blocking the event loop."""
-        trace = Trace(self._mask)
+        trace = CallTrace(self._mask)
         try:
-            return trace.done(await self._adrive(self._course(self._checked(args), trace, None)))
+            return trace.done(await self._acall(self._checked(args), trace))
         except CallFailure as exc:
             return trace.failed(exc, self.name)
 
@@ -513,121 +384,118 @@ class HttpRunner:
         """The names of the secrets it needs that do not exist now."""
         return [name for name in self.secrets if self._secret(name) is None]
 
-    def _drive(self, course: _Course) -> Any:
-        try:
-            send = next(course)
-            while True:
-                out = send.out
-                send = course.send(
-                    self._client.request(
-                        out.method, out.url, rules=send.rules, headers=out.headers, content=out.content
-                    )
-                )
-        except StopIteration as done:
-            return done.value
-        finally:
-            course.close()
-
-    async def _adrive(self, course: _Course) -> Any:
-        try:
-            send = next(course)
-            while True:
-                out = send.out
-                reply = await self._client.arequest(
-                    out.method, out.url, rules=send.rules, headers=out.headers, content=out.content
-                )
-                send = course.send(reply)
-        except StopIteration as done:
-            return done.value
-        finally:
-            course.close()
-
-    def _course(self, args: Mapping[str, Any], trace: CallTrace, note: Note | None) -> _Course:
-        """The whole call as a generator: yields requests, receives responses, returns the value."""
-        fault: CallFailure
-        try:
-            scope = self._values(args)
-            for name in self.secrets:
-                scope.secret(name)
-            return (yield from self._walk(scope, trace, note))
-        except CallFailure as exc:
-            fault = masked(exc, trace.mask)
-        raise fault
-
-    def _walk(self, scope: CallValues, trace: CallTrace, note: Note | None) -> _Course:
-        until = time.monotonic() + self._limit_s
-        value, is_there, counted = None, True, False
-        for step in self._steps:
-            sign = step.sign(scope)
-            grant = step.auth.grant(scope) if isinstance(step.auth, TokenRequest) else None
-            out = step.request.fill(scope, headers=sign.headers, query=sign.query, room=self._room)
-            if not counted:
-                self._rate.take(self.name)
-                counted = True
-            trace.hide(sign.secrets)
-            reply = yield from self._exchange(step, out, grant, until, trace, scope)
-            if note is not None:
-                headers = {name: HIDDEN if name.lower() in _COOKIES else text for name, text in reply.headers.items()}
-                note({"status": reply.status, "attempts": reply.attempts, "headers": trace.masked(headers)})
-            trace.got(reply)
+    def _call(self, args: Mapping[str, object], masker: CallMasker, note: Note | None = None) -> object:
+        with masking(masker.mask):
+            flow = self._flow(args, masker, note)
             try:
-                value, is_there = step.reader.read(reply, trace.mask)
+                (method, url, headers, content), rules = next(flow)
+                while True:
+                    response = self._client.request(method, url, rules=rules, headers=headers, content=content)
+                    (method, url, headers, content), rules = flow.send(response)
+            except StopIteration as done:
+                return done.value
+
+    async def _acall(self, args: Mapping[str, object], masker: CallMasker, note: Note | None = None) -> object:
+        with masking(masker.mask):
+            flow = self._flow(args, masker, note)
+            try:
+                (method, url, headers, content), rules = next(flow)
+                while True:
+                    response = await self._client.arequest(method, url, rules=rules, headers=headers, content=content)
+                    (method, url, headers, content), rules = flow.send(response)
+            except StopIteration as done:
+                return done.value
+
+    def _flow(self, args: Mapping[str, object], masker: CallMasker, note: Note | None) -> _Flow:
+        """The whole call: yields requests, receives responses, returns the value."""
+        until = time.monotonic() + self._limit_s
+        scope = self._values(args)
+        for name in self.secrets:
+            scope.secret(name)
+        value: object = None
+        is_there = True
+        for step in self._steps:
+            parts = step.auth.sign(scope) if isinstance(step.auth, Credentials) else NO_AUTH
+            grant = step.auth.grant(scope) if isinstance(step.auth, TokenRequest) else None
+            out = step.request.fill(scope, headers=parts.headers, query=parts.query, room=self._room)
+            # A call takes one permit, and only when its first request is known to be whole.
+            if step is self._steps[0]:
+                self._rate.take(self.name)
+            masker.hide(parts.secrets)
+            preview = partial(step.preview, MaskedValues(scope), self._room)
+            if grant is None:
+                masker.sent(step.name, preview)
+                response = yield _Sending(out, self._within(step, until))
+            else:
+                response = yield from self._with_token(step, out, grant, until, masker, preview)
+            if note is not None:
+                headers = {name: HIDDEN if name in _COOKIES else text for name, text in response.headers.items()}
+                note({"status": response.status, "attempts": response.attempts, "headers": masker.masked(headers)})
+            masker.received(response)
+            try:
+                value, is_there = step.reader.read(response, masker.mask)
             except ExecutionFailed as exc:
-                raise self._explained(exc, step, reply, trace, scope) from None
+                raise self._explained(exc, step, response, masker, preview) from None
             scope.steps[step.name] = value
-        if is_there:
-            found = self._output.check(value, self.name, trace.mask)
-            if found:
-                trace.mismatch = found
-                if note is not None:
-                    note({"mismatch": found})
+        if is_there and (mismatch := self._output.check(value, self.name, masker.mask)):
+            masker.mismatch = mismatch
+            if note is not None:
+                note({"mismatch": mismatch})
         return value
 
+    def _with_token(
+        self,
+        step: _PreparedStep,
+        out: OutgoingRequest,
+        grant: Grant,
+        until: float,
+        masker: CallMasker,
+        preview: Callable[[], dict[str, Any]],
+    ) -> Generator[_Sending, HttpResponse, HttpResponse]:
+        """Send one request with an OAuth2 token: fetch it first if need be, and a new one if it is refused."""
+        masker.hide((grant.secret,))
+        is_second = False
+        while True:
+            token = self._tokens.get(grant)
+            if token is None:
+                response = yield _Sending(grant.request(in_body=False), self._within(step, until))
+                # Some servers take the client in the form only.
+                if response.status in (400, _UNAUTHORIZED):
+                    response = yield _Sending(grant.request(in_body=True), self._within(step, until))
+                token = self._tokens.take(grant, response)
+            # The token is hidden each time: after a reload there are new secrets, and the token still holds.
+            self._hide(token)
+            parts = bearer(token)
+            masker.hide(parts.secrets)
+            masker.sent(step.name, preview)
+            headers = {name: value for name, value in out.headers.items() if name.lower() != "authorization"}
+            response = yield _Sending(out._replace(headers=headers | parts.headers), self._within(step, until))
+            if response.status != _UNAUTHORIZED or is_second:
+                return response
+            self._tokens.forget(grant)
+            is_second = True
+
     def _explained(
-        self, exc: ExecutionFailed, step: _Ready, reply: HttpResponse, trace: CallTrace, scope: CallValues
+        self,
+        exc: ExecutionFailed,
+        step: _PreparedStep,
+        response: HttpResponse,
+        masker: CallMasker,
+        preview: Callable[[], dict[str, Any]],
     ) -> ExecutionFailed:
         """Add to a failure what was sent, and where the credentials came from if they were refused."""
-        request = step.shown(MaskedValues(scope), self._room)
-        answer = {"status": reply.status, "headers": dict(reply.headers), **_body(reply)}
-        exc.exchange = trace.masked({"request": request, "response": answer})
-        sent = exc.exchange["request"]
-        lines = [exc.hint, values.cut(f"It sent {sent['method']} {sent['url'].partition('?')[0]}", _MAX_SAID)]
-        if reply.status in (_UNAUTHORIZED, _FORBIDDEN):
-            named = ", ".join(f"'{name}'" for name in self.secrets)
-            unnamed = "This tool sends no auth." if step.auth is None else ""
-            lines.append(f"Check the secret {named}." if named else unnamed)
+        answer = {"status": response.status, "headers": dict(response.headers), **_body_entry(response)}
+        exc.exchange = masker.masked({"request": preview(), "response": answer})
+        request = exc.exchange["request"]
+        lines = [exc.hint, values.cut(f"It sent {request['method']} {request['url'].partition('?')[0]}", _MAX_WORDS)]
+        if response.status in (_UNAUTHORIZED, _FORBIDDEN):
+            names = ", ".join(f"'{name}'" for name in self.secrets)
+            no_auth = "This tool sends no auth." if step.auth is None else ""
+            lines.append(f"Check the secret {names}." if names else no_auth)
         exc.hint = "\n".join(line for line in lines if line)
         return exc
 
-    def _exchange(
-        self, step: _Ready, out: OutgoingRequest, grant: Grant | None, until: float, trace: CallTrace, scope: CallValues
-    ) -> Generator[_Send, HttpResponse, HttpResponse]:
-        """Send one request. With OAuth2 fetch the token first, and a new one if it is refused."""
-        shown = partial(step.shown, MaskedValues(scope), self._room)
-        if grant is None:
-            trace.sent(step.name, shown)
-            return (yield _Send(out, self._within(step, until)))
-        trace.hide((grant.secret,))
-        for last in (False, True):
-            token = self._tokens.get(grant) or (yield from self._fetch(step, grant, until))
-            self._hide(token)  # each time: after a reload there are new secrets, and the token still holds
-            sign = bearer(token)
-            trace.hide(sign.secrets)
-            trace.sent(step.name, shown)
-            headers = {name: value for name, value in out.headers.items() if name.lower() != "authorization"}
-            reply = yield _Send(out._replace(headers=headers | sign.headers), self._within(step, until))
-            if reply.status != _UNAUTHORIZED or last:
-                return reply
-            self._tokens.forget(grant)
-        raise AssertionError  # the last one returns
-
-    def _fetch(self, step: _Ready, grant: Grant, until: float) -> Generator[_Send, HttpResponse, str]:
-        reply = yield _Send(grant.request(in_body=False), self._within(step, until))
-        if reply.status in (400, _UNAUTHORIZED):  # some servers take the client in the form only
-            reply = yield _Send(grant.request(in_body=True), self._within(step, until))
-        return self._tokens.take(grant, reply)
-
-    def _within(self, step: _Ready, until: float) -> Rules:
+    def _within(self, step: _PreparedStep, until: float) -> Rules:
         """The rules, with the time that is left."""
         left_s = until - time.monotonic()
         if left_s <= 0:
@@ -635,11 +503,92 @@ class HttpRunner:
                 f"'{self.name}' did not finish within {self._limit_s:g} s.",
                 hint="Raise http.timeout_s, or the tool's timeoutMs.",
             )
-        own_s = step.timeout_s or self._rules.timeout_s
-        return self._rules.replace(timeout_s=min(left_s, own_s))
+        return replace(self._rules, timeout_s=min(left_s, step.timeout_s or self._rules.timeout_s))
 
-    def _checked(self, args: Mapping[str, Any]) -> dict[str, Any]:
+    def _checked(self, args: Mapping[str, object]) -> dict[str, object]:
         return self._checker.check(args, self.name, self._mask)
 
-    def _values(self, args: Mapping[str, Any]) -> CallValues:
+    def _values(self, args: Mapping[str, object]) -> CallValues:
         return CallValues(args, self._secret, defaults=self._defaults, room=self._room, tool=self.name)
+
+
+def phrase_of(status: int) -> str:
+    """The words of a status, as in 'Not Found'."""
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return ""
+
+
+def _decoded(response: HttpResponse, encoding: str) -> object:
+    """The body as a value: JSON, text, or `{mime, base64, size}`."""
+    if encoding == "auto":
+        encoding = _encoding_of(response)
+    if encoding == "json":
+        return response.json() if response.body.strip() else None
+    if encoding == "text":
+        return response.text
+    content = base64.b64encode(response.body).decode("ascii")
+    return {"mime": response.mime or "application/octet-stream", "base64": content, "size": len(response.body)}
+
+
+def _encoding_of(response: HttpResponse) -> str:
+    if response.is_json or not response.body:
+        return "json"
+    mime = response.mime
+    if (
+        mime.startswith("text/")
+        or mime.removeprefix("application/").removeprefix("x-") in _TEXT_TYPES
+        or mime.endswith(("+text", "+xml", "+yaml"))
+        or "charset=" in response.headers.get("content-type", "")
+    ):
+        return "text"
+    if mime:
+        return "binary"
+    try:
+        response.body.decode("utf-8")
+    except UnicodeDecodeError:
+        return "binary"
+    return "text"
+
+
+def _body_entry(response: HttpResponse) -> dict[str, str]:
+    """The body of a response for a report, if it is text."""
+    return {} if _encoding_of(response) == "binary" else {"body": _cut(response.text)}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_BODY else f"{text[:_MAX_BODY]}..."
+
+
+def _status_failure(response: HttpResponse, mask: Mask) -> ExecutionFailed:
+    """The error for a failed status, with the server's message; of an HTML page, its title."""
+    text = _message(response) or ("" if _encoding_of(response) == "binary" else response.text)
+    if response.mime in ("text/html", "application/xhtml+xml"):
+        title = re.search(r"<title[^<>]*>([^<]*)", text[:_MAX_PAGE], re.IGNORECASE)
+        inner = title[1] if title else _SCRIPT.sub(" ", text[:_MAX_PAGE])
+        text = html.unescape(re.sub(r"<[^<>]*>", " ", inner))
+    text = " ".join(text.split())
+    words = f": {values.cut(mask(text[:_MAX_PAGE]), _MAX_WORDS)}" if text else "."
+    after = response.headers.get("retry-after", "")
+    failure = ExecutionFailed(
+        f"HTTP {response.status} {phrase_of(response.status)}".rstrip() + words,
+        hint=f"It asks to wait: Retry-After {mask(after[:40])}." if after else "",
+        details={"status": response.status, "attempts": response.attempts},
+    )
+    failure.transient = response.status in TRANSIENT_STATUSES
+    return failure
+
+
+def _message(response: HttpResponse) -> str:
+    """The sentence for people in a JSON error, under the names that APIs use for it (`detail` in RFC 9457)."""
+    try:
+        body: Any = json.loads(response.text) if response.is_json else None
+    except (ValueError, RecursionError):
+        return ""
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        body = body["error"]
+    if not isinstance(body, dict):
+        return ""
+    texts = (body.get(name) for name in ("detail", "message", "error_description", "error", "title"))
+    return next((text for text in texts if isinstance(text, str) and text.strip()), "")

@@ -18,30 +18,212 @@ from onetool_ipy.base.errors import InvalidOutput, InvalidTool, MissingSecret, T
 if TYPE_CHECKING:
     from onetool_ipy.bundles.http.definition import Selector
 
-__all__ = [
-    "FORMS",
-    "HIDDEN",
-    "MISSING",
-    "SECRET_NAME",
-    "CallValues",
-    "Kind",
-    "MaskedValues",
-    "Placeholder",
-    "Ref",
-    "SecretLookup",
-    "Select",
-    "ValueSource",
-    "bind",
-    "compile_selector",
-    "pieces",
-    "placeholders",
-    "placeholders_in",
-]
+Kind = Literal["argument", "secret", "step"]
+
+FORMS = {
+    "csv": ",",
+    "space": " ",
+    "pipe": "|",
+    "json": "",
+    "deep": "",
+    "spread": "",
+}
+"""How a list or an object is written: joined by a character, as JSON text, as `name[key]=...`, or as `key=...`."""
+
+SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+
+_PLACEHOLDER = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}\r\n]{1,200})\}|\$\{")
+_PATH = re.compile(r"(?P<head>[A-Za-z_][\w-]*)(?P<rest>(?:\.[\w$@-]+|\[\d{1,9}\])*)")
+_PART = re.compile(r"\.([\w$@-]+)|\[(\d+)\]")
+_MAX_MATCHES = 100_000
+_MAX_DEPTH = 50
+
+SecretLookup = Callable[[str], str | None]
+"""name -> its value, or None."""
 
 Select = Callable[[Any, str], Any]
 """(data, text) -> the selected part, or None."""
 
-_MAX_MATCHES = 100_000
+HIDDEN: Final = "***"
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = _Missing()
+"""Stands for an optional argument that has no value."""
+
+
+class Placeholder(NamedTuple):
+    """A `${...}` as written."""
+
+    name: str
+    form: str = ""
+
+
+class Ref(NamedTuple):
+    """The meaning of a placeholder: an argument, secret or step, and the path into its value."""
+
+    kind: Kind
+    name: str
+    path: tuple[str | int, ...] = ()
+    form: str = ""
+
+    def __str__(self) -> str:
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        return self.name + path
+
+
+def pieces(text: str) -> list[str | Placeholder]:
+    """Split a text at its placeholders; raises ValueError for a `${` without end or name."""
+    split: list[str | Placeholder] = []
+    end = 0
+    for match in _PLACEHOLDER.finditer(text):
+        split.append(text[end : match.start()])
+        end = match.end()
+        if match[0] == "$${":
+            split.append("${")
+            continue
+        if match["inside"] is None:
+            start = text[match.start() : match.start() + 40]
+            raise ValueError(f"'{start}' is not a ${{name}}; write $${{ for a literal ${{")
+        name, bar, form = (part.strip() for part in match["inside"].rpartition("|"))
+        if not bar or form not in FORMS:
+            name, form = match["inside"].strip(), ""
+        if not name:
+            raise ValueError("'${}' names nothing")
+        split.append(Placeholder(name, form))
+    split.append(text[end:])
+    return [piece for piece in split if piece != ""]
+
+
+def placeholders(text: str) -> list[Placeholder]:
+    """The placeholders of a text, in order."""
+    return [piece for piece in pieces(text) if isinstance(piece, Placeholder)]
+
+
+def placeholders_in(value: object) -> Iterator[Placeholder]:
+    """The placeholders of every text in a JSON value; raises ValueError for one in a key."""
+    if isinstance(value, str):
+        yield from placeholders(value)
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            if placeholders(key):
+                raise ValueError(f"'{key}' is a key, and a key cannot be a ${{name}}")
+            yield from placeholders_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from placeholders_in(inner)
+
+
+def bind(placeholder: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
+    """Find the meaning of a placeholder: an argument of the schema, else an earlier step, else a secret."""
+    if placeholder.name in arguments:
+        return Ref("argument", placeholder.name, (), placeholder.form)
+    match = _PATH.fullmatch(placeholder.name)
+    if match is not None:
+        head = match["head"]
+        path = tuple(part[1] if part[1] is not None else int(part[2]) for part in _PART.finditer(match["rest"]))
+        if head in arguments:
+            return Ref("argument", head, path, placeholder.form)
+        if head in steps:
+            return Ref("step", head, path, placeholder.form)
+        if not path and SECRET_NAME.fullmatch(head):
+            return Ref("secret", head, (), placeholder.form)
+    raise InvalidTool(
+        f"'${{{placeholder.name}}}' is neither an argument of argSchema, nor an earlier step, "
+        "nor a valid name of a secret.",
+        hint="Declare it in argSchema, or write the secret's name in letters, digits and underscores.",
+    )
+
+
+class ValueSource(Protocol):
+    """Returns the value of a reference, or MISSING."""
+
+    def value(self, ref: Ref) -> object:
+        """The value, in its JSON form."""
+
+
+class CallValues:
+    """The real values of one call; raises TooLarge once they hold more than `room` characters."""
+
+    def __init__(
+        self, args: Mapping[str, object], secret: SecretLookup, *, defaults: Mapping[str, object], room: int, tool: str
+    ) -> None:
+        self._args = args
+        self._defaults = defaults
+        self._secret = secret
+        self._room = room
+        self._tool = tool
+        self._arguments: dict[str, object] = {}
+        self.steps: dict[str, object] = {}
+
+    def value(self, ref: Ref) -> object:
+        if ref.kind == "secret":
+            return self.secret(ref.name)
+        if ref.kind == "argument":
+            return _walk(self._argument(ref.name), ref.path)
+        value = _walk(self.steps.get(ref.name, MISSING), ref.path)
+        if value is MISSING:
+            raise InvalidOutput(f"The response of '{ref.name}' has nothing at '{ref}'.")
+        return value
+
+    def secret(self, name: str) -> str:
+        """Return a secret, or raise MissingSecret."""
+        secret = self._secret(name)
+        if secret is None:
+            raise MissingSecret(
+                f"'{self._tool}' needs the secret '{name}', which is not there.", hint=f"Add '{name}' to secrets.yaml."
+            )
+        return secret
+
+    def _argument(self, name: str) -> object:
+        """An argument in its JSON form, which is made once. What all of them add up to is limited."""
+        if name not in self._arguments:
+            value = self._args.get(name, self._defaults.get(name, MISSING))
+            if value is not MISSING:
+                self._room -= _length(value)
+                if self._room < 0:
+                    raise TooLarge(f"The arguments of '{self._tool}' are more than may be sent.", hint="Send less.")
+                value = values.to_json(value)
+            self._arguments[name] = value
+        return self._arguments[name]
+
+
+class MaskedValues:
+    """The values of a call as they may be shown: no secrets; a step without a response yet stays a placeholder."""
+
+    def __init__(self, real: CallValues) -> None:
+        self._real = real
+
+    def value(self, ref: Ref) -> object:
+        if ref.kind == "secret":
+            return HIDDEN
+        if ref.kind == "step" and ref.name not in self._real.steps:
+            return f"${{{ref}}}"
+        return self._real.value(ref)
+
+
+def _walk(value: object, path: tuple[str | int, ...]) -> object:
+    for part in path:
+        if isinstance(part, str):
+            value = value.get(part, MISSING) if isinstance(value, dict) else MISSING
+        else:
+            value = value[part] if isinstance(value, list) and part < len(value) else MISSING
+    return value
+
+
+def _length(value: object, depth: int = 0) -> int:
+    """A lower bound for the encoded size of a value."""
+    if isinstance(value, (str, bytes, bytearray)):
+        return len(value)
+    if depth < _MAX_DEPTH and isinstance(value, Mapping):
+        return sum(_length(key, depth + 1) + _length(inner, depth + 1) for key, inner in value.items())
+    if depth < _MAX_DEPTH and isinstance(value, (list, tuple, set, frozenset)):
+        return sum(_length(inner, depth + 1) for inner in value)
+    return 1
 
 
 def compile_selector(selector: Selector) -> Select:
@@ -75,20 +257,20 @@ def _by_pattern(selector: Selector) -> Select:
     try:
         compiled = re2.compile(selector.expr, options)
     except re2.error as exc:
-        said = exc.args[0] if exc.args else exc
-        said = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        raise ValueError(f"'{selector.expr[:80]}' is not an RE2 pattern: {said[:120]}") from None
+        reason = exc.args[0] if exc.args else exc
+        words = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise ValueError(f"'{selector.expr[:80]}' is not an RE2 pattern: {words[:120]}") from None
 
     def select(data: Any, text: str) -> Any:  # noqa: ARG001 - the shape of every selector
         if not selector.all:
             match = compiled.search(text)
             return None if match is None else _groups(match)
-        found = []
+        matches = []
         for match in compiled.finditer(text):
-            found.append(_groups(match))
-            if len(found) > _MAX_MATCHES:
+            matches.append(_groups(match))
+            if len(matches) > _MAX_MATCHES:
                 raise InvalidOutput(f"The selector matches more than {_MAX_MATCHES:,} times.")
-        return found
+        return matches
 
     return select
 
@@ -100,218 +282,3 @@ def _groups(match: Any) -> Any:
     if not groups:
         return match[0]
     return groups[0] if len(groups) == 1 else list(groups)
-
-
-Kind = Literal["argument", "secret", "step"]
-
-FORMS = {
-    "csv": ",",
-    "space": " ",
-    "pipe": "|",
-    "json": "",
-    "deep": "",
-    "spread": "",
-}
-"""How a list or an object is written: joined by a character, as JSON text, as `name[key]=...`, or as `key=...`."""
-
-SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-
-_PLACEHOLDER = re.compile(r"\$\$\{|\$\{(?P<inside>[^{}\r\n]{1,200})\}|\$\{")
-_PATH = re.compile(r"(?P<head>[A-Za-z_][\w-]*)(?P<rest>(?:\.[\w$@-]+|\[\d{1,9}\])*)")
-_PART = re.compile(r"\.([\w$@-]+)|\[(\d+)\]")
-
-
-class Placeholder(NamedTuple):
-    """A `${...}` as written."""
-
-    name: str
-    form: str = ""
-
-
-class Ref(NamedTuple):
-    """The meaning of a placeholder: an argument, secret or step, and the path into its value."""
-
-    kind: Kind
-    name: str
-    path: tuple[str | int, ...] = ()
-    form: str = ""
-
-    def __str__(self) -> str:
-        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
-        return self.name + path
-
-
-def pieces(text: str) -> list[str | Placeholder]:
-    """Split a text at its placeholders; raises ValueError for a `${` without end or name."""
-    found: list[str | Placeholder] = []
-    end = 0
-    for match in _PLACEHOLDER.finditer(text):
-        found.append(text[end : match.start()])
-        end = match.end()
-        if match[0] == "$${":
-            found.append("${")
-        elif match["inside"] is None:
-            raise ValueError(
-                f"'{text[match.start() : match.start() + 40]}' is not a ${{name}}; write $${{ for a literal ${{"
-            )
-        else:
-            found.append(_placeholder(match["inside"]))
-    found.append(text[end:])
-    return [piece for piece in found if piece != ""]
-
-
-def placeholders(text: str) -> list[Placeholder]:
-    """The placeholders of a text, in order."""
-    return [piece for piece in pieces(text) if isinstance(piece, Placeholder)]
-
-
-def placeholders_in(value: Any) -> Iterator[Placeholder]:
-    """The placeholders of every text in a JSON value; raises ValueError for one in a key."""
-    if isinstance(value, str):
-        yield from placeholders(value)
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            if placeholders(key):
-                raise ValueError(f"'{key}' is a key, and a key cannot be a ${{name}}")
-            yield from placeholders_in(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from placeholders_in(inner)
-
-
-def bind(placeholder: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
-    """Find the meaning of a placeholder: an argument of the schema, else an earlier step, else a secret."""
-    if placeholder.name in arguments:
-        return Ref("argument", placeholder.name, (), placeholder.form)
-    match = _PATH.fullmatch(placeholder.name)
-    if match is not None:
-        head, path = match["head"], tuple(_parts(match["rest"]))
-        if head in arguments:
-            return Ref("argument", head, path, placeholder.form)
-        if head in steps:
-            return Ref("step", head, path, placeholder.form)
-        if not path and SECRET_NAME.fullmatch(head):
-            return Ref("secret", head, (), placeholder.form)
-    raise InvalidTool(
-        f"'${{{placeholder.name}}}' is neither an argument of argSchema, nor an earlier step, "
-        "nor a valid name of a secret.",
-        hint="Declare it in argSchema, or write the secret's name in letters, digits and underscores.",
-    )
-
-
-def _placeholder(inside: str) -> Placeholder:
-    name, bar, form = inside.rpartition("|")
-    if bar and form.strip() in FORMS:
-        inside, form = name, form.strip()
-    else:
-        form = ""
-    if not inside.strip():
-        raise ValueError("'${}' names nothing")
-    return Placeholder(inside.strip(), form)
-
-
-def _parts(rest: str) -> Iterator[str | int]:
-    for match in _PART.finditer(rest):
-        yield match[1] if match[1] is not None else int(match[2])
-
-
-SecretLookup = Callable[[str], str | None]
-"""name -> its value, or None."""
-
-HIDDEN: Final = "***"
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
-"""Stands for an optional argument that was not given."""
-
-
-class ValueSource(Protocol):
-    """Returns the value of a reference, or MISSING."""
-
-    def value(self, ref: Ref) -> Any:
-        """The value, in its JSON form."""
-
-
-class CallValues:
-    """The real values of one call; raises TooLarge once they hold more than `room` characters."""
-
-    def __init__(
-        self, args: Mapping[str, Any], secret: SecretLookup, *, defaults: Mapping[str, Any], room: int, tool: str
-    ) -> None:
-        self._args = args
-        self._defaults = defaults
-        self._secret = secret
-        self._room = room
-        self._tool = tool
-        self._known: dict[str, Any] = {}
-        self.steps: dict[str, Any] = {}
-
-    def value(self, ref: Ref) -> Any:
-        if ref.kind == "secret":
-            return self.secret(ref.name)
-        if ref.kind == "argument":
-            return _walk(self._argument(ref.name), ref.path)
-        found = _walk(self.steps.get(ref.name, MISSING), ref.path)
-        if found is MISSING:
-            raise InvalidOutput(f"The response of '{ref.name}' has nothing at '{ref}'.")
-        return found
-
-    def secret(self, name: str) -> str:
-        """Return a secret, or raise MissingSecret."""
-        found = self._secret(name)
-        if found is None:
-            raise MissingSecret(
-                f"'{self._tool}' needs the secret '{name}', which is not there.", hint=f"Add '{name}' to secrets.yaml."
-            )
-        return found
-
-    def _argument(self, name: str) -> Any:
-        if name not in self._known:
-            given = self._args.get(name, self._defaults.get(name, MISSING))
-            if given is not MISSING:
-                self._room -= _length(given)
-                if self._room < 0:
-                    raise TooLarge(f"The arguments of '{self._tool}' are more than may be sent.", hint="Send less.")
-                given = values.to_json(given)
-            self._known[name] = given
-        return self._known[name]
-
-
-class MaskedValues:
-    """The values of a call as they may be shown: no secrets; a step without a response yet stays a placeholder."""
-
-    def __init__(self, real: CallValues) -> None:
-        self._real = real
-
-    def value(self, ref: Ref) -> Any:
-        if ref.kind == "secret":
-            return HIDDEN
-        if ref.kind == "step" and ref.name not in self._real.steps:
-            return f"${{{ref}}}"
-        return self._real.value(ref)
-
-
-def _walk(value: Any, path: tuple[str | int, ...]) -> Any:
-    for part in path:
-        is_key = isinstance(part, str) and isinstance(value, dict) and part in value
-        is_index = isinstance(part, int) and isinstance(value, list) and part < len(value)
-        if not (is_key or is_index):
-            return MISSING
-        value = value[part]
-    return value
-
-
-def _length(value: Any, depth: int = 0) -> int:
-    """A lower bound for the encoded size of a value."""
-    if isinstance(value, (str, bytes, bytearray)):
-        return len(value)
-    if depth < 50 and isinstance(value, Mapping):
-        return sum(_length(key, depth + 1) + _length(inner, depth + 1) for key, inner in value.items())
-    if depth < 50 and isinstance(value, (list, tuple, set, frozenset)):
-        return sum(_length(inner, depth + 1) for inner in value)
-    return 1

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpcore
 import pytest
 
 from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
-from tests.net.conftest import HERE, MakeClient
+from tests.net.conftest import BOTH_SIDES, HERE, MakeClient
 from tests.net.loopback import Loopback
+
+pytestmark = BOTH_SIDES
 
 DATA = Path(__file__).parent / "data"
 ANY = Rules(timeout_s=60, tries=1)
@@ -27,20 +31,35 @@ UNKNOWN = ("0177.0.0.1", "localhost.")
 """Not a URL for httpx, and not a name for every resolver."""
 
 
-class Dial:
+class Network(httpcore.SyncBackend):
     """Notes where a connection would have gone, and connects to a place on this machine instead."""
 
     def __init__(self, server: Loopback | None) -> None:
-        self.asked: list[str] = []
+        self.dialled: list[str] = []
         self._server = server
 
-    async def __call__(self, address: str, port: int, timeout: float | None) -> Any:
-        import httpcore
-
-        self.asked.append(address)
+    def place(self, host: str) -> tuple[str, int]:
+        self.dialled.append(host)
         if self._server is None:
             raise httpcore.ConnectError("not in a test")
-        return await httpcore.AnyIOBackend().connect_tcp("127.0.0.1", self._server.port, timeout=timeout)
+        return "127.0.0.1", self._server.port
+
+    def connect_tcp(self, host: str, *_args: Any, **_options: Any) -> httpcore.NetworkStream:
+        return super().connect_tcp(*self.place(host))
+
+
+class AsyncNetwork(httpcore.AnyIOBackend):
+    """The same for async callers."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    async def connect_tcp(self, host: str, *_args: Any, **_options: Any) -> httpcore.AsyncNetworkStream:
+        return await super().connect_tcp(*self._network.place(host))
+
+
+def through(network: Network) -> dict[str, Any]:
+    return {"network": network, "async_network": AsyncNetwork(network)}
 
 
 class Names(dict[str, list[list[str]]]):
@@ -75,20 +94,31 @@ class Names(dict[str, list[list[str]]]):
         "127.0.0.1\\@api.example.com",
         "0.0.0.0",
         "[::]",
+        "0x7f000001",
+        "0",
+        "[::1]",
+        "169.254.169.254",
+        "[fe80::1]",
+        "[fd00::1]",
+        "10.0.0.1",
+        "192.168.1.1",
+        "100.64.0.1",
     ],
 )
 @pytest.mark.parametrize("listed", [False, True], ids=["no list", "listed"])
 def test_loopback_is_not_reached_by_any_spelling(make_client: MakeClient, host: str, listed: bool) -> None:
     """Real sockets on both loopback addresses; an allow-list that names the host does not help it."""
     with Loopback() as server, Loopback("::1") as six:
-        dial = Dial(server)
+        network = Network(server)
         hosts = Hosts(["127.0.0.1", "[::1]", "localhost", "api.example.com", "[::ffff:7f00:1]"]) if listed else None
         for port in (server.port, six.port):
             with pytest.raises(ExecutionFailed) as caught:
-                make_client(dial=dial).request("GET", f"http://{host}:{port}/json", rules=ANY.replace(hosts=hosts))
+                make_client(**through(network)).request(
+                    "GET", f"http://{host}:{port}/json", rules=replace(ANY, hosts=hosts)
+                )
             assert isinstance(caught.value, HostNotAllowed) or host in UNKNOWN
 
-        assert (server.accepts, six.accepts, dial.asked) == (0, 0, [])
+        assert (server.accepts, six.accepts, network.dialled) == (0, 0, [])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]"])
@@ -100,7 +130,7 @@ def test_the_same_is_reached_where_private_addresses_are_allowed(
     assert server.accepts == 1
 
 
-@pytest.mark.parametrize("rules", [HERE.replace(hosts=Hosts([])), HERE.replace(hosts=Hosts(["api.example.com"]))])
+@pytest.mark.parametrize("rules", [replace(HERE, hosts=Hosts([])), replace(HERE, hosts=Hosts(["api.example.com"]))])
 def test_a_host_that_is_not_listed_is_not_reached(server: Loopback, client: HttpClient, rules: Rules) -> None:
     with pytest.raises(HostNotAllowed, match="not allowed"):
         client.request("GET", server.url("/json"), rules=rules)
@@ -109,7 +139,7 @@ def test_a_host_that_is_not_listed_is_not_reached(server: Loopback, client: Http
 
 
 def test_a_listed_address_with_another_port_is_not_reached(server: Loopback, client: HttpClient) -> None:
-    rules = HERE.replace(hosts=Hosts([f"127.0.0.1:{server.port}"]))
+    rules = replace(HERE, hosts=Hosts([f"127.0.0.1:{server.port}"]))
 
     assert client.request("GET", server.url("/json"), rules=rules).status == 200
     with Loopback() as other, pytest.raises(HostNotAllowed):
@@ -133,13 +163,13 @@ def test_a_listed_address_with_another_port_is_not_reached(server: Loopback, cli
 def test_a_name_that_resolves_to_a_private_address_is_not_reached(
     server: Loopback, make_client: MakeClient, addresses: list[str]
 ) -> None:
-    dial = Dial(server)
-    client = make_client(resolve=Names({"api.example.com": [addresses]}), dial=dial)
+    network = Network(server)
+    client = make_client(resolve=Names({"api.example.com": [addresses]}), **through(network))
 
     with pytest.raises(HostNotAllowed, match="public"):
         client.request("GET", f"http://api.example.com:{server.port}/json", rules=ANY)
 
-    assert (server.accepts, dial.asked) == (0, [])
+    assert (server.accepts, network.dialled) == (0, [])
 
 
 def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked(
@@ -147,26 +177,35 @@ def test_a_name_that_changes_its_address_is_dialled_where_it_was_checked(
 ) -> None:
     """Looked up once for each connection, and that address is used: a second look-up would have found loopback."""
     names = Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]})
-    dial = Dial(server)
-    client = make_client(resolve=names, dial=dial)
+    network = Network(server)
+    client = make_client(resolve=names, **through(network))
 
     reply = client.request("GET", "http://rebind.test/json", rules=ANY)
 
     assert reply.status == 200
-    assert dial.asked == [PUBLIC]
+    assert network.dialled == [PUBLIC]
     assert names["rebind.test"] == [["127.0.0.1"]]
 
 
+def test_a_kept_connection_needs_no_second_look_up(server: Loopback, make_client: MakeClient) -> None:
+    names = Names({"api.test": [["127.0.0.1"], []]})
+    client = make_client(resolve=names)
+
+    statuses = [client.request("GET", server.url("/json", host="api.test"), rules=HERE).status for _ in range(2)]
+
+    assert (statuses, server.accepts) == ([200, 200], 1)
+
+
 def test_a_name_that_has_changed_is_refused_at_its_next_connection(server: Loopback, make_client: MakeClient) -> None:
-    dial = Dial(None)
-    client = make_client(resolve=Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]}), dial=dial)
+    network = Network(None)
+    client = make_client(resolve=Names({"rebind.test": [[PUBLIC], ["127.0.0.1"]]}), **through(network))
     with pytest.raises(ExecutionFailed, match="Cannot connect"):
         client.request("GET", f"http://rebind.test:{server.port}/json", rules=ANY)
 
     with pytest.raises(HostNotAllowed):
         client.request("GET", f"http://rebind.test:{server.port}/json", rules=ANY)
 
-    assert (server.accepts, dial.asked) == (0, [PUBLIC])
+    assert (server.accepts, network.dialled) == (0, [PUBLIC])
 
 
 @pytest.mark.parametrize(
@@ -183,26 +222,26 @@ def test_a_name_that_has_changed_is_refused_at_its_next_connection(server: Loopb
 )
 def test_a_redirect_to_a_private_place_is_not_followed(make_client: MakeClient, to: str) -> None:
     with Loopback() as front, Loopback() as hidden:
-        dial = Dial(front)
+        network = Network(front)
         names = Names({"open.test": [[PUBLIC]], "inner.test": [["10.0.0.1"]]})
-        client = make_client(resolve=names, dial=dial)
+        client = make_client(resolve=names, **through(network))
 
         with pytest.raises(HostNotAllowed):
             client.request("GET", "http://open.test/redirect", params={"to": to.format(port=hidden.port)}, rules=ANY)
 
-        assert (front.accepts, hidden.accepts, dial.asked) == (1, 0, [PUBLIC])
+        assert (front.accepts, hidden.accepts, network.dialled) == (1, 0, [PUBLIC])
 
 
 def test_a_redirect_to_a_host_that_is_not_listed_is_not_followed(make_client: MakeClient) -> None:
     with Loopback() as front:
-        dial = Dial(front)
-        client = make_client(resolve=Names({"open.test": [[PUBLIC]], "else.test": [["8.8.8.8"]]}), dial=dial)
-        rules = ANY.replace(hosts=Hosts(["open.test"]))
+        network = Network(front)
+        client = make_client(resolve=Names({"open.test": [[PUBLIC]], "else.test": [["8.8.8.8"]]}), **through(network))
+        rules = replace(ANY, hosts=Hosts(["open.test"]))
 
         with pytest.raises(HostNotAllowed, match=r"'else\.test'"):
             client.request("GET", "http://open.test/redirect?to=http://else.test/", rules=rules)
 
-        assert dial.asked == [PUBLIC]
+        assert network.dialled == [PUBLIC]
 
 
 def test_a_connection_made_for_private_addresses_is_not_used_by_others(server: Loopback, client: HttpClient) -> None:
