@@ -20,6 +20,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.faces.pack_names import proposed_name, require_free_name
+from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -115,14 +116,14 @@ def choice(
 def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
     """Describe an import in a few lines."""
     part = f" of {draft.offered:,} operations" if draft.offered > len(made.tools) else ""
-    lines = [f"The bundle {made.bundle.slug} has {len(made.tools)} tools{part}: {made.bundle.display_name}"]
+    lines = [f"The bundle {made.bundle.slug} has {counted(len(made.tools), 'tool')}{part}: {made.bundle.display_name}"]
     known = set(box.config.secrets.names())
     missing = [each for each in draft.secrets if each["name"] not in known]
     if missing:
         lines.append("Add to .onetool/secrets.yaml what they need:")
         lines += [f'  {each["name"]}: "..."   # {" ".join(each["description"].split())[:80]}' for each in missing]
     if draft.notes:
-        lines.append(f"{len(draft.notes)} things were not imported:")
+        lines.append("Not imported:")
         lines += [f"  {note}" for note in draft.notes[:_SHOWN_NOTES]]
         more = len(draft.notes) - _SHOWN_NOTES
         lines += [f"  ... and {more} more"] if more > 0 else []

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.faces.commands.table import command_words
 from onetool_ipy.faces.line.grammar import (
     read_arguments,
     read_body,
@@ -30,14 +31,6 @@ from onetool_ipy.faces.notebook.cell_input import RUNNER, Shortcut, prompt_of
 from onetool_ipy.snippets.definition import Bare
 from onetool_ipy.sources.outline_reader import read_outline
 from onetool_ipy.toolbox import Toolbox
-
-__all__ = ["COMMANDS", "export_notebook"]
-
-COMMANDS = (
-    "list", "info", "help", "why", "reload", "search", "stats", "history", "results", "health", "check", "install",
-    "replay", "browse", "bundle", "import", "jobs", "new", "serve", "server", "servers", "trust", "usage", "view",
-)  # fmt: skip
-"""The sub-commands of `%tool`: they show something or change the project, and are left out of a script."""
 
 _AWAITED = '''
 import ast as _ast
@@ -166,7 +159,8 @@ class _Cell:
         return f"None  # %{name} {line}".rstrip()
 
     def _tool(self, line: str, body: str | None) -> str:
-        asked = split_line(line, COMMANDS)
+        # A command shows something or changes the project, and is left out of a script.
+        asked = split_line(line, command_words())
         if asked.kind == "command" and asked.name == "replay":
             return self._replay(asked.rest)
         words = read_options(asked.rest, {}).words if asked.kind == "command" and asked.name == "server" else []
@@ -199,7 +193,7 @@ class _Cell:
             return "None  # %tool replay"
         if asked.words[0] == "off":
             return "box.replays.close()"
-        mode = "refresh" if "--refresh" in asked.given else "replay" if "--only" in asked.given else None
+        mode = "refresh" if "--refresh" in asked.values else "replay" if "--only" in asked.values else None
         given = f", mode={mode!r}" if mode else ""
         return f"ot.replay({asked.words[0]!r}{given}).begin_alone()"
 

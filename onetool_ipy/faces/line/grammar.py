@@ -50,27 +50,9 @@ from onetool_ipy.snippets.definition import Bare, Snippet, read_snippet
 if TYPE_CHECKING:
     from yaml.events import Event
 
-__all__ = [
-    "FLAGS",
-    "Flags",
-    "Line",
-    "OptionKind",
-    "Options",
-    "asks_for_help",
-    "plain_words",
-    "read_arguments",
-    "read_body",
-    "read_leading_options",
-    "read_options",
-    "read_prompt",
-    "read_snippet_arguments",
-    "read_snippet_definition",
-    "split_line",
-    "without_semicolon",
-]
-
-OptionKind = Literal["switch", "text", "number", "seconds", "variable"]
-"""The value of an option: none, a word, a whole number, a number above 0, the name of a variable."""
+OptionKind = Literal["switch", "text", "texts", "names", "optional", "number", "seconds", "variable"]
+"""The value of an option: none, a word, a word each time it is given, names separated by commas, a word or none, a
+whole number, a number above 0, the name of a variable."""
 
 FLAGS: Mapping[str, OptionKind] = {
     "--args": "switch",
@@ -89,6 +71,8 @@ FLAGS: Mapping[str, OptionKind] = {
 _OPTION = re.compile(r"--.|-[^\W\d]", re.DOTALL)
 _WANTED: Mapping[OptionKind, str] = {
     "text": "a word",
+    "texts": "a word",
+    "names": "names separated by commas",
     "number": "a whole number",
     "seconds": "a number of seconds above 0",
     "variable": "the name of a variable",
@@ -118,32 +102,38 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The words of a sub-command, and its options by their name as typed (`--json`); a switch is True."""
+    """The words of a command, and its options by their name as typed (`--json`); a switch is True.
+
+    `body` is the text of its cell.
+    """
 
     words: list[str]
-    given: dict[str, Any]
+    values: dict[str, Any]
+    body: str = ""
 
 
-def read_options(text: str, known: Mapping[str, OptionKind]) -> Options:
-    """Split the text after a sub-command into its words and options."""
-    given: dict[str, Any] = {}
-    kept = _take_options(text, closed_words(text), known, given)
-    return Options([word.text for word in kept], given)
+def read_options(text: str, known: Mapping[str, OptionKind], *, leading: int | None = None) -> Options:
+    """Split the text after a command into its words and options. All behind `leading` words is taken as it is."""
+    return _read_options(text, closed_words(text), known, leading)
 
 
-def read_leading_options(text: str, known: Mapping[str, OptionKind], words_before: int) -> Options:
-    """Split a text whose options stand among its first words; all behind `words_before` words is taken as it is."""
-    given: dict[str, Any] = {}
-    found = closed_words(text)
-    kept: list[str] = []
-    index = 0
-    while len(kept) < words_before and (index := _skip_options(text, found, index, known, given)) < len(found):
-        word = found[index]
-        index += 1
-        if _raw(text, word) == "--":
-            break
-        kept.append(word.text)
-    return Options([*kept, *(word.text for word in found[index:])], given)
+def read_shell_options(
+    arguments: Sequence[str], known: Mapping[str, OptionKind], *, leading: int | None = None
+) -> Options:
+    """Split the arguments of a command line, which the shell has cut into words, as `read_options` does."""
+    found: list[Word] = []
+    place = 0
+    for text in arguments:
+        equals = text.find("=")
+        found.append(Word(place, place + len(text), text, equals, place + equals + 1))
+        place += len(text) + 1
+    return _read_options("\n".join(arguments), found, known, leading)
+
+
+def _read_options(text: str, found: Sequence[Word], known: Mapping[str, OptionKind], leading: int | None) -> Options:
+    values: dict[str, Any] = {}
+    kept = _take_options(text, found, known, values, leading)
+    return Options([word.text for word in kept], values)
 
 
 def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[dict[str, Any], str]:
@@ -168,18 +158,24 @@ def plain_words(text: str) -> list[Word]:
 
 
 def _take_options(
-    text: str, found: Sequence[Word], known: Mapping[str, OptionKind], given: dict[str, Any]
+    text: str,
+    found: Sequence[Word],
+    known: Mapping[str, OptionKind],
+    given: dict[str, Any],
+    leading: int | None = None,
 ) -> list[Word]:
-    """Read every option before a lone `--` into `given`; return the other words."""
+    """Read the options before a lone `--`, or among the first `leading` words, into `given`; return the other words."""
     kept: list[Word] = []
     index = 0
-    while (index := _skip_options(text, found, index, known, given)) < len(found):
-        word = found[index]
+    while leading is None or len(kept) < leading:
+        index = _skip_options(text, found, index, known, given)
+        if index == len(found):
+            break
         index += 1
-        if _raw(text, word) == "--":
-            return [*kept, *found[index:]]
-        kept.append(word)
-    return kept
+        if _raw(text, found[index - 1]) == "--":
+            break
+        kept.append(found[index - 1])
+    return [*kept, *found[index:]]
 
 
 def _skip_options(
@@ -191,7 +187,7 @@ def _skip_options(
         index += 1
         name = word.key if word.equals >= 0 else word.text
         kind = _require_known(name, known)
-        if name in given and kind != "switch":
+        if name in given and kind not in ("switch", "texts"):
             raise UsageProblem(f"{show(name)} is given twice.", hint="Keep one of them.")
         if kind == "switch":
             if word.equals >= 0:
@@ -199,12 +195,20 @@ def _skip_options(
             given[name] = True
             continue
         value = word.value if word.equals >= 0 else ""
-        if word.equals < 0 and index < len(found) and not _is_dashed(text, found[index]):
+        is_missing = word.equals < 0 and (index == len(found) or _is_dashed(text, found[index]))
+        if word.equals < 0 and not is_missing:
             word = found[index]
             value = word.text
             index += 1
         require_quotes(text, word)
-        given[name] = _read_option(name, value, kind)
+        if kind == "optional":
+            given[name] = value or True
+            continue
+        if kind == "names" and not is_missing:
+            given[name] = [each.strip() for each in value.split(",") if each.strip()]
+            continue
+        read = _read_option(name, value, kind)
+        given[name] = [*given.get(name, ()), read] if kind == "texts" else read
     return index
 
 
@@ -231,8 +235,8 @@ def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
     )
 
 
-def _read_option(name: str, value: str, kind: OptionKind) -> Any:
-    if kind == "text" and value:
+def _read_option(name: str, value: str, kind: OptionKind) -> str | int | float:
+    if kind in ("text", "texts") and value:
         return value
     if kind == "number" and value.isascii() and value.isdecimal() and len(value) < 16:
         return int(value)
@@ -241,7 +245,9 @@ def _read_option(name: str, value: str, kind: OptionKind) -> Any:
     if kind == "variable" and value.isidentifier() and not keyword.iskeyword(value):
         return value
     got = f"got {show(value)}" if value else "got nothing"
-    example = {"text": "WORD", "number": "10", "seconds": "5", "variable": "x"}[kind]
+    example = {"text": "WORD", "texts": "WORD", "names": "a.b,c.*", "number": "10", "seconds": "5", "variable": "x"}[
+        kind
+    ]
     raise UsageProblem(f"{show(name)} wants {_WANTED[kind]}, {got}.", hint=f"Write {name} {example}.")
 
 
@@ -470,20 +476,20 @@ _PARAM_KEY = re.compile(r"[^\W\d]\w*=")
 
 def read_snippet_definition(line: str, body: str) -> tuple[Snippet, bool]:
     """Read `%%snippet NAME [param[=default] ...] [--save]`: the snippet, and whether to save it."""
-    asked = read_options(line, _SNIPPET_OPTIONS)
-    if not asked.words:
+    options = read_options(line, _SNIPPET_OPTIONS)
+    if not options.words:
         raise UsageProblem("A snippet needs a name.", hint="Write %%snippet NAME [param[=default] ...]")
-    name, *given = asked.words
+    name, *declarations = options.words
     params: dict[str, Any] = {}
-    for word in given:
+    for word in declarations:
         found = _PARAM.fullmatch(word)
         if found is None or found[1] in params:
             raise UsageProblem(
                 f"'{word[:40]}' is not a valid parameter.", hint="Write name or name=default, each once."
             )
         params[found[1]] = {} if found[2] is None else {"default": read_word(found[2])}
-    data = {"description": asked.given.get("--description", ""), "params": params, "body": body}
-    return read_snippet(name, data, "this session"), "--save" in asked.given
+    data = {"description": options.values.get("--description", ""), "params": params, "body": body}
+    return read_snippet(name, data, "this session"), "--save" in options.values
 
 
 def read_snippet_arguments(text: str, evaluate: Evaluate) -> dict[str, Any]:

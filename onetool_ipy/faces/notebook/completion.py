@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import suggest
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.client_files import CLIENTS
+from onetool_ipy.faces.commands import Offer
+from onetool_ipy.faces.commands.table import continuation
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
 from onetool_ipy.faces.line.values import Expected
@@ -24,9 +25,6 @@ from onetool_ipy.proxies import PackProxy
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.schema.read import params as schema_params
 from onetool_ipy.toolbox import Toolbox
-
-__all__ = ["ASSIGNED", "NAMED", "CompletionContext", "CompletionItem", "Completions", "answer", "complete"]
-
 
 ASSIGNED = r"^\s*+(?:[^=!%$#\n]++%?=\s*+)?"
 _SHORTCUT = re.compile(ASSIGNED + r"\$(?P<rest>[^$]*)$")
@@ -44,28 +42,6 @@ _TOOL_CALL = re.compile(
 )
 _OF_PACK = re.compile(r"(?:[^\"'#]*[^\w.\"'#%$])?(?P<pack>[^\W\d]\w*)\.(?P<typed>\w*)$")
 _SNIPPET = re.compile(ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
-NAMED = ("info", "help", "check", "browse")
-"""Sub-commands that take the name of a tool."""
-_VERBS = {
-    "server": (
-        *("list", "add", "import", "export", "login", "logout", "start", "stop", "restart", "test", "logs", "trace"),
-        *("remove", "resources", "read", "prompts"),
-    ),
-    "bundle": ("list", "show", "on", "off", "delete"),
-    "stats": ("day", "week", "month", "all", "--tool", "--output"),
-    "usage": ("day", "week", "month", "all", "--tool"),
-    "history": ("rerun", "--failed"),
-    "jobs": ("cancel",),
-    "serve": ("status", "stop", "--port", "--allow"),
-    "replay": ("off", "--only", "--refresh"),
-    "import": (
-        *("--bundle", "--server", "--auth", "--tag", "--include", "--exclude", "--read-only", "--dry"),
-        *("--allow-host", "--secret-host"),
-    ),
-    "new": ("http",),
-    "install": ("--lazy", "--always", "--remove"),
-}
-"""The first words of each sub-command."""
 _OF_FILES = re.compile(r"path|file|folder|dir", re.IGNORECASE)
 _MAX_FILES = 200
 _MAX_OFFERS = 400
@@ -186,7 +162,7 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
     plain = plain_words(rest[: len(rest) - len(last)])
     first = plain[0].text if plain else ""
     if first in context.commands:
-        return _of_command(first, [word.text for word in done][1:], last, context)
+        return _of_command([word.text for word in done], last, context)
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in FLAGS])
     if not plain:
@@ -211,23 +187,31 @@ def _split_last(text: str) -> tuple[list[Word], str]:
     return typed[:-1], text[typed[-1].start :]
 
 
-def _of_command(command: str, done: Sequence[str], last: str, context: CompletionContext) -> Completions:
-    """After a sub-command: its own words, then the names it takes."""
-    if command in NAMED:
+def _of_command(done: Sequence[str], last: str, context: CompletionContext) -> Completions:
+    """After a command: its verbs, options and words, then the names it takes."""
+    if done == ["help"]:
         return Completions(last, _tools(last, context))
-    if command == "view":
-        return _picked(last, [CompletionItem(handle, "value") for handle in context.handles()])
-    if not done or last.startswith("-"):
-        return _picked(last, [CompletionItem(word, "keyword") for word in _VERBS.get(command, ())])
-    if done[-1] == "--tool" or command == "bundle":
-        return Completions(last, _tools(last, context))
-    if command == "server" and len(done) == 1 and done[0] in ("import", "export"):
-        return _picked(last, [CompletionItem(name, "value") for name in CLIENTS])
-    if command == "server" and len(done) == 1:
-        return _picked(last, [CompletionItem(name, "module") for name in context.box.servers])
-    if command == "server" and len(done) == 2 and done[0] == "read":
-        return _picked(last, context.uris(done[1]))
-    return Completions(last, [])
+    _, listed, names = continuation(done, last, "notebook")
+    offers = _picked(last, [CompletionItem(word, "keyword") for word in listed]).offers
+    for kind in names:
+        offers = [*_looked_up(kind, done, last, context), *offers]
+    return Completions(last, offers)
+
+
+def _looked_up(kind: Offer, done: Sequence[str], last: str, context: CompletionContext) -> list[CompletionItem]:
+    """The names of a kind that begin as typed."""
+    match kind:
+        case "tool" | "bundle":
+            return _tools(last, context)
+        case "server":
+            return _picked(last, [CompletionItem(name, "module") for name in context.box.servers]).offers
+        case "handle":
+            return _picked(last, [CompletionItem(handle, "value") for handle in context.handles()]).offers
+        case "uri":
+            return _picked(last, context.uris(done[-1])).offers
+        case "file":
+            return _picked(last, [CompletionItem(path, "value") for path in _files(last)]).offers
+    return []
 
 
 def _name(typed: str, context: CompletionContext) -> Completions:
