@@ -35,6 +35,7 @@ USAGE = (
     "%tool NAME(a=1, b=x)           call it with Python expressions",
     '%tool NAME {"a": 1}            call it with all arguments as JSON',
     "%%tool NAME                    the cell's body is the text argument (--body ARG, --args)",
+    "%%tool --save PACK             the functions of the cell become tools of a pack file of the project",
     "x = %tool ...                  keep the result",
 )
 FLAGS = "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after -- everything is arguments"

@@ -6,6 +6,7 @@ import pytest
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.commands.table import TABLE, command_words, continuation, find, help_lines, rows, shell_lines
+from tests.harness.kernel import Kernel
 
 
 def test_every_command_runs_in_both_places_or_says_where() -> None:
@@ -99,3 +100,24 @@ def test_what_can_follow(words: list[str], last: str, listed: list[str] | None, 
 )
 def test_lines_to_type_are_those_of_the_shell(text: str, there: str) -> None:
     assert shell_lines(text) == there
+
+
+def test_wrong_words_in_a_notebook_say_what_to_type(kernel: Kernel) -> None:
+    kernel.execute("%load_ext onetool_ipy")
+    for line, part in (
+        (
+            "%tool export nb.ipynb",
+            "'export' is a command of the shell, and no tool has this name.",
+        ),
+        ("%tool mcp", "In a notebook: %tool serve"),
+        ("%tool hstory", "Did you mean '%tool history'?"),
+        ("%tool history --fialed", "Did you mean '--failed'?"),
+        ("%tool server strat x", "%tool server does not know 'strat'. Did you mean 'start'?"),
+        ("%tool bundle shw", "Did you mean 'show'?"),
+    ):
+        assert part in kernel.execute(line, allow_errors=True).text
+    kernel.execute("%%tool --save export\ndef go() -> int:\n    'Go.'\n    return 7")
+    assert "7" in kernel.execute("%tool export.go").text
+    assert "export.go" in kernel.execute("%tool export").text, "a command of the shell takes no name from a pack"
+    assert "%%tool --save PACK" in kernel.execute("%tool --help").text
+    assert "--since WHEN" in kernel.execute("%tool help history").text
