@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from pathlib import Path
 from shutil import get_terminal_size
@@ -55,7 +55,7 @@ class Option:
         return f"{self.name} {self.metavar or 'TEXT'}" if self.kind != "switch" else self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Command:
     """One row of the table. A name of two words is a verb of the command that its first word names.
 
@@ -66,9 +66,10 @@ class Command:
     """
 
     name: str
-    run: Callable[[Any, Options], object]
+    words: str
     help: str
-    words: str = ""
+    run: Callable[[Any, Options], object]
+    _: KW_ONLY
     options: tuple[Option, ...] = ()
     takes: tuple[Offer | tuple[str, ...], ...] = ()
     leading: int | None = None
