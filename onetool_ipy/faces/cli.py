@@ -107,8 +107,8 @@ def read_line(arguments: Sequence[str]) -> _Line:
     rest = words[length:]
     if asks_for_help or rest in (["--help"], ["-h"]):
         return _Line(command, leading, text=_help(command))
-    known = {**command.options_in("shell"), **{option.name: option for option in _common_options(command)}}
-    kinds = {name: option.kind for name, option in known.items()}
+    options_by_name = {**command.options_in("shell"), **{option.name: option for option in _common_options(command)}}
+    kinds = {name: option.kind for name, option in options_by_name.items()}
     options = read_shell_options(rest, kinds, leading=command.leading)
     text = _help(command) if {"--help", "-h"} & set(options.values) else ""
     config = options.values.pop("--config", config)
@@ -221,13 +221,13 @@ def _offers(words: Sequence[str], last: str) -> list[str]:
             spec = registry.find(words[2])
             return [] if spec is None else [f"{name}=" for name in spec.parameters.get("properties", {})]
         tools = [spec.name for spec in sorted(registry.known(), key=box.place_of)]
-        known = {
+        names_by_kind = {
             "tool": tools,
             "server": list(box.servers),
             "handle": [str(row["handle"]) for row in box.results.list()],
             "bundle": [bundle.slug for bundle in box.bundles.all_bundles()] if "bundle" in names else [],
         }
-        return [*offers, *(name for kind in names for name in known.get(kind, ()))]
+        return [*offers, *(name for kind in names for name in names_by_kind.get(kind, ()))]
 
 
 def _drop_output() -> None:

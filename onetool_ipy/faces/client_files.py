@@ -159,11 +159,11 @@ def servers_in(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         return {}
     for key in ("mcpServers", "servers", "mcp_servers"):
-        found = document.get(key)
-        if isinstance(found, dict):
-            return found
-        if isinstance(found, list):  # Jupyter AI
-            return {str(one.get("name")): one for one in found if isinstance(one, dict) and one.get("name")}
+        entries = document.get(key)
+        if isinstance(entries, dict):
+            return entries
+        if isinstance(entries, list):  # Jupyter AI
+            return {str(one.get("name")): one for one in entries if isinstance(one, dict) and one.get("name")}
     inner = document.get("mcp")
     return servers_in(inner) if isinstance(inner, dict) else {}
 

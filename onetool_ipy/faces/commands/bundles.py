@@ -84,9 +84,9 @@ class Consent:
         """Save the values of secrets, after a yes."""
         lines = []
         for name, value in secrets.items():
-            known = self._box.config.secrets
-            if name in known.names():
-                same = known.get(name) == value
+            store = self._box.config.secrets
+            if name in store.names():
+                same = store.get(name) == value
                 lines.append(f"Secret {name}: {'known' if same else 'secrets.yaml has another value, which is used'}.")
             elif is_given or self._is_yes(f"Keep the value of '{name}' in {FOLDER}/secrets.yaml?", "Keep it"):
                 with self._box.gate.saving():
@@ -128,15 +128,15 @@ def new_http(context: CommandContext, options: Options) -> object:
 
     line = _NewHttp(options.words, options.body)
     line.fill(getattr(context.shell, "user_ns", {}))
-    known = context.box.bundles.named(line.bundle)
-    if known is None:
+    bundle_here = context.box.bundles.named(line.bundle)
+    if bundle_here is None:
         require_free_name(context.box, line.bundle, creation.NEW_BUNDLE)
-    draft = import_curl(line.command(None if known is None else known.base_url), slug=line.slug)
+    draft = import_curl(line.command(None if bundle_here is None else bundle_here.base_url), slug=line.slug)
     record = line.applied(draft.tool)
     secrets, consent = context.box.config.secrets, Consent(context.box)
     made_up = [name for name, value in draft.secrets.items() if secrets.get(name) != value]
     consent.sending([record], made_up=made_up, allowed=[line.values.get("--secret-host", "")])
-    bundle, tool, is_new = _store(context, line, record, known)
+    bundle, tool, is_new = _store(context, line, record, bundle_here)
     lines = _description(bundle, tool, draft, is_new=is_new)
     lines += consent.secrets(draft.secrets, is_given="--save-secrets" in line.values)
     lines += consent.hosts(draft.hosts, is_given="--allow-host" in line.values)
@@ -156,16 +156,16 @@ def _store(
     creation.lean_on(bundle, record, is_relative=line.is_relative)
     place = (bundle.bundle_id, line.slug, line.version)
     try:
-        known = bundles.get_tool(*place)
+        stored = bundles.get_tool(*place)
     except NotFound:
-        known = None
-    if known is not None:
-        if _essence(known.to_dict()) == _essence(record):
-            return bundle, known, False
+        stored = None
+    if stored is not None:
+        if _essence(stored.to_dict()) == _essence(record):
+            return bundle, stored, False
         if "--replace" not in line.values:
             raise UsageProblem(
-                f"'{bundle.slug}.{known.slug}' exists already (version {known.version}).",
-                hint=f"Write --replace, or another version: {bundle.slug}.{known.slug}@2",
+                f"'{bundle.slug}.{stored.slug}' exists already (version {stored.version}).",
+                hint=f"Write --replace, or another version: {bundle.slug}.{stored.slug}@2",
             )
         bundles.draft(record, bundle=bundle)
         bundles.delete_tool(*place)
@@ -272,20 +272,20 @@ def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
     """The schema with `NAME[:TYPE][=DEFAULT]` applied to one argument."""
     head, equals, default = text.partition("=")
     name, colon, kind = head.partition(":")
-    known = arguments.get("properties", {})
-    if name not in known:
-        listed = ", ".join(known) or "none"
+    properties = arguments.get("properties", {})
+    if name not in properties:
+        listed = ", ".join(properties) or "none"
         raise UsageProblem(
             f"--arg: the request has no argument '{name}'. There are: {listed}.",
             hint="Write {name} in the address, or ${name} in a header or body.",
         )
     if colon and kind not in _TYPES:
         raise UsageProblem(f"--arg: '{kind}' is not a type.", hint=f"One of: {', '.join(_TYPES)}.")
-    changed = {**known[name], **({"type": kind} if colon else {})}
+    changed = {**properties[name], **({"type": kind} if colon else {})}
     required = [each for each in arguments.get("required", []) if each != name or not equals]
     if equals:
         changed["default"] = default if changed.get("type") == "string" else read_word(default)
-    fresh = {**arguments, "properties": {**known, name: changed}, "required": required}
+    fresh = {**arguments, "properties": {**properties, name: changed}, "required": required}
     return {key: value for key, value in fresh.items() if value != []}
 
 
@@ -308,10 +308,10 @@ def _description(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool
 
 
 def _example(bundle: Bundle, tool: Tool) -> list[str]:
-    wanted = [param.name for param in params(tool.arg_schema) if param.required]
-    line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *(f"{name}=..." for name in wanted)])
+    required = [param.name for param in params(tool.arg_schema) if param.required]
+    line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *(f"{name}=..." for name in required)])
     spelled = f"{identifier(bundle.slug)}.{identifier(tool.slug)}"
-    return [f"Try it: {line}    or    {spelled}({', '.join(f'{identifier(name)}=...' for name in wanted)})"]
+    return [f"Try it: {line}    or    {spelled}({', '.join(f'{identifier(name)}=...' for name in required)})"]
 
 
 def _essence(record: dict[str, Any]) -> tuple[Any, ...]:
@@ -386,12 +386,14 @@ def set_bundle(context: CommandContext, options: Options) -> Page:
         )
     record = shared_request(base_url, auth)
     Consent(context.box).sending([record], made_up=(), allowed=values.get("--secret-host", ()))
-    made = creation.set_shared(context.box, bundle, base_url or None, auth)
-    lines = [f"The bundle {made.slug}: base URL {made.base_url or 'none'}, auth {auth['type'] if auth else 'none'}."]
+    changed = creation.set_shared(context.box, bundle, base_url or None, auth)
+    lines = [
+        f"The bundle {changed.slug}: base URL {changed.base_url or 'none'}, auth {auth['type'] if auth else 'none'}."
+    ]
     if name and name not in context.box.config.secrets.names():
         lines += ["Add to .onetool/secrets.yaml what they need:", f'  {name}: "..."']
-    if made.base_url:
-        lines += Consent(context.box).hosts(creation.own_host(made.base_url), is_given="--allow-host" in values)
+    if changed.base_url:
+        lines += Consent(context.box).hosts(creation.own_host(changed.base_url), is_given="--allow-host" in values)
     return context.page(*lines)
 
 

@@ -98,26 +98,26 @@ def _add_card(context: CommandContext, path: Path, name: str, values: Mapping[st
         (proposal,), notes = ServerSetup(context.box).proposed([FoundServer(card_name(card), {})])
         name = proposal.name
     ServerSetup(context.box).require_free(name)
-    told = {key: _pairs(key, values[key]) for key in ("--env", "--header") if key in values}
+    pairs_by_flag = {key: _pairs(key, values[key]) for key in ("--env", "--header") if key in values}
     secrets: dict[str, str] = {}
 
     def answer(wanted: CardInput) -> str:
-        known = next((each[wanted.name] for each in told.values() if wanted.name in each), None)
-        if known is None and wanted.is_secret and context.box.config.secrets.get(wanted.name) is not None:
+        typed = next((each[wanted.name] for each in pairs_by_flag.values() if wanted.name in each), None)
+        if typed is None and wanted.is_secret and context.box.config.secrets.get(wanted.name) is not None:
             return f"${{{wanted.name}}}"
-        value = known if known is not None else _ask_value(context, wanted, name)
+        value = typed if typed is not None else _ask_value(context, wanted, name)
         if not wanted.is_secret:
             return value
         label = re.sub(r"\W+", "_", f"{name}_{wanted.name}").upper()
         secrets[label] = value
         return f"${{{label}}}"
 
-    found = server_of(card, name, answer)
-    shown = [_difference("+", name, found.data), *notes, *_kept_secrets(secrets)]
-    if not _is_agreed(context, shown, f"Add the server '{name}'?", values):
+    server = server_of(card, name, answer)
+    lines = [_difference("+", name, server.data), *notes, *_kept_secrets(secrets)]
+    if not _is_agreed(context, lines, f"Add the server '{name}'?", values):
         return context.page(_UNCHANGED)
     ServerSetup(context.box).keep_secrets(secrets)
-    return _add_all(context, [found], is_saved="--save" in values, notes=notes)
+    return _add_all(context, [server], is_saved="--save" in values, notes=notes)
 
 
 def _ask_value(context: CommandContext, wanted: CardInput, server: str) -> str:
@@ -152,11 +152,11 @@ def import_servers(context: CommandContext, options: Options) -> Page:
         hint = f"For example: %tool server import mcp.json   or one of {', '.join(CLIENTS)}"
         raise WrongWords("%tool server import needs one file or client.", hint=hint)
     servers = read_client_file(ServerSetup(context.box).client_path(words[0]))
-    known = {each.name for each in servers if each.name in context.box.servers}
-    others, notes = ServerSetup(context.box).proposed([each for each in servers if each.name not in known])
-    known |= {each.name for each in others if each.name in context.box.servers}
-    fresh = [each for each in others if each.name not in known]
-    lines = [f"  {name}: left out, there is a server of that name" for name in sorted(known)]
+    taken_names = {each.name for each in servers if each.name in context.box.servers}
+    others, notes = ServerSetup(context.box).proposed([each for each in servers if each.name not in taken_names])
+    taken_names |= {each.name for each in others if each.name in context.box.servers}
+    fresh = [each for each in others if each.name not in taken_names]
+    lines = [f"  {name}: left out, there is a server of that name" for name in sorted(taken_names)]
     if not fresh:
         raise UsageProblem("There is nothing new in it.", hint="\n".join(lines))
     plain = [(each, *without_secrets(each)) for each in fresh]
@@ -186,11 +186,11 @@ def _is_agreed(context: CommandContext, lines: list[str], question: str, values:
     """Show what would change, and ask. Raises UsageProblem where nobody can be asked."""
     if "--yes" in values:
         return True
-    said = confirmed(context.box, question, question.partition(" ")[0], [line.strip() for line in lines])
-    if said is None:
-        shown = context.box.mask("\n".join(lines))
-        raise UsageProblem(f"Nobody can say yes here.\n{shown}", hint="Add --yes to do it without asking.")
-    return said
+    is_agreed = confirmed(context.box, question, question.partition(" ")[0], [line.strip() for line in lines])
+    if is_agreed is None:
+        text = context.box.mask("\n".join(lines))
+        raise UsageProblem(f"Nobody can say yes here.\n{text}", hint="Add --yes to do it without asking.")
+    return is_agreed
 
 
 def _add_all(context: CommandContext, servers: list[FoundServer], *, is_saved: bool, notes: Sequence[str] = ()) -> Page:
@@ -364,13 +364,13 @@ def _kept_secrets(secrets: Mapping[str, str]) -> list[str]:
 
 
 def _pairs(flag: str, text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for pair in text.split(","):
         key, is_pair, value = pair.partition("=")
         if not is_pair or not key.strip():
             raise UsageProblem(f"{flag} wants NAME=value, not '{pair[:40]}'.", hint="Several: NAME=value,OTHER=value")
-        found[key.strip()] = value
-    return found
+        pairs[key.strip()] = value
+    return pairs
 
 
 def serve(context: CommandContext, options: Options) -> Serving:

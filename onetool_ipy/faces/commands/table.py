@@ -258,14 +258,14 @@ def command_words() -> frozenset[str]:
 
 def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Command, int]:
     """The command that a line begins with, and how many words its name has. Raises UsageProblem."""
-    known = rows(place)
+    commands = rows(place)
     first = _ALIASES.get(words[0], words[0]) if words else ""
     pair = f"{first} {words[1]}" if len(words) > 1 else ""
-    if pair in known:
-        return known[pair], 2
-    command = known.get(first)
+    if pair in commands:
+        return commands[pair], 2
+    command = commands.get(first)
     if command is None:
-        raise _unknown(first, [name for name in known if " " not in name])
+        raise _unknown(first, [name for name in commands if " " not in name])
     if command.is_group and len(words) > 1 and not words[1].startswith("-"):
         elsewhere = next((row.elsewhere for row in TABLE if row.name == pair), "")
         if elsewhere:

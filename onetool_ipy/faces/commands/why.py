@@ -57,8 +57,8 @@ def story(box: Toolbox, failed: ToolResult | BaseException | None, *, internals:
 
 def _head(error: Failure) -> list[str]:
     kind = error.code + (f" ({error.reason})" if error.reason else "")
-    said = [f"'{error.tool}' failed: {kind}", *error.message.splitlines()]
-    return [*said, *(f"  {line}" for line in error.hint.splitlines())]
+    lines = [f"'{error.tool}' failed: {kind}", *error.message.splitlines()]
+    return [*lines, *(f"  {line}" for line in error.hint.splitlines())]
 
 
 def _arguments(box: Toolbox, failed: ToolResult) -> list[str]:
@@ -70,13 +70,15 @@ def _arguments(box: Toolbox, failed: ToolResult) -> list[str]:
         return []
     when = ["", f"Called at {local_time(row.ts)} from {row.source}; it took {row.ms:,.1f} ms."]
     try:
-        given = json.loads(row.args)
+        arguments = json.loads(row.args)
     except ValueError:  # cut in the log
-        given = row.args
-    if not isinstance(given, Mapping):
-        return [*when, "", "Arguments as received:", f"  {given}"]
-    shown = [f"  {name} = {values.cut(json.dumps(value, ensure_ascii=False), 400)}" for name, value in given.items()]
-    return [*when, "", "Arguments as received:", *(shown or ["  none"])]
+        arguments = row.args
+    if not isinstance(arguments, Mapping):
+        return [*when, "", "Arguments as received:", f"  {arguments}"]
+    lines = [
+        f"  {name} = {values.cut(json.dumps(value, ensure_ascii=False), 400)}" for name, value in arguments.items()
+    ]
+    return [*when, "", "Arguments as received:", *(lines or ["  none"])]
 
 
 def _wanted(box: Toolbox, error: Failure) -> list[str]:
@@ -84,8 +86,8 @@ def _wanted(box: Toolbox, error: Failure) -> list[str]:
     if error.code != "invalid_args" or spec is None:
         return []
     wrong = error.details if isinstance(error.details, list) else []
-    said = [f"  - {_place(each)}{each.get('message', '')}" for each in wrong if isinstance(each, Mapping)]
-    return ["", "Wanted:", f"  {spec.signature}", *said]
+    lines = [f"  - {_place(each)}{each.get('message', '')}" for each in wrong if isinstance(each, Mapping)]
+    return ["", "Wanted:", f"  {spec.signature}", *lines]
 
 
 def _place(violation: Mapping[str, Any]) -> str:
@@ -94,10 +96,10 @@ def _place(violation: Mapping[str, Any]) -> str:
 
 def _exchange(error: Failure) -> list[str]:
     """The last request of an HTTP tool and its response."""
-    told = getattr(error.exception, "exchange", None)
-    if not isinstance(told, Mapping):
+    exchange = getattr(error.exception, "exchange", None)
+    if not isinstance(exchange, Mapping):
         return []
-    request, response = told["request"], told["response"]
+    request, response = exchange["request"], exchange["response"]
     return [
         *("", "Request:", f"  {request['method']} {request['url']}", *_headers(request), *_body(request)),
         *("", "Response:", f"  HTTP {response['status']}", *_headers(response), *_body(response)),

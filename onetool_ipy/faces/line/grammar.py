@@ -121,13 +121,13 @@ def read_shell_options(
     arguments: Sequence[str], known: Mapping[str, OptionKind], *, leading: int | None = None
 ) -> Options:
     """Split the arguments of a command line, which the shell has cut into words, as `read_options` does."""
-    found: list[Word] = []
+    tokens: list[Word] = []
     place = 0
     for text in arguments:
         equals = text.find("=")
-        found.append(Word(place, place + len(text), text, equals, place + equals + 1))
+        tokens.append(Word(place, place + len(text), text, equals, place + equals + 1))
         place += len(text) + 1
-    return _read_options("\n".join(arguments), found, known, leading)
+    return _read_options("\n".join(arguments), tokens, known, leading)
 
 
 def _read_options(text: str, found: Sequence[Word], known: Mapping[str, OptionKind], leading: int | None) -> Options:
@@ -138,12 +138,12 @@ def _read_options(text: str, found: Sequence[Word], known: Mapping[str, OptionKi
 
 def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[dict[str, Any], str]:
     """Read the options at the start of a line; return them and the rest of the line as written."""
-    found = words(line)
-    given: dict[str, Any] = {}
-    index = _skip_options(line, found, 0, known, given)
-    if index < len(found) and _raw(line, found[index]) == "--":
-        return given, line[found[index].end :].strip()
-    return given, line[found[index].start :].strip() if index < len(found) else ""
+    tokens = words(line)
+    options: dict[str, Any] = {}
+    index = _skip_options(line, tokens, 0, known, options)
+    if index < len(tokens) and _raw(line, tokens[index]) == "--":
+        return options, line[tokens[index].end :].strip()
+    return options, line[tokens[index].start :].strip() if index < len(tokens) else ""
 
 
 def asks_for_help(text: str) -> bool:
@@ -316,8 +316,8 @@ def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> dict[str
     args = _by_order(values, expected)
     for item in call.keywords:
         value = evaluate_for(item.arg or "", segment(item.value), evaluate)
-        shown = show("**" + segment(item.value))
-        more = {item.arg: value} if item.arg else require_arguments(value, shown)
+        source_text = show("**" + segment(item.value))
+        more = {item.arg: value} if item.arg else require_arguments(value, source_text)
         for name in more:
             _require_new(name, args)
         args |= more
@@ -334,8 +334,8 @@ class _Segments:
     def __call__(self, node: ast.expr) -> str:
         start = self._lines[node.lineno - 1] + node.col_offset
         end = self._lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-        found = self._data[start:end].decode()
-        return f"({found})" if isinstance(node, ast.NamedExpr) or "\n" in found else found
+        segment = self._data[start:end].decode()
+        return f"({segment})" if isinstance(node, ast.NamedExpr) or "\n" in segment else segment
 
 
 def _require_items(value: object, source: str) -> list[Any]:
@@ -436,8 +436,8 @@ def _name_of_bare(
     args: Mapping[str, Any],
 ) -> str:
     """Return the one argument that the first word can be, if only that word lacks a key."""
-    wanted = expected.required or expected.names
-    name = wanted[0] if len(wanted) == 1 and wanted[0] not in args else ""
+    candidates = expected.required or expected.names
+    name = candidates[0] if len(candidates) == 1 and candidates[0] not in args else ""
     if name and bare == [found[0]]:
         return name
     opened = next((word.unclosed for word in found if word.unclosed >= 0), len(text))
@@ -451,8 +451,8 @@ def _name_of_bare(
         hint = "A %tool line takes no comment; give it a line of its own."
     elif meant and expected.at(meant).takes_text:
         hint = f'Text with blanks goes in quotes: {meant}="...".'
-    shown = show(text[word.start : word.end])
-    raise UsageProblem(f"{shown} has no name (character {word.start + 1}).", hint=hint)
+    token = show(text[word.start : word.end])
+    raise UsageProblem(f"{token} has no name (character {word.start + 1}).", hint=hint)
 
 
 def _refuse_open(text: str, start: int) -> NoReturn:
@@ -482,12 +482,12 @@ def read_snippet_definition(line: str, body: str) -> tuple[Snippet, bool]:
     name, *declarations = options.words
     params: dict[str, Any] = {}
     for word in declarations:
-        found = _PARAM.fullmatch(word)
-        if found is None or found[1] in params:
+        match = _PARAM.fullmatch(word)
+        if match is None or match[1] in params:
             raise UsageProblem(
                 f"'{word[:40]}' is not a valid parameter.", hint="Write name or name=default, each once."
             )
-        params[found[1]] = {} if found[2] is None else {"default": read_word(found[2])}
+        params[match[1]] = {} if match[2] is None else {"default": read_word(match[2])}
     data = {"description": options.values.get("--description", ""), "params": params, "body": body}
     return read_snippet(name, data, "this session"), "--save" in options.values
 
@@ -497,7 +497,7 @@ def read_snippet_arguments(text: str, evaluate: Evaluate) -> dict[str, Any]:
 
     `{expression}` gives its object. Any other value without quotes is `Bare`, as typed; a quoted one is text.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for word in closed_words(text):
         raw = text[word.value_start : word.end]
         is_text = word.quoted and raw[0] in "\"'" and raw[-1] == raw[0]
@@ -505,12 +505,12 @@ def read_snippet_arguments(text: str, evaluate: Evaluate) -> dict[str, Any]:
             raise UsageProblem(
                 f"{show(_raw(text, word))} is not of the form name=value.", hint="Write it as name=value."
             )
-        if word.key in found:
+        if word.key in arguments:
             raise UsageProblem(f"The parameter '{word.key}' was given twice.")
         is_expression = word.group and raw[0] == "{" and read_literal(raw) is MISSING
         value = word.value if is_text else Bare(raw)
-        found[word.key] = read_expression(raw, word.key, _ANYTHING, evaluate) if is_expression else value
-    return found
+        arguments[word.key] = read_expression(raw, word.key, _ANYTHING, evaluate) if is_expression else value
+    return arguments
 
 
 _MAX_YAML = 1 << 20
@@ -608,8 +608,8 @@ def _read_yaml(text: str, expected: Expected) -> Any:
             _refuse("a second document", last)
     except yaml.MarkedYAMLError as exc:
         where = f" in line {exc.problem_mark.line + 1}" if exc.problem_mark else ""
-        told = exc.problem or exc.context or "it cannot be read"
-        raise UsageProblem(f"--args: the body is not YAML{where}: {told}.", hint="Correct that line.") from exc
+        reason = exc.problem or exc.context or "it cannot be read"
+        raise UsageProblem(f"--args: the body is not YAML{where}: {reason}.", hint="Correct that line.") from exc
     except (yaml.YAMLError, UnicodeError) as exc:
         raise UsageProblem(
             "--args: the body holds a character that YAML does not take.",
@@ -635,14 +635,14 @@ def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth:
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             items.append(_read_node(event, events, place, depth + 1))
         return items
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     while not isinstance(event := next(events), yaml.MappingEndEvent):
         if not isinstance(event, yaml.ScalarEvent):
             _refuse("a key that is not text", event)
-        if event.value in found:
+        if event.value in mapping:
             _refuse(f"{show(event.value)} a second time", event)
-        found[event.value] = _read_node(next(events), events, expected.at(event.value), depth + 1)
-    return found
+        mapping[event.value] = _read_node(next(events), events, expected.at(event.value), depth + 1)
+    return mapping
 
 
 def _read_scalar(text: str, expected: Expected) -> Any:
@@ -680,27 +680,27 @@ class Line:
 
 def split_line(line: str, commands: Collection[str]) -> Line:
     """Read the text after `%tool`: what it asks for, by which name, with which flags."""
-    shown = without_semicolon(line)
-    found = _split(shown, commands)
-    return found if shown == line else replace(found, is_silent=True)
+    visible = without_semicolon(line)
+    request = _split(visible, commands)
+    return request if visible == line else replace(request, is_silent=True)
 
 
 def _split(line: str, commands: Collection[str]) -> Line:
-    found = words(line)
-    given: dict[str, Any] = {}
-    index = _skip_options(line, found, 0, FLAGS, given)
-    no_more_flags = index < len(found) and _raw(line, found[index]) == "--"
+    tokens = words(line)
+    options: dict[str, Any] = {}
+    index = _skip_options(line, tokens, 0, FLAGS, options)
+    no_more_flags = index < len(tokens) and _raw(line, tokens[index]) == "--"
     index += no_more_flags
-    if index == len(found):
-        flags = Flags.of(given)
+    if index == len(tokens):
+        flags = Flags.of(options)
         return Line("help" if flags.help else "empty", flags=flags)
-    word, after = found[index], found[index + 1 :]
+    word, after = tokens[index], tokens[index + 1 :]
     name, name_end = _read_name(line, word)
     if name in commands and _raw(line, word) == name:
-        return Line("command", name, _keep(line, [(word.end, len(line))]), Flags.of(given))
-    kept = after if no_more_flags else _take_options(line, after, FLAGS, given)
+        return Line("command", name, _keep(line, [(word.end, len(line))]), Flags.of(options))
+    kept = after if no_more_flags else _take_options(line, after, FLAGS, options)
     rest = _keep(line, [(name_end, word.end), *((each.start, each.end) for each in kept)])
-    flags = Flags.of(given)
+    flags = Flags.of(options)
     if flags.help or rest.strip() in ("?", "??") or (line[name_end - 1] == "?" and not rest.strip()):
         return Line("help", name.rstrip("?"), flags=flags)
     return Line("call", name, rest, flags, words=kept if name_end == word.end else None)

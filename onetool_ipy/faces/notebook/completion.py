@@ -74,12 +74,12 @@ class CompletionContext(NamedTuple):
 
     def shortcuts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Snippets and aliases: name, kind and parameters."""
-        known = self.box.shortcuts
-        for name, snippet in known.snippets.items():
+        shortcuts = self.box.shortcuts
+        for name, snippet in shortcuts.snippets.items():
             yield name, "snippet", snippet.parameters
-        for name in known.aliases:
+        for name in shortcuts.aliases:
             try:
-                target = known.find(name)
+                target = shortcuts.find(name)
             except UsageProblem:  # the alias leads back to itself
                 continue
             spec = self.box.registry.get(target) if isinstance(target, str) else None
@@ -127,8 +127,8 @@ def complete(
     if inside is not None and inside["function"] in _BY_NAME and inside["name"] in _NAMING[not is_first :]:
         return _inside_ot(inside["function"], inside["typed"], context)
     call = _TOOL_CALL.search(before)
-    if call is not None and (found := _parameters(call["name"], call["inside"], context)) is not None:
-        return found
+    if call is not None and (completions := _parameters(call["name"], call["inside"], context)) is not None:
+        return completions
     member = _OF_PACK.match(before)
     if member is None or not isinstance(pack := context.names.get(member["pack"]), PackProxy | LazyObject):
         return None
@@ -140,14 +140,14 @@ def answer(before: str, context: CompletionContext, magics: Collection[str], *, 
     from IPython.core.completer import SimpleCompletion
 
     try:
-        found = complete(before, context, magics, cell)
+        completions = complete(before, context, magics, cell)
     except Exception:  # noqa: BLE001 - a broken cell or pack must never break Tab
-        found = None
-    if found is None:
+        completions = None
+    if completions is None:
         return {"completions": [], "suppress": False}
     return {
-        "completions": [SimpleCompletion(o.text, type=o.type) for o in found.offers],
-        "matched_fragment": found.fragment,
+        "completions": [SimpleCompletion(o.text, type=o.type) for o in completions.offers],
+        "matched_fragment": completions.fragment,
         "suppress": True,
         "ordered": True,
     }
@@ -175,8 +175,8 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
 
 def _server_named(pack: str, context: CompletionContext) -> str:
     """The server that Python spells so; empty if there is none."""
-    known = context.box.config.settings.servers if pack not in context.box.servers else [pack]
-    return next((name for name in known if identifier(name) == pack), "")
+    servers = context.box.config.settings.servers if pack not in context.box.servers else [pack]
+    return next((name for name in servers if identifier(name) == pack), "")
 
 
 def _split_last(text: str) -> tuple[list[Word], str]:
@@ -225,9 +225,9 @@ def _name(typed: str, context: CompletionContext) -> Completions:
     shipped = {spec.pack for spec in context.box.registry.known() if typed and spec.origin == "builtin"}
     named.sort(key=lambda item: item.text.partition(".")[0] in shipped)
     own = sum(item.text.partition(".")[0] not in shipped for item in named)
-    found = Completions(typed, [*named[:own], *commands, *named[own:]])
-    if found.offers or not typed:
-        return found
+    completions = Completions(typed, [*named[:own], *commands, *named[own:]])
+    if completions.offers or not typed:
+        return completions
     near = suggest(typed, (spec.name for spec in context.box.registry.known()))
     return Completions(typed, [CompletionItem(name, "function") for name in near])
 
@@ -249,25 +249,25 @@ def _argument(
     spec: ToolSpec | None = None,
 ) -> Completions:
     key, equals, value = last.partition("=")
-    known = schema_params(parameters)
+    params = schema_params(parameters)
     if not equals:
-        return _picked(last, [CompletionItem(f"{p.name}=", "param") for p in known if p.name not in given])
+        return _picked(last, [CompletionItem(f"{p.name}=", "param") for p in params if p.name not in given])
     typed = value[1:] if value[:1] in ('"', "'") else value
     if spec is not None and not spec.is_listed and spec.server and key != "uri":
         values = context.from_server(spec, key, typed, given)
         return Completions(typed, [CompletionItem(v, "value") for v in values if not any(c.isspace() for c in v)])
-    wanted = next((p for p in known if p.name == key), None)
-    if wanted is None:
+    param = next((p for p in params if p.name == key), None)
+    if param is None:
         return Completions(value, [])
-    expected = Expected(wanted.schema, parameters)
+    expected = Expected(param.schema, parameters)
     values = [str(choice) for choice in expected.choices]
     if "boolean" in expected.kinds and not expected.takes_text:
         values += ["true", "false"]
     if spec is not None and "resource" in spec.tags and spec.server:
         return _picked(typed, context.uris(spec.server))
-    if wanted.name == "handle":
+    if param.name == "handle":
         values += context.handles()
-    if not values and _OF_FILES.search(wanted.name):
+    if not values and _OF_FILES.search(param.name):
         values = _files(typed)
     return _picked(typed, [CompletionItem(v, "value") for v in values])
 
@@ -276,12 +276,12 @@ def _files(typed: str) -> list[str]:
     """The entries of the folder being typed; a folder ends in a slash, hidden entries need a dot."""
     folder, begun = os.path.split(typed)
     try:
-        with os.scandir(folder or ".") as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder or ".") as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
     except (OSError, ValueError):
         return []
-    shown = [entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")]
-    paths = [os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in shown[:_MAX_FILES]]
+    visible = [entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")]
+    paths = [os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in visible[:_MAX_FILES]]
     return [path for path in paths if not any(c.isspace() for c in path)]  # a path with blanks needs quotes
 
 
@@ -290,8 +290,8 @@ def _python_call(name: str, inside: str, context: CompletionContext) -> Completi
     if spec is None:
         return Completions("", [])
     parts = re.split(r",\s*", inside)
-    given = {part.partition("=")[0].strip(): "" for part in parts[:-1]}
-    return _argument(parts[-1].lstrip(), spec.parameters, given, context)
+    names = {part.partition("=")[0].strip(): "" for part in parts[:-1]}
+    return _argument(parts[-1].lstrip(), spec.parameters, names, context)
 
 
 def _parameters(name: str, inside: str, context: CompletionContext) -> Completions | None:
@@ -299,13 +299,13 @@ def _parameters(name: str, inside: str, context: CompletionContext) -> Completio
     *done, last = re.split(r",\s*", inside.lstrip())
     if last:  # IPython adds the parameters to the other names that begin so
         return None
-    known = context.box.registry
-    spec = known.find(name) or next((s for s in known.known() if _python_name(s) == name), None)
+    registry = context.box.registry
+    spec = registry.find(name) or next((s for s in registry.known() if _python_name(s) == name), None)
     if spec is None:
         return None
-    given = {part.partition("=")[0].strip() for part in done if "=" in part}
+    keywords = {part.partition("=")[0].strip() for part in done if "=" in part}
     names = [param.name for param in schema_params(spec.parameters) if param.name.isidentifier()]
-    left = [each for each in names[sum("=" not in part for part in done) :] if each not in given]
+    left = [each for each in names[sum("=" not in part for part in done) :] if each not in keywords]
     return Completions("", [CompletionItem(f"{each}=", "param") for each in left])
 
 
@@ -315,13 +315,13 @@ def _python_name(spec: ToolSpec) -> str:
 
 def _shortcut(rest: str, context: CompletionContext, kinds: Collection[str] = ("snippet", "function")) -> Completions:
     name, blank, text = rest.partition(" ")
-    known = {label: (kind, params) for label, kind, params in context.shortcuts() if kind in kinds}
+    shortcuts = {label: (kind, params) for label, kind, params in context.shortcuts() if kind in kinds}
     if not blank:
-        offers = [CompletionItem(label, kind) for label, (kind, _) in sorted(known.items())]
+        offers = [CompletionItem(label, kind) for label, (kind, _) in sorted(shortcuts.items())]
         picked = _picked(name, offers).offers
         return Completions(name, [*picked, *(_tools(name, context) if "function" in kinds else [])])
     spec = context.box.registry.find(name)
-    params = known[name][1] if name in known else spec.parameters if spec is not None else {}
+    params = shortcuts[name][1] if name in shortcuts else spec.parameters if spec is not None else {}
     done, last = _split_last(text)
     return _argument(last, params, {word.key: word.value for word in done}, context, spec)
 
@@ -342,8 +342,8 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
         return Completions(last, [*picked, *(CompletionItem(f"+{o.text}", o.type) for o in _tools(last[1:], context))])
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in ASK_FLAGS])
-    known = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.sessions}
-    return _picked(last, [CompletionItem(name, "value") for name in known.get(done[-1] if done else "", ())])
+    values = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.sessions}
+    return _picked(last, [CompletionItem(name, "value") for name in values.get(done[-1] if done else "", ())])
 
 
 def _inside_ot(function: str, typed: str, context: CompletionContext) -> Completions:

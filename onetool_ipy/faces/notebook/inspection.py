@@ -11,8 +11,6 @@ from typing import Any
 
 from onetool_ipy.base.printable import printable
 
-__all__ = ["Inspector", "named"]
-
 Find = Callable[[str, bool], str]
 """Returns the page of a name, or an empty text; the flag says that the name follows `$`."""
 
@@ -68,11 +66,11 @@ def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
     start = code.rfind("\n", 0, cursor) + 1
     line = code[start:].partition("\n")[0]
     names = "|".join(re.escape(name) for name in magics)
-    found = re.match(ASSIGNED + rf"%{{1,2}}(?:{names})\s+(?P<rest>.*)$", line)
-    if found is None:
+    match = re.match(ASSIGNED + rf"%{{1,2}}(?:{names})\s+(?P<rest>.*)$", line)
+    if match is None:
         shortcut = re.match(ASSIGNED + r"\$(?P<name>[^\s$({=]+)", line)
         return (shortcut["name"], True) if shortcut else ("", False)
-    plain = [word.text for word in plain_words(found["rest"])]
+    plain = [word.text for word in plain_words(match["rest"])]
     command = rows("notebook").get(plain[0]) if plain else None
     if plain and (plain[0] == "help" or (command is not None and command.takes == ("tool",))):
         plain = plain[1:]
