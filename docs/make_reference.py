@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import inspect
 import pkgutil
@@ -14,17 +13,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import onetool_ipy
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.records import Value
 from onetool_ipy.config import settings
 from onetool_ipy.config.check import MODEL_KEYS, SERVER_KEYS, SNIPPET_KEYS
-from onetool_ipy.faces.cli import make_parser
-from onetool_ipy.faces.notebook import commands
+from onetool_ipy.faces.commands.catalog import FLAGS, USAGE
+from onetool_ipy.faces.commands.table import rows, verbs_of
 from onetool_ipy.faces.notebook.ask import USAGE as ASK_USAGE
-from onetool_ipy.faces.notebook.commands.catalog import FLAGS, USAGE
 from onetool_ipy.faces.notebook.magics import OneTool
 from onetool_ipy.faces.rest.routes import PREFIX, ROUTES
 from onetool_ipy.proxies import OtProxy
@@ -98,10 +96,8 @@ def _default(value: Any) -> str:
 
 def _magics() -> Iterator[str]:
     yield "## Magics"
-    lines = [*USAGE]
-    for _, group in sorted(_groups().items()):
-        lines += group.HELP
-    yield "```text\n" + "\n".join([*lines, FLAGS]) + "\n```"
+    yield "```text\n" + "\n".join([*USAGE, FLAGS]) + "\n```"
+    yield _table(("command", "does"), list(_commands("notebook", "%tool")))
     yield (
         "`%%snippet NAME [param[=default] ...] [--save]` makes a snippet of the cell's body, "
         "`%snippet NAME k=v [--show]` runs it or shows what it expands to; `$name k=v` calls an alias, a tool or a "
@@ -112,16 +108,6 @@ def _magics() -> Iterator[str]:
     traits = sorted(OneTool.class_traits(config=True).items())
     rows = [(f"`OneTool.{name}`", f"`{trait.default_value}`", trait.help) for name, trait in traits]
     yield _table(("setting", "default", "means"), rows)
-
-
-def _groups() -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for module in pkgutil.iter_modules(commands.__path__):
-        loaded = importlib.import_module(f"{commands.__name__}.{module.name}")
-        for name, value in vars(loaded).items():
-            if inspect.isclass(value) and value.__module__ == loaded.__name__ and hasattr(value, "HELP"):
-                found.setdefault(name, value)
-    return {name: value for name, value in found.items() if isinstance(value.HELP, tuple)}
 
 
 def _ot() -> Iterator[str]:
@@ -163,28 +149,14 @@ def _rest() -> Iterator[str]:
 def _command_line() -> Iterator[str]:
     yield "## Command line: `onetool-ipy`"
     yield "Also `python -m onetool_ipy`. Every command takes `--config FILE`, the configuration to use."
-    yield _table(("command", "does"), list(_commands(make_parser(), "onetool-ipy")))
+    yield _table(("command", "does"), list(_commands("shell", "onetool-ipy")))
 
 
-def _commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, str]]:
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            helps = {choice.dest: choice.help or "" for choice in action._choices_actions}
-            for word, inner in action.choices.items():
-                below = list(_commands(inner, f"{name} {word}"))
-                if below:
-                    yield from below
-                else:
-                    options = " ".join(_option(each) for each in inner._actions if each.dest not in ("help", "config"))
-                    yield f"`{f'{name} {word} {options}'.rstrip()}`", helps.get(word, "")
-
-
-def _option(action: argparse.Action) -> str:
-    value = action.metavar or action.dest.upper()
-    if not action.option_strings:
-        return f"[{value}]" if action.nargs == "?" else str(value)
-    flag = action.option_strings[0]
-    return f"[{flag}]" if action.nargs == 0 else f"[{flag} {value}]"
+def _commands(place: Literal["notebook", "shell"], lead: str) -> Iterator[tuple[str, str]]:
+    for command in rows(place).values():
+        if not command.is_group or not verbs_of(command.name, place):
+            options = " ".join(f"[{option.usage}]" for option in command.options_in(place).values())
+            yield f"`{f'{lead} {command.usage} {options}'.rstrip()}`", command.help
 
 
 def _errors() -> Iterator[str]:

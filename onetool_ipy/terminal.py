@@ -19,8 +19,6 @@ from unicodedata import east_asian_width
 from onetool_ipy.base.printable import printable, visible
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply, choices_of, form_errors
 
-__all__ = ["approval_reply", "approval_text", "ask_in_terminal"]
-
 _MAX_NAME = 160
 _MAX_KEY = 80
 _MAX_VALUE = 200
@@ -56,8 +54,8 @@ def ask_in_terminal(question: Question) -> Reply:
         details = [line for each in question.details for line in _broken(f"  {visible(each, _MAX_DETAIL)}")]
         return _yes_or_no("\n".join([*details, visible(question.text, _MAX_TEXT)]))
     asker = visible(question.subject, _MAX_NAME)
-    said = [line for part in question.text.splitlines() for line in _broken(f"  {visible(part, _MAX_TEXT)}")]
-    lines = [f"{asker} asks:", *said]
+    text_lines = [line for part in question.text.splitlines() for line in _broken(f"  {visible(part, _MAX_TEXT)}")]
+    lines = [f"{asker} asks:", *text_lines]
     if question.url:
         lines += ["It sends you to this address. Open it yourself if you trust it:", f"  {question.url}"]
         answers = "Did you open it? yes, no (decline), or Enter to cancel: "
@@ -126,11 +124,11 @@ def _fill_in(form: Mapping[str, Any], head: str = "") -> Reply:
             if typed is None:
                 return Reply("cancel", note="It was dismissed.")
             value = field.get("default") if not typed.strip() else _value(typed.strip(), field)
-            given = {} if value is None else {name: value}
+            answer = {} if value is None else {name: value}
             only = {**form, "properties": {name: field}, "required": [name] if is_required else []}
-            errors = form_errors(only, given)
+            errors = form_errors(only, answer)
             if not errors:
-                content.update(given)
+                content.update(answer)
                 break
             sys.stdout.write(f"  {visible(errors[0]['message'], _MAX_VALUE)}\n")
         else:
@@ -211,15 +209,15 @@ def _read_in_thread(prompt: str) -> str | None:
 def _call_lines(head: str, one: ProposedCall) -> list[str]:
     """Return a call on one line if it fits; else a line for each argument, and one paragraph for the last of many."""
     name = visible(one.tool, _MAX_NAME)
-    given = [
+    arguments = [
         f"{_key(key)}={visible(text, _MAX_VALUE if place < _MANY else _MAX_BRIEF)}"
         for place, (key, text) in enumerate(one.args)
     ]
-    whole = head + " ".join([name, *given])
+    whole = head + " ".join([name, *arguments])
     if _width(whole) <= _LINE:
         return [whole]
-    rest = [" ".join(given[_MANY:])] if given[_MANY:] else []
-    return [*_broken(head + name), *(line for each in (*given[:_MANY], *rest) for line in _broken(_INDENT + each))]
+    rest = [" ".join(arguments[_MANY:])] if arguments[_MANY:] else []
+    return [*_broken(head + name), *(line for each in (*arguments[:_MANY], *rest) for line in _broken(_INDENT + each))]
 
 
 def _key(key: str) -> str:

@@ -15,7 +15,7 @@ import yaml
 
 import onetool_ipy
 from onetool_ipy import open_toolbox
-from onetool_ipy.faces.cli import make_parser
+from onetool_ipy.faces.cli import read_line
 from tests.harness.kernel import Kernel
 from tests.harness.surroundings import ROOT
 
@@ -97,7 +97,7 @@ def test_json_is_a_tool_that_can_be_stored(block: str, tmp_path: Path, monkeypat
 def test_commands_are_as_the_command_line_takes_them(block: str) -> None:
     for line in block.splitlines():
         assert line.startswith("$ onetool-ipy "), line
-        make_parser().parse_args(shlex.split(line)[2:])  # which leaves by SystemExit for what it does not take
+        read_line(shlex.split(line)[2:])  # it raises for what it does not take
 
 
 def test_the_makefile_has_every_target_that_is_named() -> None:

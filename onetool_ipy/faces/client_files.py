@@ -1,8 +1,7 @@
-"""MCP servers in the files of other clients: read them, and write ours in the form that each client reads.
+"""MCP servers in the files of other clients: read theirs, and show ours as the JSON that a family of clients reads.
 
 Secrets never leave in plain text: what holds `${NAME}`, or looks like a secret, becomes the client's own variable or
-input. A client that knows no variables gets the entry without it, and a note says what is missing. Nothing here asks
-or writes.
+input. Nothing here asks or writes.
 """
 
 from __future__ import annotations
@@ -10,33 +9,18 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import UsageProblem
 
-__all__ = [
-    "CLIENTS",
-    "Client",
-    "FoundServer",
-    "as_ours",
-    "merged",
-    "parse_json",
-    "read_client_file",
-    "read_json",
-    "servers_in",
-    "translate",
-    "without_secrets",
-]
-
 _TAKEN = ("command", "args", "env", "cwd", "url", "headers")
 # What has no end (a text, a comment) goes on to the end of the file; to look for other ends of it would be slow.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*+"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\])*+"?)|,(?=\s*[}\]])', re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^{}]*)?\}")
-_BEARER = re.compile(r"Bearer \$\{(\w+)\}")
 _MOST_BYTES = 5_000_000
 _HOMES = {"darwin": "Library/Application Support/Claude", "win32": "AppData/Roaming/Claude"}
 
@@ -49,29 +33,37 @@ class FoundServer(NamedTuple):
 
 
 class Client(NamedTuple):
-    """Another client: its file, below the project or the home folder; how it spells a variable, empty if it cannot."""
+    """Another client's file of servers, below the project or the home folder."""
 
-    title: str
     file: str
-    key: str = "mcpServers"
-    variable: str = ""
     is_of_project: bool = True
 
     def path(self, project: Path, home: Path) -> Path:
         return (project if self.is_of_project else home) / self.file
 
 
+class Family(NamedTuple):
+    """Clients that read the same JSON: its key, and how they spell a variable."""
+
+    title: str
+    key: str
+    variable: str
+    has_cwd: bool = False
+
+
 CLIENTS: Mapping[str, Client] = {
     "claude-desktop": Client(
-        "Claude Desktop",
-        f"{_HOMES.get(sys.platform, '.config/Claude')}/claude_desktop_config.json",
-        is_of_project=False,
+        f"{_HOMES.get(sys.platform, '.config/Claude')}/claude_desktop_config.json", is_of_project=False
     ),
-    "claude-code": Client("Claude Code", ".mcp.json", variable="${NAME}"),
-    "vscode": Client("VS Code", ".vscode/mcp.json", key="servers", variable="${input:NAME}"),
-    "cursor": Client("Cursor", ".cursor/mcp.json", variable="${env:NAME}"),
-    "codex": Client("Codex", ".codex/config.toml", key="mcp_servers", is_of_project=False),
-    "jupyter-ai": Client("Jupyter AI", ".jupyter/mcp_settings.json", key="mcp_servers"),
+    "claude-code": Client(".mcp.json"),
+    "vscode": Client(".vscode/mcp.json"),
+    "cursor": Client(".cursor/mcp.json"),
+    "codex": Client(".codex/config.toml", is_of_project=False),
+    "jupyter-ai": Client(".jupyter/mcp_settings.json"),
+}
+FAMILIES: Mapping[str, Family] = {
+    "claude": Family("Claude, Cursor and most clients", "mcpServers", "${NAME}"),
+    "vscode": Family("VS Code and its kin", "servers", "${input:NAME}", has_cwd=True),
 }
 
 
@@ -167,11 +159,11 @@ def servers_in(document: Any) -> dict[str, Any]:
     if not isinstance(document, dict):
         return {}
     for key in ("mcpServers", "servers", "mcp_servers"):
-        found = document.get(key)
-        if isinstance(found, dict):
-            return found
-        if isinstance(found, list):  # Jupyter AI
-            return {str(one.get("name")): one for one in found if isinstance(one, dict) and one.get("name")}
+        entries = document.get(key)
+        if isinstance(entries, dict):
+            return entries
+        if isinstance(entries, list):  # Jupyter AI
+            return {str(one.get("name")): one for one in entries if isinstance(one, dict) and one.get("name")}
     inner = document.get("mcp")
     return servers_in(inner) if isinstance(inner, dict) else {}
 
@@ -209,63 +201,28 @@ def _filled(value: Any) -> Any:
     return [_filled(each) for each in value] if isinstance(value, list) else value
 
 
-def translate(client: str, server: FoundServer) -> tuple[dict[str, Any] | None, list[str]]:
-    """Our entry as another client writes it, or None if it cannot be; and notes about what is left out of it."""
-    to, notes = CLIENTS[client], []
-    data, _ = without_secrets(server)
-    is_http = data.get("type") in ("http", "sse")
-    if is_http and client == "claude-desktop":
-        return None, [f"{to.title} takes only servers that it starts; add the address there by hand."]
-    words = [data.get("command"), data.get("url"), *(data.get("args") or ())]
-    if not to.variable and any("${" in str(word) for word in words):
-        return None, [f"{to.title} fills no variables in a command or an address."]
-    if data.get("cwd") and client not in ("vscode", "codex"):
-        notes.append(f"{to.title} has no 'cwd': it is left out.")
-    taken = (
-        ("url", "headers")
-        if is_http
-        else ("command", "args", "env", "cwd")[: 4 if client in ("vscode", "codex") else 3]
-    )
-    entry = {key: data[key] for key in taken if data.get(key)}
-    if client in ("claude-code", "vscode"):
-        entry = {"type": data.get("type", "stdio"), **entry}
-    if to.variable:
-        return _respelled(entry, to.variable), notes
-    for key in ("env", "headers"):
-        open_ones = {name: str(value) for name, value in entry.get(key, {}).items() if "${" in str(value)}
-        if open_ones:
-            entry[key] = {name: value for name, value in entry[key].items() if name not in open_ones}
-            notes += _by_codex(entry, key, open_ones) if client == "codex" else _left_out(to, key, open_ones)
-    if client == "codex" and entry.get("headers"):
-        entry["http_headers"] = entry.pop("headers")
-    if client == "jupyter-ai":
-        listed = {key: [{"name": n, "value": v} for n, v in entry.get(key, {}).items()] for key in ("env", "headers")}
-        kept = (
-            {"type": "http", "headers": listed["headers"]} if is_http else {"args": [], **entry, "env": listed["env"]}
-        )
-        return {"name": server.name, **({"url": entry["url"]} if is_http else {}), **kept}, notes
-    return {key: value for key, value in entry.items() if value not in ({}, [])}, notes
-
-
-def _left_out(to: Client, key: str, names: Mapping[str, str]) -> list[str]:
-    what = "variable" if key == "env" else "header"
-    return [f"{to.title} fills no variables: the {what} '{name}' is left out. Set it there." for name in names]
-
-
-def _by_codex(entry: dict[str, Any], key: str, names: Mapping[str, str]) -> list[str]:
-    """Put what Codex takes from its environment into its own keys; it passes a variable on under its own name alone."""
-    notes = []
-    for name, value in names.items():
-        bearer = _BEARER.fullmatch(value) if key == "headers" and name.lower() == "authorization" else None
-        if bearer is not None:
-            entry["bearer_token_env_var"] = bearer[1]
-        elif key == "headers" and (hit := _VARIABLE.fullmatch(value)) is not None:
-            entry.setdefault("env_http_headers", {})[name] = hit[1]
-        elif key == "env" and value == f"${{{name}}}":
-            entry.setdefault("env_vars", []).append(name)
-        else:
-            notes.append(f"Codex cannot take '{name}' from {value}: it is left out. Set it there.")
-    return notes
+def snippet(family: str, servers: Sequence[FoundServer]) -> tuple[str, list[str]]:
+    """Servers of ours as JSON for the clients of a family, and notes about what is left to do there."""
+    style, notes = FAMILIES[family], []
+    entries: dict[str, Any] = {}
+    variables: set[str] = set()
+    for server in servers:
+        data, _ = without_secrets(server)
+        is_http = data.get("type") in ("http", "sse")
+        keys = ("url", "headers") if is_http else ("command", "args", "env", "cwd")
+        entry = {"type": data.get("type", "stdio"), **{key: data[key] for key in keys if data.get(key)}}
+        if not style.has_cwd and entry.pop("cwd", None):
+            notes.append(f"{server.name}: {style.title} have no 'cwd', so it is left out.")
+        variables.update(_VARIABLE.findall(json.dumps(entry)))
+        entries[server.name] = _respelled(entry, style.variable)
+    document: dict[str, Any] = {style.key: entries}
+    if variables and style.variable.startswith("${input:"):
+        document["inputs"] = [
+            {"type": "promptString", "id": name, "description": name, "password": True} for name in sorted(variables)
+        ]
+    elif variables:
+        notes.append(f"Set there: {', '.join(sorted(variables))}. A client that fills no variables needs the value.")
+    return json.dumps(document, indent=2, ensure_ascii=False), notes
 
 
 def _respelled(value: Any, variable: str) -> Any:
@@ -274,56 +231,3 @@ def _respelled(value: Any, variable: str) -> Any:
     if isinstance(value, dict):
         return {key: _respelled(each, variable) for key, each in value.items()}
     return [_respelled(each, variable) for each in value] if isinstance(value, list) else value
-
-
-def merged(client: str, before: str, entries: Mapping[str, Any]) -> str:
-    """The text of the client's file with these entries. Raises UsageProblem if they cannot be put in."""
-    key = CLIENTS[client].key
-    if client == "codex":
-        return _with_tables(before, entries)
-    document = parse_json(before) if before.strip() else {}
-    if not isinstance(document, dict):
-        raise UsageProblem("The file is not a JSON object.")
-    if client == "jupyter-ai":
-        others = [one for one in document.get(key) or [] if isinstance(one, dict) and one.get("name") not in entries]
-        document[key] = [*others, *entries.values()]
-    else:
-        document[key] = {**(document.get(key) or {}), **entries}
-    if client == "vscode":
-        asked = set(re.findall(r"\$\{input:([\w-]+)\}", json.dumps(list(entries.values()))))
-        known = [one for one in document.get("inputs") or [] if isinstance(one, dict)]
-        new = sorted(asked - {str(one.get("id")) for one in known})
-        fresh = [{"type": "promptString", "id": name, "description": name, "password": True} for name in new]
-        if known or fresh:
-            document["inputs"] = [*known, *fresh]
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-
-
-def _with_tables(before: str, entries: Mapping[str, Any]) -> str:
-    """Append tables to a TOML text. An existing table stays, and must be changed by hand."""
-    known = _parsed_toml(before).get("mcp_servers", {})
-    taken = [name for name in entries if name in known and known[name] != entries[name]]
-    if taken:
-        raise UsageProblem(f"The file has another server '{taken[0]}'.", hint="Take it out there first.")
-    fresh = {name: entry for name, entry in entries.items() if name not in known}
-    lines = [before.rstrip("\n")] if before.strip() else []
-    for name, entry in fresh.items():
-        lines += ["", f"[mcp_servers.{json.dumps(name, ensure_ascii=False)}]"]
-        lines += [f"{key} = {_toml(value)}" for key, value in entry.items()]
-    text = "\n".join(lines).lstrip("\n") + "\n"
-    try:
-        is_same = _parsed_toml(text).get("mcp_servers") == {**known, **fresh}
-    except ValueError:
-        is_same = False
-    if not is_same:
-        raise UsageProblem("The servers cannot be written as TOML.", hint="Add them by hand.")
-    return text
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, dict):
-        pairs = (f"{json.dumps(key, ensure_ascii=False)} = {_toml(each)}" for key, each in value.items())
-        return "{ " + ", ".join(pairs) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    return json.dumps(value, ensure_ascii=False)

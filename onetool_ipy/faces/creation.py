@@ -21,6 +21,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.faces.pack_names import proposed_name, require_free_name
+from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -28,28 +29,6 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Bundle, Tool
     from onetool_ipy.net.body import HttpResponse
     from onetool_ipy.net.client import Rules
-
-__all__ = [
-    "NEW_BUNDLE",
-    "Imported",
-    "add_auth",
-    "afetch",
-    "choice",
-    "common_origin",
-    "examples",
-    "is_url",
-    "lean_on",
-    "name_bundle",
-    "own_host",
-    "read_auth",
-    "read_source",
-    "set_shared",
-    "shared_of",
-    "store_draft",
-    "told",
-    "unreached",
-    "wire_auth",
-]
 
 NEW_BUNDLE = "-tools"
 """What is put behind the name of a new bundle that is taken."""
@@ -116,14 +95,14 @@ def choice(
 def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:
     """Describe an import in a few lines."""
     part = f" of {draft.offered:,} operations" if draft.offered > len(made.tools) else ""
-    lines = [f"The bundle {made.bundle.slug} has {len(made.tools)} tools{part}: {made.bundle.display_name}"]
-    known = set(box.config.secrets.names())
-    missing = [each for each in draft.secrets if each["name"] not in known]
+    lines = [f"The bundle {made.bundle.slug} has {counted(len(made.tools), 'tool')}{part}: {made.bundle.display_name}"]
+    secret_names = set(box.config.secrets.names())
+    missing = [each for each in draft.secrets if each["name"] not in secret_names]
     if missing:
         lines.append("Add to .onetool/secrets.yaml what they need:")
         lines += [f'  {each["name"]}: "..."   # {" ".join(each["description"].split())[:80]}' for each in missing]
     if draft.notes:
-        lines.append(f"{len(draft.notes)} things were not imported:")
+        lines.append("Not imported:")
         lines += [f"  {note}" for note in draft.notes[:_SHOWN_NOTES]]
         more = len(draft.notes) - _SHOWN_NOTES
         lines += [f"  ... and {more} more"] if more > 0 else []
@@ -182,8 +161,8 @@ def wire_auth(bundle: Bundle) -> dict[str, Any] | None:
 def common_origin(tools: Sequence[Tool]) -> str:
     """The scheme, host and port that all HTTP tools send to, or empty."""
     steps = [step for tool in tools if tool.http is not None for _, step in tool.http.plan()]
-    found = {_origin(step.request.url_template) for step in steps}
-    return found.pop() if len(found) == 1 else ""
+    origins = {_origin(step.request.url_template) for step in steps}
+    return origins.pop() if len(origins) == 1 else ""
 
 
 def set_shared(box: Toolbox, bundle: Bundle, base_url: str | None, auth: Mapping[str, Any] | None) -> Bundle:
@@ -238,8 +217,8 @@ def name_bundle(box: Toolbox, draft: BundleDraft, typed: str | None) -> list[str
     Raises UsageProblem for a taken name that a person typed. A bundle of that name is refused when it is stored.
     """
     slug = draft.bundle["slug"]
-    known = box.bundles.named(slug)
-    if known is not None and not known.is_built_in:
+    bundle = box.bundles.named(slug)
+    if bundle is not None and not bundle.is_built_in:
         return []
     if typed:
         require_free_name(box, slug, NEW_BUNDLE)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.faces.commands.table import command_words
 from onetool_ipy.faces.line.grammar import (
     read_arguments,
     read_body,
@@ -30,14 +31,6 @@ from onetool_ipy.faces.notebook.cell_input import RUNNER, Shortcut, prompt_of
 from onetool_ipy.snippets.definition import Bare
 from onetool_ipy.sources.outline_reader import read_outline
 from onetool_ipy.toolbox import Toolbox
-
-__all__ = ["COMMANDS", "export_notebook"]
-
-COMMANDS = (
-    "list", "info", "help", "why", "reload", "search", "stats", "history", "results", "health", "check", "install",
-    "replay", "browse", "bundle", "import", "jobs", "new", "serve", "server", "servers", "trust", "usage", "view",
-)  # fmt: skip
-"""The sub-commands of `%tool`: they show something or change the project, and are left out of a script."""
 
 _AWAITED = '''
 import ast as _ast
@@ -108,8 +101,10 @@ def _own_packs(tools: Mapping[str, Any], cells: Sequence[_Cell], known: Sequence
 
 def _code_cells(file: Path) -> list[tuple[int, str]]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))["cells"]
-        cells = [(i, "".join(cell["source"])) for i, cell in enumerate(found, 1) if cell["cell_type"] == "code"]
+        document = json.loads(file.read_text(encoding="utf-8"))
+        cells = [
+            (i, "".join(cell["source"])) for i, cell in enumerate(document["cells"], 1) if cell["cell_type"] == "code"
+        ]
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise UsageProblem(f"'{file}' is not a notebook: {type(exc).__name__}: {exc}") from exc
     return [(number, text) for number, text in cells if text.strip()]
@@ -157,8 +152,8 @@ class _Cell:
         if name == "snippet":
             return self._snippet(line, body)
         if name == "ask":
-            made = as_python(line, body, self._box.config.settings.models.named, self._box.servers)
-            return made or f"None  # %ask {line}".rstrip()
+            code = as_python(line, body, self._box.config.settings.models.named, self._box.servers)
+            return code or f"None  # %ask {line}".rstrip()
         if name == "load_ext" and line.strip() == "onetool_ipy":
             return "None  # %load_ext onetool_ipy"
         if body is not None:
@@ -166,49 +161,50 @@ class _Cell:
         return f"None  # %{name} {line}".rstrip()
 
     def _tool(self, line: str, body: str | None) -> str:
-        asked = split_line(line, COMMANDS)
-        if asked.kind == "command" and asked.name == "replay":
-            return self._replay(asked.rest)
-        words = read_options(asked.rest, {}).words if asked.kind == "command" and asked.name == "server" else []
+        # A command shows something or changes the project, and is left out of a script.
+        request = split_line(line, command_words())
+        if request.kind == "command" and request.name == "replay":
+            return self._replay(request.rest)
+        words = read_options(request.rest, {}).words if request.kind == "command" and request.name == "server" else []
         if words[:1] == ["read"] and len(words) > 2:
             variables = dict(word.partition("=")[::2] for word in words[3:])
             return f"box.read_resource({words[1]!r}, {words[2]!r}, {variables!r})"
-        spec = self._box.registry.find(asked.name) if asked.kind == "call" else None
-        is_page = spec is None and asked.name in self._box.registry.known_packs()
-        if asked.kind != "call" or asked.flags.dry or is_page:
+        spec = self._box.registry.find(request.name) if request.kind == "call" else None
+        is_page = spec is None and request.name in self._box.registry.known_packs()
+        if request.kind != "call" or request.flags.dry or is_page:
             return f"None  # %tool {line}".rstrip()
         if spec is not None:
             (spec,) = self._box.registry.loaded([spec])
-        schema: Mapping[str, Any] = spec.parameters if spec is not None else self._tools.get(asked.name, {})
+        schema: Mapping[str, Any] = spec.parameters if spec is not None else self._tools.get(request.name, {})
         try:
-            args = read_arguments(asked.rest, schema, _Source)
+            args = read_arguments(request.rest, schema, _Source)
             if body is not None:
-                args = read_body(body, args, schema, body_arg=asked.flags.body, as_args=asked.flags.args)
+                args = read_body(body, args, schema, body_arg=request.flags.body, as_args=request.flags.args)
         except (OneToolError, CallFailure) as exc:
             self._refuse(str(exc))
-        options = f", timeout={asked.flags.timeout!r}" if asked.flags.timeout is not None else ""
-        options += ", check=False" if asked.flags.unchecked else ""
-        verb = "start" if asked.flags.bg else "call" if asked.flags.soft else "run"
-        call = f"box.{verb}({asked.name!r}, {_dict(args)}{options})"
-        return f"({asked.flags.output} := {call})" if asked.flags.output else call
+        options = f", timeout={request.flags.timeout!r}" if request.flags.timeout is not None else ""
+        options += ", check=False" if request.flags.unchecked else ""
+        verb = "start" if request.flags.bg else "call" if request.flags.soft else "run"
+        call = f"box.{verb}({request.name!r}, {_dict(args)}{options})"
+        return f"({request.flags.output} := {call})" if request.flags.output else call
 
     def _replay(self, rest: str) -> str:
         """`%tool replay` changes the results of later calls, so the script does it too."""
-        asked = read_options(rest, {"--refresh": "switch", "--only": "switch"})
-        if not asked.words:
+        request = read_options(rest, {"--refresh": "switch", "--only": "switch"})
+        if not request.words:
             return "None  # %tool replay"
-        if asked.words[0] == "off":
+        if request.words[0] == "off":
             return "box.replays.close()"
-        mode = "refresh" if "--refresh" in asked.given else "replay" if "--only" in asked.given else None
-        given = f", mode={mode!r}" if mode else ""
-        return f"ot.replay({asked.words[0]!r}{given}).begin_alone()"
+        mode = "refresh" if "--refresh" in request.values else "replay" if "--only" in request.values else None
+        mode_text = f", mode={mode!r}" if mode else ""
+        return f"ot.replay({request.words[0]!r}{mode_text}).begin_alone()"
 
     def _shortcut(self, line: str) -> str:
         name, _, rest = line.strip().partition(" ")
-        found = self._box.shortcuts.find(name)
-        if isinstance(found, str) or found is None:
-            return self._tool(f'"{found or name}" {rest}', None)
-        types = {param.name: param.type for param in found.params}
+        target = self._box.shortcuts.find(name)
+        if isinstance(target, str) or target is None:
+            return self._tool(f'"{target or name}" {rest}', None)
+        types = {param.name: param.type for param in target.params}
         args = {
             key: _typed(value, types.get(key, "any")) for key, value in read_snippet_arguments(rest, _Source).items()
         }

@@ -17,8 +17,6 @@ from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
 from onetool_ipy.faces.creation import wire_auth
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["SecretHost", "Sending", "new_sendings", "require_known", "shared_request", "unconfirmed"]
-
 _PORTS = {"http": 80, "https": 443}
 _HEAD = re.compile(r"[^.\[|]+")
 _SHORTEST = 6
@@ -45,8 +43,8 @@ class Sending(NamedTuple):
     @property
     def said(self) -> str:
         """What would happen, in one sentence."""
-        known = ", ".join(f"'{place}'" for place in self.used_with)
-        before = f"is used with {known}" if known else "is in secrets.yaml and used nowhere yet"
+        places = ", ".join(f"'{place}'" for place in self.used_with)
+        before = f"is used with {places}" if places else "is in secrets.yaml and used nowhere yet"
         return f"The secret '{self.secret}' {before}; this would send it to '{self.host}'."
 
     def to_dict(self) -> dict[str, Any]:
@@ -67,17 +65,17 @@ def new_sendings(
     `base_url` is that of their bundle. `made_up` are names of secrets that the user did not type; those need
     confirmation if the secret exists. None means all, as in a document.
     """
-    wanted = {pair for record in records for pair in _sent(record, base_url)}
-    if not wanted:
+    pairs = {pair for record in records for pair in _sent(record, base_url)}
+    if not pairs:
         return []
     used = _used(box)
     there = set(box.config.secrets.names())
-    found = []
-    for secret, host in sorted(wanted):
+    sendings = []
+    for secret, host in sorted(pairs):
         places = used.get(secret, set())
         if host not in places and (places or (secret in there and (made_up is None or secret in made_up))):
-            found.append(Sending(secret, host, tuple(sorted(places))))
-    return found
+            sendings.append(Sending(secret, host, tuple(sorted(places))))
+    return sendings
 
 
 def shared_request(base_url: str | None, auth: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -87,17 +85,17 @@ def shared_request(base_url: str | None, auth: Mapping[str, Any] | None) -> dict
 
 def unconfirmed(found: Iterable[Sending], words: Iterable[str]) -> list[Sending]:
     """Those that no `NAME=HOST` or `NAME=HOST:PORT` confirms."""
-    given = {word.strip() for word in words}
-    return [one for one in found if not {one.word, one.word.rpartition(":")[0]} & given]
+    allowed = {word.strip() for word in words}
+    return [one for one in found if not {one.word, one.word.rpartition(":")[0]} & allowed]
 
 
 def require_known(found: Iterable[Sending], words: Iterable[str] = ()) -> None:
     """Raise SecretHost for those that are not confirmed."""
     left = unconfirmed(found, words)
     if left:
-        said = " ".join(one.said for one in left)
+        message = " ".join(one.said for one in left)
         hint = "To allow it, confirm: " + ", ".join(one.word for one in left)
-        raise SecretHost(said, hint=hint, details=[one.to_dict() for one in left])
+        raise SecretHost(message, hint=hint, details=[one.to_dict() for one in left])
 
 
 def _sent(record: Mapping[str, Any], base_url: str | None = None) -> Iterator[tuple[str, str]]:
@@ -130,10 +128,10 @@ def _parts(request: Mapping[str, Any], base_url: str | None) -> Iterator[tuple[A
 
 def _names(part: Any, own: Collection[str]) -> Iterator[str]:
     try:
-        found = {placeholder.name for placeholder in placeholders_in(part)}
+        names = {placeholder.name for placeholder in placeholders_in(part)}
     except ValueError:  # refused when it is stored
         return
-    for name in found:
+    for name in names:
         head = _HEAD.match(name)
         if name not in own and (head is None or head[0] not in own) and SECRET_NAME.fullmatch(name):
             yield name
@@ -145,25 +143,25 @@ def _place(url: Any) -> str:
         host, port = (parts.hostname or "").removesuffix("."), parts.port or _PORTS.get(parts.scheme)
     except ValueError:
         return ""
-    shown = f"[{host}]" if ":" in host else host
-    return f"{shown}:{port}" if host and port else ""
+    name = f"[{host}]" if ":" in host else host
+    return f"{name}:{port}" if host and port else ""
 
 
 def _used(box: Toolbox) -> dict[str, set[str]]:
     """The hosts that receive each secret now, and the servers and packs that use it."""
-    found: dict[str, set[str]] = {}
+    hosts: dict[str, set[str]] = {}
     bundles = {one.bundle_id: one for one in box.bundles.all_bundles()}
     for tool in box.bundles.all_tools():
         if tool.http is not None:
             base_url = bundles[tool.bundle_id].base_url if tool.bundle_id in bundles else None
             for secret, place in _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}, base_url):
-                found.setdefault(secret, set()).add(place)
+                hosts.setdefault(secret, set()).add(place)
     for bundle in bundles.values():
         for secret, place in _sent(shared_request(bundle.base_url, wire_auth(bundle))):
-            found.setdefault(secret, set()).add(place)
+            hosts.setdefault(secret, set()).add(place)
     for secret, place in (*_of_models(box), *_of_servers(box)):
-        found.setdefault(secret, set()).add(place)
-    return found
+        hosts.setdefault(secret, set()).add(place)
+    return hosts
 
 
 def _of_models(box: Toolbox) -> Iterator[tuple[str, str]]:

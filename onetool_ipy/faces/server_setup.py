@@ -32,8 +32,6 @@ from onetool_ipy.mcp.definition import read_server
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["CardInput", "ServerSetup", "card_name", "is_card", "read_pasted", "server_of"]
-
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {"npm": ("npx",), "pypi": ("uvx",), "oci": ("docker", "podman")}
 _PACKAGE = re.compile(r"(?:@[\w.-]+/)?\w[\w./:@-]*", re.ASCII)
 _VERSION = re.compile(r"\w[\w.+!-]*", re.ASCII)
@@ -61,9 +59,9 @@ class ServerSetup:
 
         The name of a server that is there stays: it is the same server, most likely, and is refused as such.
         """
-        known = self._box.servers
+        servers = self._box.servers
         names = [
-            (server.name, "") if server.name in known else proposed_name(self._box, server.name, _ENDING)
+            (server.name, "") if server.name in servers else proposed_name(self._box, server.name, _ENDING)
             for server in found
         ]
         renamed = [server._replace(name=name) for server, (name, _) in zip(found, names, strict=True)]
@@ -149,17 +147,17 @@ class ServerSetup:
         if saved is not None and name not in self._box.servers.added():
             return dict(saved.written)
         definition = self._box.servers.definition(name)
-        given = {key: getattr(definition, key) for key in ("type", "command", "url")}
-        given |= {"args": list(definition.args), "env": dict(definition.env), "headers": dict(definition.headers)}
+        data = {key: getattr(definition, key) for key in ("type", "command", "url")}
+        data |= {"args": list(definition.args), "env": dict(definition.env), "headers": dict(definition.headers)}
         secrets = self._box.config.secrets
-        by_value = {value: known for known in secrets.names() if (value := secrets.get(known))}
+        by_value = {value: each for each in secrets.names() if (value := secrets.get(each))}
 
         def unfilled(text: str) -> str:
             for value in sorted(by_value, key=len, reverse=True):
                 text = text.replace(value, f"${{{by_value[value]}}}")
             return text
 
-        entry: dict[str, Any] = values.map_text(given, unfilled)
+        entry: dict[str, Any] = values.map_text(data, unfilled)
         return entry
 
 
@@ -171,11 +169,11 @@ def _doubts(data: Mapping[str, Any]) -> str:
     command = str(data.get("command") or "")
     if not command:
         return ""
-    said = "" if shutil.which(command) else f"\n  There is no program '{command}' on your PATH."
+    note = "" if shutil.which(command) else f"\n  There is no program '{command}' on your PATH."
     ours = [flag for flag in _OUR_FLAGS if flag in data.get("args", ())]
     if ours:
-        said += f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME {ours[0]} ..."
-    return said
+        note += f"\n  {', '.join(ours)} went to the command. For %tool, write: %tool server add NAME {ours[0]} ..."
+    return note
 
 
 class CardInput(NamedTuple):
@@ -188,7 +186,7 @@ class CardInput(NamedTuple):
 
 
 Answer = Callable[[CardInput], str]
-"""Gives the value of an input: what was given before, or what a person says; for a secret its `${NAME}`."""
+"""Gives the value of an input: what was data before, or what a person says; for a secret its `${NAME}`."""
 
 
 def is_card(document: Any) -> bool:
@@ -231,8 +229,8 @@ def _is_http(remote: Any) -> bool:
 
 
 def _program(package: Mapping[str, Any]) -> str:
-    known = _PROGRAMS[package["registryType"]]
-    return package["runtimeHint"] if package.get("runtimeHint") in known else known[0]
+    programs = _PROGRAMS[package["registryType"]]
+    return package["runtimeHint"] if package.get("runtimeHint") in programs else programs[0]
 
 
 def _from_package(package: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
@@ -264,32 +262,32 @@ def _from_remote(remote: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
 
 def _values(listed: Any, answer: Answer, form: re.Pattern[str], what: str) -> dict[str, str]:
     """The values of variables or headers, by name."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     for one in listed[:_MAX_INPUTS] if isinstance(listed, list) else ():
         name = one.get("name") if isinstance(one, dict) else None
         if not isinstance(name, str) or not form.fullmatch(name):
             raise UsageProblem(f"The card has a {what} without a usable name: {values.safe_repr(name, 60)}")
         value = _value(one, name, answer)
         if value is not None:
-            found[name] = value
-    return found
+            headers[name] = value
+    return headers
 
 
 def _arguments(listed: Any, answer: Answer) -> list[str]:
     """The words of arguments, named and positional."""
-    found: list[str] = []
+    arguments: list[str] = []
     for one in listed[:_MAX_INPUTS] if isinstance(listed, list) else ():
         if not isinstance(one, dict):
             continue
         name = str(one.get("name") or "")
         is_flag = name and not ({"value", "default", "valueHint", "format"} & one.keys()) and not one.get("isRequired")
         if is_flag:
-            found.append(name)
+            arguments.append(name)
             continue
         value = _value(one, name.lstrip("-") or str(one.get("valueHint") or "argument"), answer)
         if value is not None:
-            found += [name, value] if name else [value]
-    return found
+            arguments += [name, value] if name else [value]
+    return arguments
 
 
 def _value(one: Mapping[str, Any], name: str, answer: Answer) -> str | None:
@@ -302,21 +300,21 @@ def _value(one: Mapping[str, Any], name: str, answer: Answer) -> str | None:
 
 
 def _substituted(text: str, variables: Any, answer: Answer) -> str:
-    known = variables if isinstance(variables, dict) else {}
+    declared = variables if isinstance(variables, dict) else {}
 
     def value(hit: re.Match[str]) -> str:
-        one = known.get(hit[1])
-        found = _value({"isRequired": True, **one}, hit[1], answer) if isinstance(one, dict) else None
-        return hit[0] if found is None else found
+        one = declared.get(hit[1])
+        value = _value({"isRequired": True, **one}, hit[1], answer) if isinstance(one, dict) else None
+        return hit[0] if value is None else value
 
     return _PLACEHOLDER.sub(value, text)
 
 
 def _input(one: Mapping[str, Any], name: str) -> CardInput:
     choices = one.get("choices")
-    said = values.cut(str(one.get("description") or ""), 300)
+    description = values.cut(str(one.get("description") or ""), 300)
     listed = tuple(map(str, choices[:50])) if isinstance(choices, list) else ()
-    return CardInput(values.cut(name, 60), said, one.get("isSecret") is True, listed)
+    return CardInput(values.cut(name, 60), description, one.get("isSecret") is True, listed)
 
 
 def read_pasted(text: str, name: str = "") -> list[FoundServer]:
@@ -332,8 +330,8 @@ def read_pasted(text: str, name: str = "") -> list[FoundServer]:
         raise UsageProblem(f"This is not a command line: {exc}.") from exc
     env: dict[str, str] = {}
     if _OTHER_CLIENT.match(text):
-        given, words, env = _client_words(words[3:])
-        name = name or given
+        label, words, env = _client_words(words[3:])
+        name = name or label
     while words and _ASSIGNED.fullmatch(words[0]):
         key, _, env[key] = words.pop(0).partition("=")
     if not words:
@@ -370,17 +368,17 @@ def _from_json(text: str, name: str) -> list[FoundServer]:
     if not servers:  # the inside of such a file: entries by name, or one entry
         is_one = any(key in document for key in _ENTRY_KEYS)
         servers = {str(document.get("name") or ""): document} if is_one else document
-    found = [as_ours(key, data) for key, data in servers.items() if isinstance(data, dict)]
-    if not found:
+    entries = [as_ours(key, data) for key, data in servers.items() if isinstance(data, dict)]
+    if not entries:
         raise UsageProblem("This JSON has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
-    if len(found) > 1:
-        return found
-    data = found[0].data
-    given = name or found[0].name
-    if not given:
+    if len(entries) > 1:
+        return entries
+    data = entries[0].data
+    label = name or entries[0].name
+    if not label:
         command = [str(word) for word in (data.get("command", ""), *data.get("args", ()))]
-        given = _name_of_host(str(data["url"])) if data.get("url") else _name_of_command(command)
-    return [FoundServer(given, data)]
+        label = _name_of_host(str(data["url"])) if data.get("url") else _name_of_command(command)
+    return [FoundServer(label, data)]
 
 
 def _name_of_command(words: Sequence[str]) -> str:

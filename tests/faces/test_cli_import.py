@@ -56,7 +56,7 @@ def test_a_file_becomes_a_bundle(project: Path, capsys: pytest.CaptureFixture[st
     assert code == 0
     assert told["bundle"]["slug"] == "pets"
     assert told["tools"] == ["pets.listPets"]
-    assert "not allowed yet: pets.example.com" in err
+    assert "Not allowed yet: pets.example.com" in err
     assert not (project / ".onetool" / "onetool.yaml").exists()
     assert main(["tools", "info", "pets.listPets"]) == 0
 
@@ -82,7 +82,7 @@ def test_operations_are_looked_at_and_chosen(project: Path, capsys: pytest.Captu
     assert main([*common, "--tag", "orders", "--exclude", "add*", "--exclude", "x"]) == 0
     out, err = capsys.readouterr()
     assert json.loads(out)["tools"] == ["pet-shop.listOrders"]
-    assert "has 1 tools of 3 operations" in err
+    assert "has 1 tool of 3 operations" in err
     assert "SHOP_TOKEN" in err
 
 
@@ -90,7 +90,7 @@ def test_allow_host_is_the_yes(project: Path, capsys: pytest.CaptureFixture[str]
     assert main(["import", "openapi", "pets.json", "--allow-host"]) == 0
 
     assert "pets.example.com" in (project / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
-    assert "allowed pets.example.com" in capsys.readouterr().err
+    assert "Allowed: pets.example.com" in capsys.readouterr().err
 
 
 def test_an_address_is_fetched_with_a_yes_only(project: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +110,7 @@ def test_an_address_is_fetched_with_a_yes_only(project: Path, address: str, caps
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["import"], 2, "FILE_OR_URL"),
+        (["import"], 2, "needs one file or address"),
         (["import", "openapi"], 1, "There is no file 'openapi'"),
         (["import", "openapi", "nothing.json"], 1, "There is no file"),
         (["import", "openapi", "."], 1, "There is no file"),

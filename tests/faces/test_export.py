@@ -6,16 +6,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from onetool_ipy import open_toolbox
 from onetool_ipy.faces.cli import main
-from onetool_ipy.faces.export import COMMANDS
-from onetool_ipy.faces.notebook.commands import CommandContext
-from onetool_ipy.faces.notebook.errors import LastFailure
-from onetool_ipy.faces.notebook.run import Commands
 from tests.harness.kernel import Kernel
 from tests.harness.servers import hostile, write_project
 
@@ -85,13 +79,6 @@ def test_jobs_dry_runs_pages_and_await_do_in_a_script_what_they_do_in_a_notebook
         kernel.execute(cell.replace("%tool bundle off nothing-of-this-name --help", ""))
     assert from_script == json.loads((project / "values.json").read_text(encoding="utf-8"))
     assert from_script == ["job", "later", "end", "'''é\n", "done"]
-
-
-def test_every_sub_command_is_known_as_one(project: Path) -> None:
-    with open_toolbox() as box:
-        shell = SimpleNamespace(user_ns={})
-        context = CommandContext(box, LastFailure(shell, box.mask), project, print, shell)
-        assert Commands(context).words() == set(COMMANDS)
 
 
 @pytest.mark.parametrize(

@@ -50,27 +50,9 @@ from onetool_ipy.snippets.definition import Bare, Snippet, read_snippet
 if TYPE_CHECKING:
     from yaml.events import Event
 
-__all__ = [
-    "FLAGS",
-    "Flags",
-    "Line",
-    "OptionKind",
-    "Options",
-    "asks_for_help",
-    "plain_words",
-    "read_arguments",
-    "read_body",
-    "read_leading_options",
-    "read_options",
-    "read_prompt",
-    "read_snippet_arguments",
-    "read_snippet_definition",
-    "split_line",
-    "without_semicolon",
-]
-
-OptionKind = Literal["switch", "text", "number", "seconds", "variable"]
-"""The value of an option: none, a word, a whole number, a number above 0, the name of a variable."""
+OptionKind = Literal["switch", "text", "texts", "names", "optional", "number", "seconds", "variable"]
+"""The value of an option: none, a word, a word each time it is given, names separated by commas, a word or none, a
+whole number, a number above 0, the name of a variable."""
 
 FLAGS: Mapping[str, OptionKind] = {
     "--args": "switch",
@@ -89,6 +71,8 @@ FLAGS: Mapping[str, OptionKind] = {
 _OPTION = re.compile(r"--.|-[^\W\d]", re.DOTALL)
 _WANTED: Mapping[OptionKind, str] = {
     "text": "a word",
+    "texts": "a word",
+    "names": "names separated by commas",
     "number": "a whole number",
     "seconds": "a number of seconds above 0",
     "variable": "the name of a variable",
@@ -118,42 +102,48 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The words of a sub-command, and its options by their name as typed (`--json`); a switch is True."""
+    """The words of a command, and its options by their name as typed (`--json`); a switch is True.
+
+    `body` is the text of its cell.
+    """
 
     words: list[str]
-    given: dict[str, Any]
+    values: dict[str, Any]
+    body: str = ""
 
 
-def read_options(text: str, known: Mapping[str, OptionKind]) -> Options:
-    """Split the text after a sub-command into its words and options."""
-    given: dict[str, Any] = {}
-    kept = _take_options(text, closed_words(text), known, given)
-    return Options([word.text for word in kept], given)
+def read_options(text: str, known: Mapping[str, OptionKind], *, leading: int | None = None) -> Options:
+    """Split the text after a command into its words and options. All behind `leading` words is taken as it is."""
+    return _read_options(text, closed_words(text), known, leading)
 
 
-def read_leading_options(text: str, known: Mapping[str, OptionKind], words_before: int) -> Options:
-    """Split a text whose options stand among its first words; all behind `words_before` words is taken as it is."""
-    given: dict[str, Any] = {}
-    found = closed_words(text)
-    kept: list[str] = []
-    index = 0
-    while len(kept) < words_before and (index := _skip_options(text, found, index, known, given)) < len(found):
-        word = found[index]
-        index += 1
-        if _raw(text, word) == "--":
-            break
-        kept.append(word.text)
-    return Options([*kept, *(word.text for word in found[index:])], given)
+def read_shell_options(
+    arguments: Sequence[str], known: Mapping[str, OptionKind], *, leading: int | None = None
+) -> Options:
+    """Split the arguments of a command line, which the shell has cut into words, as `read_options` does."""
+    tokens: list[Word] = []
+    place = 0
+    for text in arguments:
+        equals = text.find("=")
+        tokens.append(Word(place, place + len(text), text, equals, place + equals + 1))
+        place += len(text) + 1
+    return _read_options("\n".join(arguments), tokens, known, leading)
+
+
+def _read_options(text: str, found: Sequence[Word], known: Mapping[str, OptionKind], leading: int | None) -> Options:
+    values: dict[str, Any] = {}
+    kept = _take_options(text, found, known, values, leading)
+    return Options([word.text for word in kept], values)
 
 
 def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[dict[str, Any], str]:
     """Read the options at the start of a line; return them and the rest of the line as written."""
-    found = words(line)
-    given: dict[str, Any] = {}
-    index = _skip_options(line, found, 0, known, given)
-    if index < len(found) and _raw(line, found[index]) == "--":
-        return given, line[found[index].end :].strip()
-    return given, line[found[index].start :].strip() if index < len(found) else ""
+    tokens = words(line)
+    options: dict[str, Any] = {}
+    index = _skip_options(line, tokens, 0, known, options)
+    if index < len(tokens) and _raw(line, tokens[index]) == "--":
+        return options, line[tokens[index].end :].strip()
+    return options, line[tokens[index].start :].strip() if index < len(tokens) else ""
 
 
 def asks_for_help(text: str) -> bool:
@@ -168,18 +158,24 @@ def plain_words(text: str) -> list[Word]:
 
 
 def _take_options(
-    text: str, found: Sequence[Word], known: Mapping[str, OptionKind], given: dict[str, Any]
+    text: str,
+    found: Sequence[Word],
+    known: Mapping[str, OptionKind],
+    given: dict[str, Any],
+    leading: int | None = None,
 ) -> list[Word]:
-    """Read every option before a lone `--` into `given`; return the other words."""
+    """Read the options before a lone `--`, or among the first `leading` words, into `given`; return the other words."""
     kept: list[Word] = []
     index = 0
-    while (index := _skip_options(text, found, index, known, given)) < len(found):
-        word = found[index]
+    while leading is None or len(kept) < leading:
+        index = _skip_options(text, found, index, known, given)
+        if index == len(found):
+            break
         index += 1
-        if _raw(text, word) == "--":
-            return [*kept, *found[index:]]
-        kept.append(word)
-    return kept
+        if _raw(text, found[index - 1]) == "--":
+            break
+        kept.append(found[index - 1])
+    return [*kept, *found[index:]]
 
 
 def _skip_options(
@@ -191,7 +187,7 @@ def _skip_options(
         index += 1
         name = word.key if word.equals >= 0 else word.text
         kind = _require_known(name, known)
-        if name in given and kind != "switch":
+        if name in given and kind not in ("switch", "texts"):
             raise UsageProblem(f"{show(name)} is given twice.", hint="Keep one of them.")
         if kind == "switch":
             if word.equals >= 0:
@@ -199,12 +195,20 @@ def _skip_options(
             given[name] = True
             continue
         value = word.value if word.equals >= 0 else ""
-        if word.equals < 0 and index < len(found) and not _is_dashed(text, found[index]):
+        is_missing = word.equals < 0 and (index == len(found) or _is_dashed(text, found[index]))
+        if word.equals < 0 and not is_missing:
             word = found[index]
             value = word.text
             index += 1
         require_quotes(text, word)
-        given[name] = _read_option(name, value, kind)
+        if kind == "optional":
+            given[name] = value or True
+            continue
+        if kind == "names" and not is_missing:
+            given[name] = [each.strip() for each in value.split(",") if each.strip()]
+            continue
+        read = _read_option(name, value, kind)
+        given[name] = [*given.get(name, ()), read] if kind == "texts" else read
     return index
 
 
@@ -231,8 +235,8 @@ def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
     )
 
 
-def _read_option(name: str, value: str, kind: OptionKind) -> Any:
-    if kind == "text" and value:
+def _read_option(name: str, value: str, kind: OptionKind) -> str | int | float:
+    if kind in ("text", "texts") and value:
         return value
     if kind == "number" and value.isascii() and value.isdecimal() and len(value) < 16:
         return int(value)
@@ -241,7 +245,9 @@ def _read_option(name: str, value: str, kind: OptionKind) -> Any:
     if kind == "variable" and value.isidentifier() and not keyword.iskeyword(value):
         return value
     got = f"got {show(value)}" if value else "got nothing"
-    example = {"text": "WORD", "number": "10", "seconds": "5", "variable": "x"}[kind]
+    example = {"text": "WORD", "texts": "WORD", "names": "a.b,c.*", "number": "10", "seconds": "5", "variable": "x"}[
+        kind
+    ]
     raise UsageProblem(f"{show(name)} wants {_WANTED[kind]}, {got}.", hint=f"Write {name} {example}.")
 
 
@@ -310,8 +316,8 @@ def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> dict[str
     args = _by_order(values, expected)
     for item in call.keywords:
         value = evaluate_for(item.arg or "", segment(item.value), evaluate)
-        shown = show("**" + segment(item.value))
-        more = {item.arg: value} if item.arg else require_arguments(value, shown)
+        source_text = show("**" + segment(item.value))
+        more = {item.arg: value} if item.arg else require_arguments(value, source_text)
         for name in more:
             _require_new(name, args)
         args |= more
@@ -328,8 +334,8 @@ class _Segments:
     def __call__(self, node: ast.expr) -> str:
         start = self._lines[node.lineno - 1] + node.col_offset
         end = self._lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-        found = self._data[start:end].decode()
-        return f"({found})" if isinstance(node, ast.NamedExpr) or "\n" in found else found
+        segment = self._data[start:end].decode()
+        return f"({segment})" if isinstance(node, ast.NamedExpr) or "\n" in segment else segment
 
 
 def _require_items(value: object, source: str) -> list[Any]:
@@ -430,8 +436,8 @@ def _name_of_bare(
     args: Mapping[str, Any],
 ) -> str:
     """Return the one argument that the first word can be, if only that word lacks a key."""
-    wanted = expected.required or expected.names
-    name = wanted[0] if len(wanted) == 1 and wanted[0] not in args else ""
+    candidates = expected.required or expected.names
+    name = candidates[0] if len(candidates) == 1 and candidates[0] not in args else ""
     if name and bare == [found[0]]:
         return name
     opened = next((word.unclosed for word in found if word.unclosed >= 0), len(text))
@@ -445,8 +451,8 @@ def _name_of_bare(
         hint = "A %tool line takes no comment; give it a line of its own."
     elif meant and expected.at(meant).takes_text:
         hint = f'Text with blanks goes in quotes: {meant}="...".'
-    shown = show(text[word.start : word.end])
-    raise UsageProblem(f"{shown} has no name (character {word.start + 1}).", hint=hint)
+    token = show(text[word.start : word.end])
+    raise UsageProblem(f"{token} has no name (character {word.start + 1}).", hint=hint)
 
 
 def _refuse_open(text: str, start: int) -> NoReturn:
@@ -470,20 +476,20 @@ _PARAM_KEY = re.compile(r"[^\W\d]\w*=")
 
 def read_snippet_definition(line: str, body: str) -> tuple[Snippet, bool]:
     """Read `%%snippet NAME [param[=default] ...] [--save]`: the snippet, and whether to save it."""
-    asked = read_options(line, _SNIPPET_OPTIONS)
-    if not asked.words:
+    options = read_options(line, _SNIPPET_OPTIONS)
+    if not options.words:
         raise UsageProblem("A snippet needs a name.", hint="Write %%snippet NAME [param[=default] ...]")
-    name, *given = asked.words
+    name, *declarations = options.words
     params: dict[str, Any] = {}
-    for word in given:
-        found = _PARAM.fullmatch(word)
-        if found is None or found[1] in params:
+    for word in declarations:
+        match = _PARAM.fullmatch(word)
+        if match is None or match[1] in params:
             raise UsageProblem(
                 f"'{word[:40]}' is not a valid parameter.", hint="Write name or name=default, each once."
             )
-        params[found[1]] = {} if found[2] is None else {"default": read_word(found[2])}
-    data = {"description": asked.given.get("--description", ""), "params": params, "body": body}
-    return read_snippet(name, data, "this session"), "--save" in asked.given
+        params[match[1]] = {} if match[2] is None else {"default": read_word(match[2])}
+    data = {"description": options.values.get("--description", ""), "params": params, "body": body}
+    return read_snippet(name, data, "this session"), "--save" in options.values
 
 
 def read_snippet_arguments(text: str, evaluate: Evaluate) -> dict[str, Any]:
@@ -491,7 +497,7 @@ def read_snippet_arguments(text: str, evaluate: Evaluate) -> dict[str, Any]:
 
     `{expression}` gives its object. Any other value without quotes is `Bare`, as typed; a quoted one is text.
     """
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for word in closed_words(text):
         raw = text[word.value_start : word.end]
         is_text = word.quoted and raw[0] in "\"'" and raw[-1] == raw[0]
@@ -499,12 +505,12 @@ def read_snippet_arguments(text: str, evaluate: Evaluate) -> dict[str, Any]:
             raise UsageProblem(
                 f"{show(_raw(text, word))} is not of the form name=value.", hint="Write it as name=value."
             )
-        if word.key in found:
+        if word.key in arguments:
             raise UsageProblem(f"The parameter '{word.key}' was given twice.")
         is_expression = word.group and raw[0] == "{" and read_literal(raw) is MISSING
         value = word.value if is_text else Bare(raw)
-        found[word.key] = read_expression(raw, word.key, _ANYTHING, evaluate) if is_expression else value
-    return found
+        arguments[word.key] = read_expression(raw, word.key, _ANYTHING, evaluate) if is_expression else value
+    return arguments
 
 
 _MAX_YAML = 1 << 20
@@ -602,8 +608,8 @@ def _read_yaml(text: str, expected: Expected) -> Any:
             _refuse("a second document", last)
     except yaml.MarkedYAMLError as exc:
         where = f" in line {exc.problem_mark.line + 1}" if exc.problem_mark else ""
-        told = exc.problem or exc.context or "it cannot be read"
-        raise UsageProblem(f"--args: the body is not YAML{where}: {told}.", hint="Correct that line.") from exc
+        reason = exc.problem or exc.context or "it cannot be read"
+        raise UsageProblem(f"--args: the body is not YAML{where}: {reason}.", hint="Correct that line.") from exc
     except (yaml.YAMLError, UnicodeError) as exc:
         raise UsageProblem(
             "--args: the body holds a character that YAML does not take.",
@@ -629,14 +635,14 @@ def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth:
         while not isinstance(event := next(events), yaml.SequenceEndEvent):
             items.append(_read_node(event, events, place, depth + 1))
         return items
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     while not isinstance(event := next(events), yaml.MappingEndEvent):
         if not isinstance(event, yaml.ScalarEvent):
             _refuse("a key that is not text", event)
-        if event.value in found:
+        if event.value in mapping:
             _refuse(f"{show(event.value)} a second time", event)
-        found[event.value] = _read_node(next(events), events, expected.at(event.value), depth + 1)
-    return found
+        mapping[event.value] = _read_node(next(events), events, expected.at(event.value), depth + 1)
+    return mapping
 
 
 def _read_scalar(text: str, expected: Expected) -> Any:
@@ -674,27 +680,27 @@ class Line:
 
 def split_line(line: str, commands: Collection[str]) -> Line:
     """Read the text after `%tool`: what it asks for, by which name, with which flags."""
-    shown = without_semicolon(line)
-    found = _split(shown, commands)
-    return found if shown == line else replace(found, is_silent=True)
+    visible = without_semicolon(line)
+    request = _split(visible, commands)
+    return request if visible == line else replace(request, is_silent=True)
 
 
 def _split(line: str, commands: Collection[str]) -> Line:
-    found = words(line)
-    given: dict[str, Any] = {}
-    index = _skip_options(line, found, 0, FLAGS, given)
-    no_more_flags = index < len(found) and _raw(line, found[index]) == "--"
+    tokens = words(line)
+    options: dict[str, Any] = {}
+    index = _skip_options(line, tokens, 0, FLAGS, options)
+    no_more_flags = index < len(tokens) and _raw(line, tokens[index]) == "--"
     index += no_more_flags
-    if index == len(found):
-        flags = Flags.of(given)
+    if index == len(tokens):
+        flags = Flags.of(options)
         return Line("help" if flags.help else "empty", flags=flags)
-    word, after = found[index], found[index + 1 :]
+    word, after = tokens[index], tokens[index + 1 :]
     name, name_end = _read_name(line, word)
     if name in commands and _raw(line, word) == name:
-        return Line("command", name, _keep(line, [(word.end, len(line))]), Flags.of(given))
-    kept = after if no_more_flags else _take_options(line, after, FLAGS, given)
+        return Line("command", name, _keep(line, [(word.end, len(line))]), Flags.of(options))
+    kept = after if no_more_flags else _take_options(line, after, FLAGS, options)
     rest = _keep(line, [(name_end, word.end), *((each.start, each.end) for each in kept)])
-    flags = Flags.of(given)
+    flags = Flags.of(options)
     if flags.help or rest.strip() in ("?", "??") or (line[name_end - 1] == "?" and not rest.strip()):
         return Line("help", name.rstrip("?"), flags=flags)
     return Line("call", name, rest, flags, words=kept if name_end == word.end else None)

@@ -20,8 +20,6 @@ from dataclasses import dataclass
 
 from onetool_ipy.base.errors import UsageProblem
 
-__all__ = ["Word", "bracket_end", "closed_words", "require_quotes", "show", "words"]
-
 _BLANKS = re.compile(r"\s*+")
 
 _RUN_TO_EQUALS = re.compile(r"""[^\s"'(\[{=]++""")
@@ -88,22 +86,22 @@ class Word:
 
 def words(text: str) -> list[Word]:
     """Split any text into words, also a broken one."""
-    found: list[Word] = []
+    tokens: list[Word] = []
     brackets = _Brackets(text)
     pos = _skip_blanks(text, 0)
     while pos < len(text):
         word = _read_word(text, pos, brackets)
-        found.append(word)
+        tokens.append(word)
         pos = _skip_blanks(text, word.end)
-    return found
+    return tokens
 
 
 def closed_words(text: str) -> list[Word]:
     """Split a text into words; raise UsageProblem for a quote that is never closed."""
-    found = words(text)
-    for word in found:
+    tokens = words(text)
+    for word in tokens:
         require_quotes(text, word)
-    return found
+    return tokens
 
 
 def require_quotes(source: str, word: Word) -> None:

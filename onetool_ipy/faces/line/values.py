@@ -35,21 +35,6 @@ from onetool_ipy.base.records import once
 from onetool_ipy.faces.line.tokenizer import show
 from onetool_ipy.schema.read import Param, params, resolve
 
-__all__ = [
-    "MISSING",
-    "Evaluate",
-    "Expected",
-    "evaluate_for",
-    "kind_of",
-    "parse_expression",
-    "read_expression",
-    "read_json",
-    "read_literal",
-    "read_plain",
-    "read_word",
-    "require_arguments",
-]
-
 _ALL = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
 _NOTHING: frozenset[str] = frozenset()
 _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
@@ -83,11 +68,11 @@ class Expected:
     @once
     def choices(self) -> list[Any]:
         """The values of `enum` and `const`, of all alternatives."""
-        found: list[Any] = []
+        choices: list[Any] = []
         for part in self._all_parts:
-            found += _listed(part, "enum")
-            found += [part["const"]] if "const" in part else []
-        return found
+            choices += _listed(part, "enum")
+            choices += [part["const"]] if "const" in part else []
+        return choices
 
     @property
     def required(self) -> tuple[str, ...]:
@@ -106,9 +91,9 @@ class Expected:
     def at(self, name: str) -> Expected:
         """The place of one argument or key."""
         own = self.schema.get("properties") if isinstance(self.schema, dict) else None
-        known = own if isinstance(own, dict) and name in own else self._properties
-        if name in known:
-            return Expected(known[name], self.root)
+        properties = own if isinstance(own, dict) and name in own else self._properties
+        if name in properties:
+            return Expected(properties[name], self.root)
         more = (part.get("additionalProperties") for part in self._all_parts)
         return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
 
@@ -123,12 +108,12 @@ class Expected:
 
     @once
     def _properties(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        collected: dict[str, Any] = {}
         for part in self._all_parts:
             properties = part.get("properties")
             if isinstance(properties, dict):
-                found |= {name: each for name, each in properties.items() if name not in found}
-        return found
+                collected |= {name: each for name, each in properties.items() if name not in collected}
+        return collected
 
     def _parts(self, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
         """Walk the schema, the schemas it refers to and those it lists under `keys`, each part once."""
@@ -156,32 +141,32 @@ def _kinds(schema: Any, root: Any, seen: dict[str, frozenset[str]], depth: int) 
         return _NOTHING
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return _ALL
-    found = _ALL
+    kinds = _ALL
     if isinstance(ref := schema.get("$ref"), str):
         if ref not in seen:
             seen[ref] = _NOTHING  # a loop adds nothing
             seen[ref] = _kinds(resolve({"$ref": ref}, root), root, seen, depth + 1)
-        found &= seen[ref]
+        kinds &= seen[ref]
     if "type" in schema:
         types = {kind for kind in _listed(schema, "type") if isinstance(kind, str)}
         types = {schema["type"]} if isinstance(schema["type"], str) else types
-        found &= types | {"integer"} if "number" in types else types
+        kinds &= types | {"integer"} if "number" in types else types
     if isinstance(schema.get("enum"), list):
-        found &= {kind_of(value) for value in schema["enum"]}
+        kinds &= {kind_of(value) for value in schema["enum"]}
     if "const" in schema:
-        found &= {kind_of(schema["const"])}
+        kinds &= {kind_of(schema["const"])}
     for key in ("anyOf", "oneOf"):
         if options := _listed(schema, key):
             each = (_kinds(option, root, seen, depth + 1) for option in options)
-            found &= _NOTHING.union(*each)
+            kinds &= _NOTHING.union(*each)
     for option in _listed(schema, "allOf"):
-        found &= _kinds(option, root, seen, depth + 1)
-    return found
+        kinds &= _kinds(option, root, seen, depth + 1)
+    return kinds
 
 
 def _listed(part: dict[str, Any], key: str) -> list[Any]:
-    found = part.get(key)
-    return found if isinstance(found, list) else []
+    items = part.get(key)
+    return items if isinstance(items, list) else []
 
 
 Evaluate = Callable[[str], object]
@@ -293,8 +278,8 @@ def parse_expression(source: str) -> ast.expr | str:
             warnings.simplefilter("ignore")  # "\d" in a value is no reason to warn about our line
             return ast.parse(source, mode="eval").body
     except SyntaxError as exc:
-        told = _DETECTED.sub("", " ".join((exc.msg or "invalid syntax").split()))
-        return told if told.endswith(("?", ".")) else f"{told}."
+        reason = _DETECTED.sub("", " ".join((exc.msg or "invalid syntax").split()))
+        return reason if reason.endswith(("?", ".")) else f"{reason}."
     except (RecursionError, MemoryError):
         return "it is nested too deeply."
     except ValueError:
@@ -343,10 +328,10 @@ def _build(node: ast.expr) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    mapping = dict(pairs)
+    if len(mapping) < len(pairs):
         _refuse_twice(Counter(name for name, _ in pairs).most_common(1)[0][0])
-    return found
+    return mapping
 
 
 def _require_keys_once(tree: ast.expr) -> None:
@@ -363,16 +348,16 @@ def _refuse_twice(name: str) -> NoReturn:
 
 
 def _refuse_failed(name: str, source: str, exc: Exception) -> NoReturn:
-    told = traceback.format_exception_only(exc)[0]
+    reason = traceback.format_exception_only(exc)[0]
     if isinstance(exc, SyntaxError):
-        told = f"SyntaxError: {exc.msg}"
+        reason = f"SyntaxError: {exc.msg}"
     hint = "Correct the expression, or put the value in quotes if it is text."
     if isinstance(exc, NameError) and exc.name in _WORDS:
         hint = f"In Python write {_WORDS[exc.name]}."
     elif isinstance(exc, NameError) and exc.name:
         hint = f"Define {show(exc.name)} first, or put text in quotes."
-    told = " ".join(told.split())[:_TOLD]
-    raise UsageProblem(f"{show(source)}{_of(name)} failed: {told}", hint=hint) from exc
+    reason = " ".join(reason.split())[:_TOLD]
+    raise UsageProblem(f"{show(source)}{_of(name)} failed: {reason}", hint=hint) from exc
 
 
 def _of(name: str) -> str:

@@ -40,8 +40,6 @@ from onetool_ipy.toolbox import Toolbox
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.magics import OneTool
 
-__all__ = ["FLAGS", "USAGE", "AskMagic", "NotebookView", "TerminalView", "as_python"]
-
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
 _PUNCTUATION = ".,;:!?)]}\"'"
@@ -225,18 +223,18 @@ class AskMagic:
     def run(self, line: str, cell: str | None) -> Any:
         """`%ask` and `%%ask`."""
         with self._remembered():
-            given, prompt = _read(line, cell)
-            if given.get("--help") or (not prompt and "--distil" not in given):
+            flags, prompt = _read(line, cell)
+            if flags.get("--help") or (not prompt and "--distil" not in flags):
                 return Page(USAGE)
             is_typed = self._is_typed(line, cell)
-            answer = self._last_answer() if not prompt else self._ask(prompt, given, is_typed=is_typed)
-            if given.get("--distil"):
+            answer = self._last_answer() if not prompt else self._ask(prompt, flags, is_typed=is_typed)
+            if flags.get("--distil"):
                 self._distil(answer)
-            if not (given.get("--soft") or self._config.soft):
+            if not (flags.get("--soft") or self._config.soft):
                 answer.unwrap()
-            if "-o" not in given:
+            if "-o" not in flags:
                 return answer
-            self._shell.user_ns[given["-o"]] = answer
+            self._shell.user_ns[flags["-o"]] = answer
             return None
 
     def remove(self) -> None:
@@ -261,7 +259,7 @@ class AskMagic:
         text, own = "", prompt
         if (hit := _PROMPT.match(prompt)) is not None:
             self._box.make_ready(hit["name"], "magic")
-            spec = next((known for known in self._box.prompts() if known.name == hit["name"]), None)
+            spec = next((each for each in self._box.prompts() if each.name == hit["name"]), None)
             if spec is not None:
                 args = read_arguments(hit["rest"], spec.parameters, self._shell.ev)
                 messages = self._box.run(spec.name, args).data
@@ -303,17 +301,17 @@ class AskMagic:
             self._shell.set_next_input(cells[0])
             return
         named = [f"r{number} = {cell}" for number, cell in enumerate(cells, start=1)]
-        shown = ", ".join(f"r{number}" for number in range(1, len(cells) + 1))
-        self._shell.set_next_input("\n".join([*named, f"display({shown})"]))
+        results = ", ".join(f"r{number}" for number in range(1, len(cells) + 1))
+        self._shell.set_next_input("\n".join([*named, f"display({results})"]))
 
     def _write(self, name: str, args: Mapping[str, Any]) -> str:
         return format_call(name, args).replace("%tool", f"%{self._magic}", 1)
 
     def _last_answer(self) -> Answer:
-        found = self._box.ask.last
-        if found is None:
+        answer = self._box.ask.last
+        if answer is None:
             raise UsageProblem("Nothing was asked yet.", hint="Ask first: %ask PROMPT")
-        return found
+        return answer
 
     def _display(self, answer: Answer) -> None:
         """Show an answer, unless its own cell has shown it already."""
@@ -336,36 +334,36 @@ class AskMagic:
 
 def as_python(line: str, cell: str | None, models: Container[str], servers: Container[str] = ()) -> str:
     """The call of `box.ask` for a line or cell; empty if it has no prompt. A prompt of a server stays text."""
-    given, prompt = _read(line, cell)
-    if not prompt or given.get("--help"):
+    flags, prompt = _read(line, cell)
+    if not prompt or flags.get("--help"):
         return ""
-    options = {key: repr(value) for key, value in _options(given).items()}
-    name = given.get("--model", "")
+    options = {key: repr(value) for key, value in _options(flags).items()}
+    name = flags.get("--model", "")
     if name.isidentifier() and name not in models:
         options["model"] = name  # a variable of the notebook
     if (direct := as_call(prompt)) is not None:
         call = f"box.run({direct[0]!r}, {direct[1]!r})"
-        return f"({given['-o']} := {call})" if "-o" in given else call
-    found = [(hit["server"], hit["uri"].rstrip(_PUNCTUATION)) for hit in _ATTACHED.finditer(prompt)]
-    read = [f"box.read_resource({server!r}, {uri!r})" for server, uri in found if server in servers]
+        return f"({flags['-o']} := {call})" if "-o" in flags else call
+    attachments = [(hit["server"], hit["uri"].rstrip(_PUNCTUATION)) for hit in _ATTACHED.finditer(prompt)]
+    read = [f"box.read_resource({server!r}, {uri!r})" for server, uri in attachments if server in servers]
     if read:
         options["attach"] = f"[{', '.join(read)}]"
     call = f"box.ask({', '.join([repr(prompt), *(f'{key}={value}' for key, value in options.items())])})"
-    call += "" if given.get("--soft") else ".unwrap()"
-    return f"({given['-o']} := {call})" if "-o" in given else call
+    call += "" if flags.get("--soft") else ".unwrap()"
+    return f"({flags['-o']} := {call})" if "-o" in flags else call
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `box.ask` from the flags."""
     if "--tools" in given and "--no-tools" in given:
         raise UsageProblem("--tools and --no-tools exclude each other.", hint="Keep one of them.")
-    found = {name: given[flag] for flag, name in _ARGUMENTS.items() if flag in given}
+    options = {name: given[flag] for flag, name in _ARGUMENTS.items() if flag in given}
     if "--tools" in given or "--no-tools" in given:
-        found["with_tools"] = "--tools" in given
-    return found
+        options["with_tools"] = "--tools" in given
+    return options
 
 
 def _read(line: str, cell: str | None) -> tuple[dict[str, Any], str]:
     """The flags, and the prompt as written."""
-    given, text = read_prompt(line, FLAGS)
-    return given, "\n".join(part.strip("\n") for part in (text, cell or "") if part.strip())
+    flags, text = read_prompt(line, FLAGS)
+    return flags, "\n".join(part.strip("\n") for part in (text, cell or "") if part.strip())

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import suggest
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.client_files import CLIENTS
+from onetool_ipy.faces.commands import Offer
+from onetool_ipy.faces.commands.table import continuation
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
 from onetool_ipy.faces.line.values import Expected
@@ -24,9 +25,6 @@ from onetool_ipy.proxies import PackProxy
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.schema.read import params as schema_params
 from onetool_ipy.toolbox import Toolbox
-
-__all__ = ["ASSIGNED", "NAMED", "CompletionContext", "CompletionItem", "Completions", "answer", "complete"]
-
 
 ASSIGNED = r"^\s*+(?:[^=!%$#\n]++%?=\s*+)?"
 _SHORTCUT = re.compile(ASSIGNED + r"\$(?P<rest>[^$]*)$")
@@ -44,28 +42,6 @@ _TOOL_CALL = re.compile(
 )
 _OF_PACK = re.compile(r"(?:[^\"'#]*[^\w.\"'#%$])?(?P<pack>[^\W\d]\w*)\.(?P<typed>\w*)$")
 _SNIPPET = re.compile(ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
-NAMED = ("info", "help", "check", "browse")
-"""Sub-commands that take the name of a tool."""
-_VERBS = {
-    "server": (
-        *("list", "add", "import", "export", "login", "logout", "start", "stop", "restart", "test", "logs", "trace"),
-        *("remove", "resources", "read", "prompts"),
-    ),
-    "bundle": ("list", "show", "on", "off", "delete"),
-    "stats": ("day", "week", "month", "all", "--tool", "--output"),
-    "usage": ("day", "week", "month", "all", "--tool"),
-    "history": ("rerun", "--failed"),
-    "jobs": ("cancel",),
-    "serve": ("status", "stop", "--port", "--allow"),
-    "replay": ("off", "--only", "--refresh"),
-    "import": (
-        *("--bundle", "--server", "--auth", "--tag", "--include", "--exclude", "--read-only", "--dry"),
-        *("--allow-host", "--secret-host"),
-    ),
-    "new": ("http",),
-    "install": ("--lazy", "--always", "--remove"),
-}
-"""The first words of each sub-command."""
 _OF_FILES = re.compile(r"path|file|folder|dir", re.IGNORECASE)
 _MAX_FILES = 200
 _MAX_OFFERS = 400
@@ -98,12 +74,12 @@ class CompletionContext(NamedTuple):
 
     def shortcuts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Snippets and aliases: name, kind and parameters."""
-        known = self.box.shortcuts
-        for name, snippet in known.snippets.items():
+        shortcuts = self.box.shortcuts
+        for name, snippet in shortcuts.snippets.items():
             yield name, "snippet", snippet.parameters
-        for name in known.aliases:
+        for name in shortcuts.aliases:
             try:
-                target = known.find(name)
+                target = shortcuts.find(name)
             except UsageProblem:  # the alias leads back to itself
                 continue
             spec = self.box.registry.get(target) if isinstance(target, str) else None
@@ -151,8 +127,8 @@ def complete(
     if inside is not None and inside["function"] in _BY_NAME and inside["name"] in _NAMING[not is_first :]:
         return _inside_ot(inside["function"], inside["typed"], context)
     call = _TOOL_CALL.search(before)
-    if call is not None and (found := _parameters(call["name"], call["inside"], context)) is not None:
-        return found
+    if call is not None and (completions := _parameters(call["name"], call["inside"], context)) is not None:
+        return completions
     member = _OF_PACK.match(before)
     if member is None or not isinstance(pack := context.names.get(member["pack"]), PackProxy | LazyObject):
         return None
@@ -164,14 +140,14 @@ def answer(before: str, context: CompletionContext, magics: Collection[str], *, 
     from IPython.core.completer import SimpleCompletion
 
     try:
-        found = complete(before, context, magics, cell)
+        completions = complete(before, context, magics, cell)
     except Exception:  # noqa: BLE001 - a broken cell or pack must never break Tab
-        found = None
-    if found is None:
+        completions = None
+    if completions is None:
         return {"completions": [], "suppress": False}
     return {
-        "completions": [SimpleCompletion(o.text, type=o.type) for o in found.offers],
-        "matched_fragment": found.fragment,
+        "completions": [SimpleCompletion(o.text, type=o.type) for o in completions.offers],
+        "matched_fragment": completions.fragment,
         "suppress": True,
         "ordered": True,
     }
@@ -186,7 +162,7 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
     plain = plain_words(rest[: len(rest) - len(last)])
     first = plain[0].text if plain else ""
     if first in context.commands:
-        return _of_command(first, [word.text for word in done][1:], last, context)
+        return _of_command([word.text for word in done], last, context)
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in FLAGS])
     if not plain:
@@ -199,8 +175,8 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
 
 def _server_named(pack: str, context: CompletionContext) -> str:
     """The server that Python spells so; empty if there is none."""
-    known = context.box.config.settings.servers if pack not in context.box.servers else [pack]
-    return next((name for name in known if identifier(name) == pack), "")
+    servers = context.box.config.settings.servers if pack not in context.box.servers else [pack]
+    return next((name for name in servers if identifier(name) == pack), "")
 
 
 def _split_last(text: str) -> tuple[list[Word], str]:
@@ -211,23 +187,31 @@ def _split_last(text: str) -> tuple[list[Word], str]:
     return typed[:-1], text[typed[-1].start :]
 
 
-def _of_command(command: str, done: Sequence[str], last: str, context: CompletionContext) -> Completions:
-    """After a sub-command: its own words, then the names it takes."""
-    if command in NAMED:
+def _of_command(done: Sequence[str], last: str, context: CompletionContext) -> Completions:
+    """After a command: its verbs, options and words, then the names it takes."""
+    if done == ["help"]:
         return Completions(last, _tools(last, context))
-    if command == "view":
-        return _picked(last, [CompletionItem(handle, "value") for handle in context.handles()])
-    if not done or last.startswith("-"):
-        return _picked(last, [CompletionItem(word, "keyword") for word in _VERBS.get(command, ())])
-    if done[-1] == "--tool" or command == "bundle":
-        return Completions(last, _tools(last, context))
-    if command == "server" and len(done) == 1 and done[0] in ("import", "export"):
-        return _picked(last, [CompletionItem(name, "value") for name in CLIENTS])
-    if command == "server" and len(done) == 1:
-        return _picked(last, [CompletionItem(name, "module") for name in context.box.servers])
-    if command == "server" and len(done) == 2 and done[0] == "read":
-        return _picked(last, context.uris(done[1]))
-    return Completions(last, [])
+    _, listed, names = continuation(done, last, "notebook")
+    offers = _picked(last, [CompletionItem(word, "keyword") for word in listed]).offers
+    for kind in names:
+        offers = [*_looked_up(kind, done, last, context), *offers]
+    return Completions(last, offers)
+
+
+def _looked_up(kind: Offer, done: Sequence[str], last: str, context: CompletionContext) -> list[CompletionItem]:
+    """The names of a kind that begin as typed."""
+    match kind:
+        case "tool" | "bundle":
+            return _tools(last, context)
+        case "server":
+            return _picked(last, [CompletionItem(name, "module") for name in context.box.servers]).offers
+        case "handle":
+            return _picked(last, [CompletionItem(handle, "value") for handle in context.handles()]).offers
+        case "uri":
+            return _picked(last, context.uris(done[-1])).offers
+        case "file":
+            return _picked(last, [CompletionItem(path, "value") for path in _files(last)]).offers
+    return []
 
 
 def _name(typed: str, context: CompletionContext) -> Completions:
@@ -241,9 +225,9 @@ def _name(typed: str, context: CompletionContext) -> Completions:
     shipped = {spec.pack for spec in context.box.registry.known() if typed and spec.origin == "builtin"}
     named.sort(key=lambda item: item.text.partition(".")[0] in shipped)
     own = sum(item.text.partition(".")[0] not in shipped for item in named)
-    found = Completions(typed, [*named[:own], *commands, *named[own:]])
-    if found.offers or not typed:
-        return found
+    completions = Completions(typed, [*named[:own], *commands, *named[own:]])
+    if completions.offers or not typed:
+        return completions
     near = suggest(typed, (spec.name for spec in context.box.registry.known()))
     return Completions(typed, [CompletionItem(name, "function") for name in near])
 
@@ -265,25 +249,25 @@ def _argument(
     spec: ToolSpec | None = None,
 ) -> Completions:
     key, equals, value = last.partition("=")
-    known = schema_params(parameters)
+    params = schema_params(parameters)
     if not equals:
-        return _picked(last, [CompletionItem(f"{p.name}=", "param") for p in known if p.name not in given])
+        return _picked(last, [CompletionItem(f"{p.name}=", "param") for p in params if p.name not in given])
     typed = value[1:] if value[:1] in ('"', "'") else value
     if spec is not None and not spec.is_listed and spec.server and key != "uri":
         values = context.from_server(spec, key, typed, given)
         return Completions(typed, [CompletionItem(v, "value") for v in values if not any(c.isspace() for c in v)])
-    wanted = next((p for p in known if p.name == key), None)
-    if wanted is None:
+    param = next((p for p in params if p.name == key), None)
+    if param is None:
         return Completions(value, [])
-    expected = Expected(wanted.schema, parameters)
+    expected = Expected(param.schema, parameters)
     values = [str(choice) for choice in expected.choices]
     if "boolean" in expected.kinds and not expected.takes_text:
         values += ["true", "false"]
     if spec is not None and "resource" in spec.tags and spec.server:
         return _picked(typed, context.uris(spec.server))
-    if wanted.name == "handle":
+    if param.name == "handle":
         values += context.handles()
-    if not values and _OF_FILES.search(wanted.name):
+    if not values and _OF_FILES.search(param.name):
         values = _files(typed)
     return _picked(typed, [CompletionItem(v, "value") for v in values])
 
@@ -292,12 +276,12 @@ def _files(typed: str) -> list[str]:
     """The entries of the folder being typed; a folder ends in a slash, hidden entries need a dot."""
     folder, begun = os.path.split(typed)
     try:
-        with os.scandir(folder or ".") as found:
-            entries = sorted(found, key=lambda entry: entry.name)
+        with os.scandir(folder or ".") as scan:
+            entries = sorted(scan, key=lambda entry: entry.name)
     except (OSError, ValueError):
         return []
-    shown = [entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")]
-    paths = [os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in shown[:_MAX_FILES]]
+    visible = [entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")]
+    paths = [os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in visible[:_MAX_FILES]]
     return [path for path in paths if not any(c.isspace() for c in path)]  # a path with blanks needs quotes
 
 
@@ -306,8 +290,8 @@ def _python_call(name: str, inside: str, context: CompletionContext) -> Completi
     if spec is None:
         return Completions("", [])
     parts = re.split(r",\s*", inside)
-    given = {part.partition("=")[0].strip(): "" for part in parts[:-1]}
-    return _argument(parts[-1].lstrip(), spec.parameters, given, context)
+    names = {part.partition("=")[0].strip(): "" for part in parts[:-1]}
+    return _argument(parts[-1].lstrip(), spec.parameters, names, context)
 
 
 def _parameters(name: str, inside: str, context: CompletionContext) -> Completions | None:
@@ -315,13 +299,13 @@ def _parameters(name: str, inside: str, context: CompletionContext) -> Completio
     *done, last = re.split(r",\s*", inside.lstrip())
     if last:  # IPython adds the parameters to the other names that begin so
         return None
-    known = context.box.registry
-    spec = known.find(name) or next((s for s in known.known() if _python_name(s) == name), None)
+    registry = context.box.registry
+    spec = registry.find(name) or next((s for s in registry.known() if _python_name(s) == name), None)
     if spec is None:
         return None
-    given = {part.partition("=")[0].strip() for part in done if "=" in part}
+    keywords = {part.partition("=")[0].strip() for part in done if "=" in part}
     names = [param.name for param in schema_params(spec.parameters) if param.name.isidentifier()]
-    left = [each for each in names[sum("=" not in part for part in done) :] if each not in given]
+    left = [each for each in names[sum("=" not in part for part in done) :] if each not in keywords]
     return Completions("", [CompletionItem(f"{each}=", "param") for each in left])
 
 
@@ -331,13 +315,13 @@ def _python_name(spec: ToolSpec) -> str:
 
 def _shortcut(rest: str, context: CompletionContext, kinds: Collection[str] = ("snippet", "function")) -> Completions:
     name, blank, text = rest.partition(" ")
-    known = {label: (kind, params) for label, kind, params in context.shortcuts() if kind in kinds}
+    shortcuts = {label: (kind, params) for label, kind, params in context.shortcuts() if kind in kinds}
     if not blank:
-        offers = [CompletionItem(label, kind) for label, (kind, _) in sorted(known.items())]
+        offers = [CompletionItem(label, kind) for label, (kind, _) in sorted(shortcuts.items())]
         picked = _picked(name, offers).offers
         return Completions(name, [*picked, *(_tools(name, context) if "function" in kinds else [])])
     spec = context.box.registry.find(name)
-    params = known[name][1] if name in known else spec.parameters if spec is not None else {}
+    params = shortcuts[name][1] if name in shortcuts else spec.parameters if spec is not None else {}
     done, last = _split_last(text)
     return _argument(last, params, {word.key: word.value for word in done}, context, spec)
 
@@ -358,8 +342,8 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
         return Completions(last, [*picked, *(CompletionItem(f"+{o.text}", o.type) for o in _tools(last[1:], context))])
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in ASK_FLAGS])
-    known = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.sessions}
-    return _picked(last, [CompletionItem(name, "value") for name in known.get(done[-1] if done else "", ())])
+    values = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.sessions}
+    return _picked(last, [CompletionItem(name, "value") for name in values.get(done[-1] if done else "", ())])
 
 
 def _inside_ot(function: str, typed: str, context: CompletionContext) -> Completions:

@@ -39,14 +39,14 @@ _PATIENCE_S = 0.3
 
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tuple[dict[str, Any], dict[str, Any]]:
     """The MIME bundle of a result, and its metadata. A line below says what is to be known of it."""
-    shown, about = _bundle(shell, box, result, limits)
-    said = box.mask(note_line(result.meta))
-    if said:
-        below = {"text/plain": f"\n{said}", "text/html": html.note(said)}
-        shown = {mime: body + below[mime] if mime in below else body for mime, body in shown.items()}
-    if "text/plain" in shown:
-        shown["text/plain"] = printable(shown["text/plain"])
-    return shown, about
+    mime_bundle, about = _bundle(shell, box, result, limits)
+    note = box.mask(note_line(result.meta))
+    if note:
+        below = {"text/plain": f"\n{note}", "text/html": html.note(note)}
+        mime_bundle = {mime: body + below[mime] if mime in below else body for mime, body in mime_bundle.items()}
+    if "text/plain" in mime_bundle:
+        mime_bundle["text/plain"] = printable(mime_bundle["text/plain"])
+    return mime_bundle, about
 
 
 def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -63,20 +63,20 @@ def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tu
         own = _own_bundle(shell, box, result.data)
         if own is not None:
             return _with_table_note(box, result, own, about), about
-    shown = show(result.data, DisplayLimits(limits.max_lines, limits.max_chars))
-    if not shown.cut:
-        whole = {"text/plain": box.mask(shown.text), "text/html": box.mask(shown.html)}
+    rendered = show(result.data, DisplayLimits(limits.max_lines, limits.max_chars))
+    if not rendered.cut:
+        whole = {"text/plain": box.mask(rendered.text), "text/html": box.mask(rendered.html)}
         return _with_table_note(box, result, whole, about), about
-    return _cut(box, result, shown, about)
+    return _cut(box, result, rendered, about)
 
 
 def _cut(
     box: Toolbox, result: ToolResult, shown: RenderedValue, about: dict[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Show a part, and below it how to get the rest."""
-    said = _rest(box, result, shown.cut, about)
-    text = f"{shown.text}\n... {said}"
-    return {"text/plain": box.mask(text), "text/html": box.mask(shown.html + _rest_html(said, about))}, about
+    note = _rest(box, result, shown.cut, about)
+    text = f"{shown.text}\n... {note}"
+    return {"text/plain": box.mask(text), "text/html": box.mask(shown.html + _rest_html(note, about))}, about
 
 
 def _rest(box: Toolbox, result: ToolResult, cut: str, about: dict[str, Any]) -> str:
@@ -95,8 +95,8 @@ def _with_table_note(box: Toolbox, result: ToolResult, own: dict[str, Any], abou
     cut = _cut_by_pandas(result.data)
     if not cut:
         return own
-    said = box.mask(_rest(box, result, cut, about))
-    below = {"text/plain": f"\n... {said}", "text/html": _rest_html(said, about)}
+    note = box.mask(_rest(box, result, cut, about))
+    below = {"text/plain": f"\n... {note}", "text/html": _rest_html(note, about)}
     return {mime: body + below[mime] if mime in below else body for mime, body in own.items()}
 
 
@@ -129,8 +129,8 @@ def page_bundle(page: LinePage) -> dict[str, str]:
     if not page["lines"]:
         return {"text/plain": note, "text/html": html.note(note)}
     if rows:
-        shown = show(rows, DisplayLimits(rows=len(rows)))
-        return {"text/plain": printable(f"{shown.text}\n... {note}"), "text/html": shown.html + html.note(note)}
+        rendered = show(rows, DisplayLimits(rows=len(rows)))
+        return {"text/plain": printable(f"{rendered.text}\n... {note}"), "text/html": rendered.html + html.note(note)}
     text = "\n".join(f"{number:>6,}  {line}" for number, line in zip(numbers, page["lines"], strict=False))
     numbered = html.numbered(zip(numbers, page["lines"], strict=False))
     return {"text/plain": printable(f"{text}\n... {note}"), "text/html": numbered + html.note(note)}
@@ -164,8 +164,8 @@ def _image(data: Any) -> tuple[str, str] | None:
     """The type and the base64 text of an image: bytes, or the body of an HTTP response as a tool gives it."""
     if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:
         raw = decoded(data["base64"])
-        found = Image(str(data["mime"]), raw)._repr_mimebundle_() if raw else {}
-        return next(((mime, body) for mime, body in found.items() if mime.startswith("image/")), None)
+        mime_bundle = Image(str(data["mime"]), raw)._repr_mimebundle_() if raw else {}
+        return next(((mime, body) for mime, body in mime_bundle.items() if mime.startswith("image/")), None)
     if not isinstance(data, (bytes, bytearray)):
         return None
     raw = bytes(data)
@@ -183,8 +183,8 @@ def decoded(text: Any) -> bytes:
 
 def _own_bundle(shell: Any, box: Toolbox, data: Any) -> dict[str, Any] | None:
     """The shell's own representation of the data; None if it has none or is too large."""
-    found, _ = shell.display_formatter.format(data)
-    bodies = {mime: box.mask(body) if isinstance(body, str) else body for mime, body in found.items()}
+    mime_bundle, _ = shell.display_formatter.format(data)
+    bodies = {mime: box.mask(body) if isinstance(body, str) else body for mime, body in mime_bundle.items()}
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
     if not rich or sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
         return None

@@ -16,8 +16,6 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core.executor import own_frames
 from onetool_ipy.core.result import Failure, ToolResult
 
-__all__ = ["LastFailure", "foreign_frames", "raise_result"]
-
 _OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
 
 
@@ -46,13 +44,13 @@ class LastFailure:
 
     def render(self, exc: BaseException, frames: types.TracebackType | None = None) -> list[str]:
         """The lines IPython would show, without our frames and without secrets."""
-        shown = foreign_frames(frames or exc.__traceback__)
+        own = foreign_frames(frames or exc.__traceback__)
         if isinstance(exc, BaseExceptionGroup):
-            lines = "".join(traceback.format_exception(type(exc), exc, shown)).split("\n")
+            lines = "".join(traceback.format_exception(type(exc), exc, own)).split("\n")
             return [printable(self._mask(line)) for line in lines]
         formatter = self._shell.InteractiveTB
-        coloured = formatter.structured_traceback(type(exc), exc, shown, tb_offset=0)
-        plain = _without_colours(formatter, type(exc), exc, shown)
+        coloured = formatter.structured_traceback(type(exc), exc, own, tb_offset=0)
+        plain = _without_colours(formatter, type(exc), exc, own)
         if any(printable(line) != line for line in plain):  # escapes of the tool are not to be told from IPython's
             return [printable(self._mask(line)) for line in plain]
         return [self._mask(line) for line in coloured]
@@ -66,9 +64,9 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
     if own is None or isinstance(own, OneToolError):
         raise ToolCallError(result)
     frames = own_frames(own)
-    shown = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
-    said = Failure(**{**vars(result.error), "message": printable(result.error.message)})
-    raise ToolCallError(ToolResult(False, result.data, said, result.meta), shown).with_traceback(frames)
+    lines = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
+    failure = Failure(**{**vars(result.error), "message": printable(result.error.message)})
+    raise ToolCallError(ToolResult(False, result.data, failure, result.meta), lines).with_traceback(frames)
 
 
 def _without_colours(formatter: Any, *story: Any) -> list[str]:
@@ -84,10 +82,10 @@ def _without_colours(formatter: Any, *story: Any) -> list[str]:
 
 def _from_file(frames: types.TracebackType | None, file: str) -> types.TracebackType | None:
     """The frames from the first one in `file` on; all of them if none is in it."""
-    found = frames
-    while found is not None and found.tb_frame.f_code.co_filename != file:
-        found = found.tb_next
-    return found or frames
+    frame = frames
+    while frame is not None and frame.tb_frame.f_code.co_filename != file:
+        frame = frame.tb_next
+    return frame or frames
 
 
 def foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:

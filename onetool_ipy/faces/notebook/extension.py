@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.host import NotebookHost
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["Extension", "LazyObject", "Namespace", "load", "unload"]
-
-
 _KEY = "onetool_ipy"
 _RESULT = ("onetool_ipy.core.result", "ToolResult")
 _LINES = ("onetool_ipy.core.result", "LinePage")
@@ -114,8 +111,8 @@ class Extension:
             try:
                 self.box.adopt(fn)
             except OneToolError as exc:
-                said = f"onetool_ipy: {exc.message}"
-                print(printable(self.box.mask(said)))  # noqa: T201 - loading goes on without this one
+                message = f"onetool_ipy: {exc.message}"
+                print(printable(self.box.mask(message)))  # noqa: T201 - loading goes on without this one
 
     def serve_to(self, project: str, pid: int) -> str:
         """Serve the tools to a process of the same user (`onetool-ipy mcp --attach`) until it ends.
@@ -279,8 +276,8 @@ def _has_project() -> bool:
         cwd = Path.cwd()
     except FileNotFoundError:  # it was deleted under our feet
         return False
-    found = find_config(None, env=os.environ, cwd=cwd, home=Path.home())
-    return found.onetool_dir is not None or found.config_file is not None or bool(found.problems)
+    config = find_config(None, env=os.environ, cwd=cwd, home=Path.home())
+    return config.onetool_dir is not None or config.config_file is not None or bool(config.problems)
 
 
 def _forget(formatter: Any, name: tuple[str, str]) -> None:

@@ -11,8 +11,6 @@ from typing import Any
 
 from onetool_ipy.base.printable import printable
 
-__all__ = ["Inspector", "named"]
-
 Find = Callable[[str, bool], str]
 """Returns the page of a name, or an empty text; the flag says that the name follows `$`."""
 
@@ -61,18 +59,20 @@ def _without_noise(answer: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
     """The tool named on the cursor's line, and whether it follows `$`; empty if the line is not ours."""
+    from onetool_ipy.faces.commands.table import rows
     from onetool_ipy.faces.line.grammar import plain_words
-    from onetool_ipy.faces.notebook.completion import ASSIGNED, NAMED
+    from onetool_ipy.faces.notebook.completion import ASSIGNED
 
     start = code.rfind("\n", 0, cursor) + 1
     line = code[start:].partition("\n")[0]
     names = "|".join(re.escape(name) for name in magics)
-    found = re.match(ASSIGNED + rf"%{{1,2}}(?:{names})\s+(?P<rest>.*)$", line)
-    if found is None:
+    match = re.match(ASSIGNED + rf"%{{1,2}}(?:{names})\s+(?P<rest>.*)$", line)
+    if match is None:
         shortcut = re.match(ASSIGNED + r"\$(?P<name>[^\s$({=]+)", line)
         return (shortcut["name"], True) if shortcut else ("", False)
-    plain = [word.text for word in plain_words(found["rest"])]
-    if plain and plain[0] in NAMED:
+    plain = [word.text for word in plain_words(match["rest"])]
+    command = rows("notebook").get(plain[0]) if plain else None
+    if plain and (plain[0] == "help" or (command is not None and command.takes == ("tool",))):
         plain = plain[1:]
     return (plain[0].partition("(")[0].rstrip("?"), False) if plain else ("", False)
 

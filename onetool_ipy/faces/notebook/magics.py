@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.extension import Extension
     from onetool_ipy.faces.notebook.run import LineRunner
 
-__all__ = ["OneTool"]
-
 _OTHER_NAME = "onetool"
 
 
@@ -49,8 +47,8 @@ class OneTool(Magics):
         name = self.magic_name
         if _is_taken(self._shell.magics_manager, name):
             name = _OTHER_NAME
-            said = f"onetool_ipy: %{self.magic_name} belongs to another extension; use %{name}."
-            print(said)  # noqa: T201 - shown once, if the name is taken
+            message = f"onetool_ipy: %{self.magic_name} belongs to another extension; use %{name}."
+            print(message)  # noqa: T201 - shown once, if the name is taken
         self.names.append(name)
         self._register(name, "line_cell", self.tool)
         self._register("snippet", "line_cell", self.snippet)
@@ -68,8 +66,8 @@ class OneTool(Magics):
         self._registered.clear()
         self.names.clear()
         self.prompts.clear()
-        known = self._shell.configurables
-        known[:] = [each for each in known if each is not self]
+        configurables = self._shell.configurables
+        configurables[:] = [each for each in configurables if each is not self]
 
     @cached_property
     def runner(self) -> LineRunner:

@@ -18,10 +18,11 @@ from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolCall
+from onetool_ipy.faces.commands import CommandContext, page
+from onetool_ipy.faces.commands.table import Commands
 from onetool_ipy.faces.line.grammar import (
     Flags,
     Line,
-    asks_for_help,
     read_arguments,
     read_body,
     read_snippet_arguments,
@@ -29,12 +30,6 @@ from onetool_ipy.faces.line.grammar import (
     split_line,
     without_semicolon,
 )
-from onetool_ipy.faces.notebook.commands import CellCommand, Command, CommandContext, CommandGroup, page
-from onetool_ipy.faces.notebook.commands.bundles import BundleCommands, NewHttpCommand
-from onetool_ipy.faces.notebook.commands.calls import CallCommands
-from onetool_ipy.faces.notebook.commands.catalog import CatalogCommands, Pages
-from onetool_ipy.faces.notebook.commands.servers import ServeCommands, ServerCommands
-from onetool_ipy.faces.notebook.commands.setup import SetupCommands
 from onetool_ipy.faces.notebook.completion import CompletionContext
 from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
@@ -50,37 +45,6 @@ from onetool_ipy.toolbox import PackProxy, Toolbox
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.magics import OneTool
 
-__all__ = ["Commands", "LineRunner"]
-
-
-class Commands:
-    """The sub-commands of `%tool`, by name."""
-
-    def __init__(self, context: CommandContext) -> None:
-        help_lines: list[str] = []
-        self.pages = Pages(context.box, help_lines)
-        groups: list[CommandGroup] = [CatalogCommands(context, self.pages)]
-        more = (CallCommands, NewHttpCommand, BundleCommands, ServeCommands, ServerCommands, SetupCommands)
-        groups += [group(context) for group in more]
-        self._table: dict[str, Command] = {}
-        self._cells: dict[str, CellCommand] = {}
-        for group in groups:
-            self._table |= group.table()
-            self._cells |= group.cells()
-            help_lines += group.HELP
-
-    def words(self) -> frozenset[str]:
-        return frozenset(self._table)
-
-    def run(self, word: str, rest: str, cell: str | None = None) -> Any:
-        if asks_for_help(rest) or rest.strip() in ("-h", "?"):
-            return self.pages.command(word)
-        if cell is None or not cell.strip():
-            return self._table[word](rest)
-        if word not in self._cells:
-            raise UsageProblem(f"%tool {word} takes nothing but its own line.", hint=f"Write it as: %tool {word}")
-        return self._cells[word](rest, cell)
-
 
 class LineRunner:
     """Runs typed lines in one shell."""
@@ -90,7 +54,8 @@ class LineRunner:
         self._box = box
         self._last = last
         self._options = options
-        self._commands = Commands(CommandContext(box, last, Path(shell.profile_dir.location), self._example, shell))
+        profile = Path(shell.profile_dir.location)
+        self._commands = Commands(CommandContext(lambda: box, last, profile, self._example, shell))
         self._pages = self._commands.pages
 
     def run_code(self, code: str, name: str) -> Any:
@@ -309,6 +274,7 @@ class LineRunner:
         if near and not request.flags.soft:
             meant = "%ask" if near == ["ask"] else f"%tool {near[0]}"
             raise UsageProblem(f"No tool or command '{name}'. Did you mean '{meant}'?", hint="See all with: %tool help")
+        self._commands.require_here(name)
         if request.flags.dry:
             self._box.gate.admit(name)
             raise failure

@@ -107,7 +107,7 @@ def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
         for row in usage["tools"][:_MAX_TOOLS]
     ]
     width = max((len(row["tool"]) for row in rows), default=0)
-    lines = [f"{row['tool']:<{width}}  {row['calls']} calls, {row['failures']} failed" for row in rows]
+    lines = [f"{row['tool']:<{width}}  {counted(row['calls'], 'call')}, {row['failures']:,} failed" for row in rows]
     body = html.table(rows, _USAGE_COLUMNS)
     failures = [
         {**row, "tool": values.cut(box.mask(row["tool"]), _MAX_NAME), "message": values.cut(row["message"], 200)}

@@ -9,6 +9,8 @@ which takes five times as long, and in some zones a day begins within an hour.
 from __future__ import annotations
 
 import datetime
+import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -38,6 +40,9 @@ _MAX_STEPS = 120
 _COUNTED = "SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ? AND ts < ?"
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
 """As in the index of the database, to the letter: SQLite uses it only then."""
+# What a message says about one call and not about its cause: texts in quotes, and words with a digit in them.
+_VALUES = re.compile(r"""(?<!\w)'[^'\n]*+'|"[^"\n]*+"|[\w.:/+-]++""")
+_MAX_VALUES = 50
 _PART = 512
 """How many rows are fetched at a time: few enough to stay in the cache of the processor."""
 
@@ -83,7 +88,10 @@ class UsagePeriod:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureGroup:
-    """Failed calls of one tool with the same message; its `code` where none was recorded."""
+    """Failed calls of one tool with the same cause; `message` is its `code` where none was recorded.
+
+    Messages that differ only in values have one cause. It is written with `…` in place of the values.
+    """
 
     tool: str
     message: str
@@ -338,18 +346,48 @@ def _by_models(database: Connection, edge: _Edge, tool: str | None) -> tuple[int
     return calls, chars
 
 
+def cause_of(message: str, args: str) -> str:
+    """A failure's message with `…` in place of the values of its call: its arguments, quoted texts, numbers and ids."""
+    try:
+        arguments = json.loads(args)
+    except ValueError:  # cut in the log
+        arguments = {}
+    values = arguments.values() if isinstance(arguments, dict) else ()
+    texts = {str(each) for each in values if isinstance(each, str | int | float)}
+
+    def cut(match: re.Match[str]) -> str:
+        word = match[0]
+        is_value = word.strip(".:") in texts or word[0] in "'\"" or any(char.isdigit() for char in word)
+        return "…" if is_value else word
+
+    # A value of several words is no word of the message, so it is cut out first, the longest before its parts.
+    for text in sorted(filter(str.strip, texts), key=len, reverse=True)[:_MAX_VALUES]:
+        if any(char.isspace() for char in text):
+            message = message.replace(text, "…")
+    return _VALUES.sub(cut, message)
+
+
 def _failures(database: Connection, edge: _Edge, tool: str | None) -> tuple[FailureGroup, ...]:
-    """Group the failed calls of a period by tool and message: the 1,000 most frequent messages of the log's rows."""
+    """Group the failed calls of a period by tool and cause, over the 1,000 most frequent messages of the log's rows."""
     of_tool, values = (" AND tool = ?", (tool,)) if tool else ("", ())
     select = (
-        "SELECT tool, coalesce(message, code, ''), count(*), max(ts) FROM calls"
+        "SELECT tool, coalesce(message, code, ''), count(*), max(ts), min(args) FROM calls"
         f" WHERE ok = 0 AND ts >= ?{of_tool} GROUP BY tool, message, code ORDER BY count(*) DESC, 1, 2 LIMIT ?"
     )
-    rows = database.execute(select, (edge.start, *values, _MAX_GROUPS))
-    return tuple(
-        FailureGroup(tool=name, message=message, calls=calls, last_called=_to_time(last))
-        for name, message, calls, last in rows
-    )
+    by_cause: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
+    for name, message, calls, last, args in database.execute(select, (edge.start, *values, _MAX_GROUPS)):
+        by_cause.setdefault((name, cause_of(message, args)), []).append((message, calls, last))
+    groups = [
+        FailureGroup(
+            tool=name,
+            # A cause with one message is that message: its values may say what went wrong.
+            message=members[0][0] if len(members) == 1 else cause,
+            calls=sum(calls for _, calls, _ in members),
+            last_called=_to_time(max(last for _, _, last in members)),
+        )
+        for (name, cause), members in by_cause.items()
+    ]
+    return tuple(sorted(groups, key=lambda group: (-group.calls, group.tool, group.message)))
 
 
 def _stored(

@@ -90,7 +90,7 @@ def test_closed_words_take_quotes_off() -> None:
 def test_read_options_of_a_sub_command(text: str, found: list[str], given: dict[str, Any]) -> None:
     """`%tool list --json PATTERN`."""
     options = read_options(text, LIST_OPTIONS)
-    assert (options.words, options.given) == (found, given)
+    assert (options.words, options.values) == (found, given)
 
 
 @pytest.mark.parametrize(

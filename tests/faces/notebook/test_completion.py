@@ -61,7 +61,7 @@ def loaded(kernel: Kernel) -> Kernel:
         ("%tool bundle o", ["on", "off"], 13),
         ("%tool stats ", ["day", "week", "month", "all", "--tool", "--output"], 12),
         ("%tool stats --tool shop.", ["shop.order"], 19),
-        ("%tool history --", ["--failed"], 14),
+        ("%tool history --", ["--failed", "--since", "--tool"], 14),
         ("%tool install --", ["--lazy", "--always", "--remove"], 14),
         ("%tool fs.read_file path=no", ["notes.txt", "nothing/"], 24),
         ("%tool fs.read_file path=nothing/", ["nothing/inside.txt"], 24),

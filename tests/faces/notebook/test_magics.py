@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from onetool_ipy.faces.notebook.commands.setup import Mode, install
+from onetool_ipy.faces.commands.setup import Mode, install
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
 from tests.harness.servers import hostile
@@ -757,8 +757,9 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     assert "@tool" in overview
     assert "%tool --help" in overview
     importing = loaded.execute("%tool import --help").result_text
-    assert "--server URL --auth bearer:SECRET" in importing
-    assert all(line.startswith(("%tool import", "   ")) for line in importing.splitlines())
+    assert "--auth KIND:SECRET" in importing
+    assert "%tool import FILE_OR_URL" in importing.splitlines()[0]
+    assert "%tool server" not in importing
     assert "%tool server add NAME COMMAND" in loaded.execute("%tool server --help").result_text
     for line in (
         "install --always --help",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.stores.calls.log import CallLog, StatsDisabled
-from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow
+from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, cause_of
 from onetool_ipy.stores.calls.record import new_run
 from tests.stores.calls.aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
@@ -359,13 +359,34 @@ def test_a_run_of_map_is_one_line_and_its_failures_come_first(calls: CallLog, cl
     assert len(calls.lines(CallFilter(run=run), offset=6)) == 3
 
 
-def test_every_failure_of_a_period_is_grouped_by_its_message(calls: CallLog, settle: Any) -> None:
+def test_every_failure_of_a_period_is_grouped_by_its_cause(calls: CallLog, settle: Any) -> None:
+    """A cause is a message without the values of its call; one that was told once keeps them."""
     for number in range(2_600):
-        note(calls, number=number, ok=False, code="execution_error", message=f"message {number % 2}")
+        message = ("no such street: X{}", "the lid is open")[number % 2].format(number % 100)
+        note(calls, number=number, ok=False, code="execution_error", message=message)
         if number % 1_300 == 0:
             settle(calls)
+    note(calls, number=1, ok=False, code="execution_error", message="only once: 17")
 
     assert [(group.message, group.calls) for group in calls.overview().failures] == [
-        ("message 0", 1300),
-        ("message 1", 1300),
+        ("no such street: …", 1300),
+        ("the lid is open", 1300),
+        ("only once: 17", 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("message", "args", "cause"),
+    [
+        ("no such street: X47", "{}", "no such street: …"),
+        ("no price for tea", '{"item": "tea"}', "no price for …"),
+        ("no price for green tea", '{"item": "green tea"}', "no price for …"),
+        ("no price for teapots", '{"item": "tea"}', "no price for teapots"),
+        ("'id': 3 is not a string", '{"id": 3}', "…: … is not a string"),
+        ("Cannot connect to '127.0.0.1:80'", "cut {", "Cannot connect to …"),
+        ("it doesn't say, and isn't sure", "{}", "it doesn't say, and isn't sure"),
+        ("", "[1]", ""),
+    ],
+)
+def test_a_cause_has_no_values(message: str, args: str, cause: str) -> None:
+    assert cause_of(message, args) == cause

@@ -131,18 +131,6 @@ def test_rerun_of_a_call_that_may_write_asks(loaded: Kernel) -> None:
     assert _written(loaded) == ["one", "one"]
 
 
-def test_history_reruns_a_call(loaded: Kernel) -> None:
-    loaded.execute("%tool tools.echo message=first\n%tool tools.echo message=second")
-    shown = loaded.execute("%tool history 5").result_text
-    assert shown.index("second") < shown.index("first")
-    shown = loaded.execute("%tool history FIRST echo").result_text
-    assert "first" in shown
-    assert "second" not in shown
-    assert loaded.execute("%tool history rerun 2").result_text == "first"
-    missing = loaded.execute("%tool history rerun 999", allow_errors=True)
-    assert "No call '999'" in missing.text
-
-
 def test_stats_results_and_health_are_sub_commands(loaded: Kernel) -> None:
     loaded.execute("%tool tools.echo message=x")
     assert "total_calls: 1" in loaded.execute("%tool stats day").result_text

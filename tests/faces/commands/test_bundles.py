@@ -318,7 +318,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
 
     said = loaded.execute(f"%tool import openapi http://{api.host}/openapi.json --bundle users --allow-host").text
 
-    assert "The bundle users has 1 tools: Small Users" in said
+    assert "The bundle users has 1 tool: Small Users" in said
     assert "secrets.yaml" in said
     assert _hosts(loaded) == [api.host]
     name = said.partition("%tool info ")[2].split()[0]
@@ -330,7 +330,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
     assert api.seen[-1]["headers"]["Authorization"] == f"Bearer {TOKEN}"
     file = tmp_path / "api.json"
     file.write_text(json.dumps(api.document()), encoding="utf-8")
-    assert "has 1 tools" in loaded.execute(f"%tool import openapi {file} --bundle from-file").text
+    assert "has 1 tool" in loaded.execute(f"%tool import openapi {file} --bundle from-file").text
     dry = loaded.execute(f"%tool import {file} --bundle dry --dry --read-only").result_text
     assert "getUser" in dry
     assert "GET" in dry
@@ -345,7 +345,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
     ("line", "said"),
     [
         ("%tool new", "makes HTTP tools"),
-        ("%tool new ftp a.b", "makes HTTP tools"),
+        ("%tool new ftp a.b", "does not know 'ftp'"),
         ("%tool new http --url https://a.example.com", "needs a name"),
         ("%tool new http --url https://x.com", "needs a name"),
         ("%tool new http noname --url https://x.com", "is not a valid tool name"),

@@ -1,0 +1,177 @@
+"""`%tool jobs`, `replay` and `check`: calls in the background, from a cassette, and with sample arguments.
+
+`check` calls a tool that is not read-only only with `--call` and after a yes; otherwise it checks the arguments and
+sends nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.base.errors import CallFailure, UsageProblem
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.jobs import Job
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.faces.commands import CommandContext, Page, confirmed, one_word
+from onetool_ipy.faces.line.grammar import Options
+from onetool_ipy.faces.notebook.progress import seconds
+from onetool_ipy.render.views import Listing, counted
+from onetool_ipy.schema.read import params
+from onetool_ipy.schema.sample import samples
+
+if TYPE_CHECKING:
+    from onetool_ipy.stores.cassettes import Cassette
+    from onetool_ipy.stores.tasks import SavedTask
+
+_CHECK_S = 10.0
+"""Seconds that one call of `%tool check` may take."""
+_NOT_CALLED = "not called"
+_JOBS = "%tool jobs takes nothing, an id, or cancel and an id."
+
+
+def jobs(context: CommandContext, options: Options) -> object:
+    """`%tool jobs [ID]`: the calls in the background, or one of them."""
+    words = options.words
+    if not words:
+        tasks = [_task_row(context, task) for task in context.box.servers.tasks()]
+        return Listing([*tasks, *(_job_row(context, job) for job in context.box.jobs.list())])
+    if len(words) > 1:
+        raise UsageProblem(_JOBS, hint="See: %tool jobs")
+    return context.box.resume(words[0], source="magic") if words[0].startswith("t") else _job(context, words[0])
+
+
+def cancel_job(context: CommandContext, options: Options) -> Page:
+    """`%tool jobs cancel ID`."""
+    if len(options.words) != 1:
+        raise UsageProblem(_JOBS, hint="See: %tool jobs")
+    (number,) = options.words
+    if number.startswith("t"):
+        task = context.box.servers.cancel_task(number)
+        return context.page(f"Task {task.id} ({task.tool}): cancelled.")
+    job = _job(context, number)
+    was_running = job.cancel()
+    message = f"Job {job.number} ({job.call.name}): {job.status}."
+    return context.page(message if was_running else f"{message} There was nothing to cancel.")
+
+
+def _job(context: CommandContext, word: str) -> Job:
+    job = context.box.jobs.get(int(word)) if word.isascii() and word.isdecimal() and len(word) < 9 else None
+    if job is None:
+        raise UsageProblem(f"No job '{word[:40]}'.", hint="See: %tool jobs")
+    return job
+
+
+def _job_row(context: CommandContext, job: Job) -> dict[str, Any]:
+    done, total, text = job.progress
+    far = "" if (done, total) == (0, None) else f"{done:g}" if total is None else f"{done:g}/{total:g}"
+    return {
+        "id": job.number,
+        "tool": context.box.mask(job.call.name),
+        "status": job.status,
+        "progress": context.box.mask(f"{far} {text}".strip()),
+        "elapsed": seconds(job.elapsed_s, is_over=True),
+    }
+
+
+def _task_row(context: CommandContext, task: SavedTask) -> dict[str, Any]:
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
+    return {
+        "id": task.id,
+        "tool": context.box.mask(printable_line(task.tool)[:200]),
+        "status": "at its server",
+        "progress": f"since {began}; get its result: %tool jobs {task.id}",
+        "elapsed": seconds(time.time() - task.started, is_over=True),
+    }
+
+
+def replay(context: CommandContext, options: Options) -> Page:
+    """`%tool replay FILE`; without a file it says which replay is on."""
+    words, values = options.words, options.values
+    if len(words) > 1 or len(values) > 1 or (values and not words):
+        raise UsageProblem(
+            "%tool replay takes one file, and at most one of --only and --refresh.",
+            hint="For example: %tool replay calls.jsonl; with blanks in its name, in quotes.",
+        )
+    if not words:
+        on = context.box.replays.active
+        return context.page("No replay is on. Switch one on with: %tool replay FILE" if on is None else _text(on))
+    mode = "refresh" if "--refresh" in values else "replay" if "--only" in values else None
+    return context.page(_text(context.box.ot.replay(words[0], mode=mode).begin_alone()))
+
+
+def replay_off(context: CommandContext, _options: Options) -> Page:
+    """`%tool replay off`."""
+    on = context.box.replays.active
+    context.box.replays.close()
+    return context.page("No replay was on." if on is None else f"Off: {_text(on)}")
+
+
+def check(context: CommandContext, options: Options) -> Listing:
+    """Try a tool: the examples of its docstring, sample arguments, and what the docstring leaves out."""
+    (spec,) = context.box.registry.loaded([context.box.registry.require(one_word(options, "check"))])
+    examples = [line for line in spec.example.splitlines() if line.strip()]
+    tries = list(samples(spec.parameters))
+    calls = [*map(str.strip, examples), *(format_call(spec.name, args) for _, args in tries)]
+    if spec.read_only or ("--call" in options.values and _is_yes(context, spec, calls)):
+        rows = [_check_example(context, line) for line in examples]
+        rows += [_row(label, spec, args, _called(context, spec, args)) for label, args in tries]
+    else:
+        rows = [{"check": "example", "call": line.strip(), "outcome": _NOT_CALLED} for line in examples]
+        rows += [_row(label, spec, args, _dry(spec, args)) for label, args in tries]
+        outcome = "not called, it may change something; to call it: --call"
+        rows.append({"check": "calls", "call": f"%tool check {spec.name} --call", "outcome": outcome})
+    silent = [p.name for p in params(spec.parameters) if not p.description]
+    if spec.description in ("", spec.short_name):
+        rows.append({"check": "docstring", "call": "", "outcome": "missing: say what the tool does"})
+    if silent:
+        rows.append({"check": "docstring", "call": "", "outcome": f"not described: {', '.join(silent)}"})
+    return Listing({key: context.box.mask(value) for key, value in row.items()} for row in rows)
+
+
+def _is_yes(context: CommandContext, spec: ToolSpec, calls: Sequence[str]) -> bool:
+    """Ask whether to call a tool that may change something; refuse if nobody can answer."""
+    question = f"'{spec.name}' may change something. Call it {counted(len(calls), 'time')} for real?"
+    reply = confirmed(context.box, question, "Call it", calls)
+    if reply is None:
+        raise UsageProblem(
+            f"'{spec.name}' may change something, and nobody can be asked here whether to call it.",
+            hint="Without --call its arguments are checked and nothing is sent.",
+        )
+    return reply
+
+
+def _called(context: CommandContext, spec: ToolSpec, args: dict[str, Any]) -> str:
+    result = context.box.call(spec.name, args, source="magic", timeout=_CHECK_S)
+    return "ok" if result.error is None else f"{result.error.code}: {result.error.message}"
+
+
+def _dry(spec: ToolSpec, args: dict[str, Any]) -> str:
+    """What a call would send; nothing is sent."""
+    try:
+        complete = spec.checker.check(args, spec.name)
+        requests = [] if spec.preview is None else spec.preview(complete)
+    except CallFailure as exc:
+        return f"{exc.code}: {exc.message}"
+    sent = ", ".join(f"{request['method']} {request['url']}" for request in requests)
+    return f"arguments fit; would send {sent}" if sent else "arguments fit"
+
+
+def _check_example(context: CommandContext, line: str) -> dict[str, str]:
+    if context.run_example is None:
+        return {"check": "example", "call": line.strip(), "outcome": f"{_NOT_CALLED}; a notebook runs it"}
+    try:
+        context.run_example(line)
+    except Exception as exc:  # noqa: BLE001 - an example may raise anything; the exception is the outcome
+        return {"check": "example", "call": line.strip(), "outcome": f"{type(exc).__name__}: {exc}"}
+    return {"check": "example", "call": line.strip(), "outcome": "ok"}
+
+
+def _row(label: str, spec: ToolSpec, args: dict[str, Any], outcome: str) -> dict[str, str]:
+    return {"check": label, "call": format_call(spec.name, args), "outcome": outcome}
+
+
+def _text(cassette: Cassette) -> str:
+    return repr(cassette).removeprefix("<").removesuffix(">")

@@ -1,0 +1,199 @@
+"""The commands that look: at tools and packs, at the usage, and at the screens.
+
+`Pages` makes the pages (overview, pack, tool, help, `--dry`) that other lines of `%tool` show too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onetool_ipy.base.errors import Disabled, UsageProblem
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.faces.commands import CommandContext, DataPage, Page, checked, one_word, page, text_page
+from onetool_ipy.faces.line.grammar import Options
+from onetool_ipy.packs.ot.catalog import pack_parts, tool_parts
+from onetool_ipy.render.pages import Folded, Heading, Note, Part, Row, Rows, tool_rows
+from onetool_ipy.render.views import counted
+from onetool_ipy.toolbox import Toolbox
+
+_MOST_LISTED = 1_000
+"""Tools that a page lists; a notebook saves them."""
+_NEXT = (
+    "%tool list [TEXT]           all tools, or those with TEXT in their name",
+    "%tool info NAME             what a tool does and takes",
+    "%tool NAME key=value ...    call it; x = %tool ... keeps the result",
+    "%tool browse                the tool browser: search, forms, results",
+    "@tool                       above a function of yours makes it a tool: from onetool_ipy import tool",
+    "%tool --help                everything that %tool can do",
+)
+USAGE = (
+    "%tool                          what there is",
+    "%tool PACK                     a pack's page",
+    "%tool NAME key=value ...       call it; {expression} passes an object of yours",
+    "%tool NAME(a=1, b=x)           call it with Python expressions",
+    '%tool NAME {"a": 1}            call it with all arguments as JSON',
+    "%%tool NAME                    the cell's body is the text argument (--body ARG, --args)",
+    "%%tool --save PACK             the functions of the cell become tools of a pack file of the project",
+    "x = %tool ...                  keep the result",
+)
+FLAGS = "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after -- everything is arguments"
+
+
+class Pages:
+    """Pages about the tools of one toolbox. `help_lines` are those of the commands."""
+
+    def __init__(self, box: Toolbox, help_lines: Sequence[str] = ()) -> None:
+        self._box = box
+        self._help = help_lines
+
+    def overview(self) -> Page:
+        """The packs, recommended and one's own first, and what to type next."""
+        packs = self._box.registry.packs()
+        total = sum(len(specs) for specs in packs.values())
+        names = sorted(packs, key=lambda name: min(map(self._box.place_of, packs[name])))
+        packs_rows = (Row(name, _names(packs[name]), self._label(packs[name]), link="tool") for name in names)
+        parts: list[Part] = [
+            Heading(f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}"),
+            Rows(tuple(packs_rows)),
+            Heading("Next", level=2),
+            Rows(help_rows(_NEXT)),
+            Note(printable_line(self._box.config.paths.about)),
+        ]
+        problems = self._box.problems()
+        if problems:
+            rows = tuple(Row(p.where, p.text, "problem", "bad") for p in problems[:5])
+            parts += [Heading(counted(len(problems), "problem"), level=2), Rows(rows)]
+            parts += [Note("See all of them with: %tool health")] if len(problems) > len(rows) else []
+        return page(self._box, parts)
+
+    def _label(self, specs: Sequence[ToolSpec]) -> str:
+        recommended = [spec.short_name for spec in specs if self._box.is_recommended(spec)]
+        which = "" if len(recommended) == len(specs) else f": {', '.join(recommended[:6])}"
+        return counted(len(specs), "tool") + (f", recommended{which}" if recommended else "")
+
+    def pack_page(self, name: str) -> Page:
+        """A pack: its tools with their summaries. Starts the servers whose tools are not known yet, as a list does."""
+        specs = self._box.registry.packs().get(name)
+        if specs is None:  # a server that lists no tools
+            servers = self._box.servers
+            raise UsageProblem(f"The server '{name}' is {servers[name]}. {servers.reason(name)}".rstrip())
+        return self._pack_page(name, specs)
+
+    def _pack_page(self, name: str, specs: list[ToolSpec]) -> Page:
+        hint = Note(f"Look one up with: %tool info {specs[0].name}")
+        return page(self._box, [*pack_parts(self._box, name, specs), hint])
+
+    def list_page(self, specs: Sequence[ToolSpec]) -> Page:
+        """Tools, recommended and one's own first; those about the toolbox itself are folded, if there are others."""
+        ordered, is_recommended = sorted(specs, key=self._box.place_of), self._box.is_recommended
+        others = [spec for spec in ordered if spec.pack != "ot" or is_recommended(spec)]
+        about = ordered[len(others) :]
+        if len(ordered) > _MOST_LISTED:
+            more = Note(f"{len(ordered) - _MOST_LISTED:,} more. Narrow it down: %tool list TEXT")
+            return page(self._box, [tool_rows(ordered[:_MOST_LISTED], is_recommended), more])
+        if not others or not about:
+            return page(self._box, [tool_rows(ordered, is_recommended)])
+        title = f"ot: {counted(len(about), 'tool')} about the toolbox itself"
+        return page(self._box, [tool_rows(others, is_recommended), Folded(title, (tool_rows(about, is_recommended),))])
+
+    def usage(self, name: str) -> Page:
+        """A tool's page, a pack's, or how to use `%tool`. Starts nothing."""
+        if not name:
+            commands = (Heading("Commands", level=2), Rows(help_rows(self._help)))
+            return page(self._box, [Heading("%tool"), Rows(help_rows(USAGE)), *commands, Note(FLAGS)])
+        specs = self._box.registry.known_packs().get(name)
+        if specs is not None and self._box.registry.find(name) is None:
+            return self._pack_page(name, specs)
+        return page(self._box, tool_parts(self._box.registry.require(name)))
+
+    def dry(self, spec: ToolSpec, args: dict[str, Any], *, check: bool = True) -> Page:
+        """What a call would send: its arguments, read and checked. Nothing runs. Raises Disabled if it is off."""
+        if spec.disabled:
+            raise Disabled.of(spec.name, spec.disabled)
+        sent = spec.checker.check(args, spec.name) if check else args
+        complete = spec.checker.complete(args, spec.name) if check else args
+        lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in complete.items())]
+        for request in [] if spec.preview is None else spec.preview(sent):
+            lines += ["and would send:", f"  {request['method']} {request['url']}"]
+            lines += [f"  {name}: {value}" for name, value in request["headers"].items()]
+            lines += [""] + [f"  {line}" for line in request["body"].splitlines()] if request.get("body") else []
+        return text_page(self._box, lines)
+
+
+def help_rows(lines: Iterable[str]) -> tuple[Row, ...]:
+    """Lines of help as rows: what to type, two blanks or more, what it does."""
+    split = (line.partition("  ") for line in lines)
+    return tuple(Row(typed, about.strip(), link="line" if "%tool" in typed else "") for typed, _, about in split)
+
+
+def _names(specs: Sequence[ToolSpec]) -> str:
+    names = [spec.short_name for spec in specs[:6]]
+    return ", ".join(names) + (", ..." if len(specs) > len(names) else "")
+
+
+def list_tools(context: CommandContext, options: Options) -> Page:
+    """`%tool list [TEXT]`."""
+    pattern = " ".join(options.words).lower()
+    specs = [spec for spec in context.box.registry.list() if pattern in spec.name.lower()]
+    if not specs:
+        raise UsageProblem(f"No tool's name holds '{pattern}'.", hint="See all with: %tool list")
+    return Pages(context.box).list_page(specs)
+
+
+def show_tool(context: CommandContext, options: Options) -> Page:
+    """`%tool info NAME`."""
+    return Pages(context.box).usage(one_word(options, "info"))
+
+
+def search(context: CommandContext, options: Options) -> object:
+    """`%tool search WORDS`."""
+    answer = checked(context.box.ot.help(query=" ".join(options.words)))
+    return page(context.box, answer.parts) if isinstance(answer, Page) else answer
+
+
+def reload(context: CommandContext, _options: Options) -> Page:
+    """`%tool reload`."""
+    context.box.reload()
+    return Page("OK: Configuration reloaded")
+
+
+def health(context: CommandContext, _options: Options) -> DataPage:
+    """`%tool health`: a page; for programs what `ot.health()` gives, in the words of screens."""
+    report = context.box.ot.health()
+    # Only the specification of `ot.health()` calls an MCP server a proxy.
+    data = {"server" if key == "proxy" else key: value for key, value in report.items()}
+    return DataPage.of(page(context.box, report.parts()), data, is_failure=bool(report["problems"]))
+
+
+def stats(context: CommandContext, options: Options) -> Any:
+    """`%tool stats [PERIOD]`."""
+    period = options.words[0] if options.words else "all"
+    filters = {name[2:]: value for name, value in options.values.items()}
+    return checked(context.box.ot.stats(period=period, **filters))
+
+
+def results(context: CommandContext, options: Options) -> Any:
+    """`%tool results [TEXT]`."""
+    return checked(context.box.ot.results(pattern=" ".join(options.words)))
+
+
+def browse(context: CommandContext, options: Options) -> object:
+    """`%tool browse [NAME]`."""
+    if len(options.words) > 1:
+        raise UsageProblem("%tool browse takes at most one name.", hint="For example: %tool browse time.now")
+    return context.box.ot.browser(options.words[0] if options.words else "")
+
+
+def view(context: CommandContext, options: Options) -> object:
+    """`%tool view HANDLE`."""
+    return context.box.ot.view(one_word(options, "view", what="handle", hint="See them with: %tool results"))
+
+
+def usage(context: CommandContext, options: Options) -> object:
+    """`%tool usage [PERIOD]`."""
+    if len(options.words) > 1:
+        raise UsageProblem("%tool usage takes at most one period.", hint="One of: day, week, month, all.")
+    period = options.words[0] if options.words else "week"
+    return context.box.ot.usage(period, options.values.get("--tool", ""))

@@ -1,0 +1,174 @@
+"""`history` and `history rerun`: the past calls as a person reads them, and calling one again.
+
+A run of `ot.map` is one line; calls of `ot` itself are left out unless `--tool` names one. The numbers are those of the
+list. In a notebook `rerun N` means the list that was shown last, so that a call made since does not shift it. In a
+shell, and with filters of its own, it means the list that the same filters give.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from typing import Any
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.names import ASK
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.faces.commands import CommandContext, DataPage, Page, confirmed, page
+from onetool_ipy.faces.line.grammar import Options
+from onetool_ipy.faces.notebook.errors import raise_result
+from onetool_ipy.faces.notebook.progress import seconds
+from onetool_ipy.render.pages import Note, Row, Rows
+from onetool_ipy.render.views import counted, local_time
+from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
+
+_AGO = re.compile(r"(\d{1,6})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_LIMIT = 20
+_RERUN_LIMIT = 1_000
+_MAX_TEXT = 240
+_BY_PEOPLE = ("magic", "python", "tool", "cli")
+
+
+def history(context: CommandContext, options: Options) -> DataPage:
+    """`%tool history [N] [WORDS]`."""
+    words, limit = options.words, _LIMIT
+    if words and words[0].isdecimal():
+        limit, words = _count(words[0]), words[1:]
+    lines = _lines(context, options, " ".join(words), limit)
+    numbered = [line for line in lines if _can_rerun(line)]
+    context.listed_calls = [line.call_id for line in numbered if isinstance(line, CallRow)]
+    numbers = {id(line): str(number) for number, line in enumerate(numbered, start=1)}
+    rows = tuple(_row(line, numbers.get(id(line), "")) for line in lines)
+    if not rows:
+        return DataPage.of(page(context.box, [Note(_nothing(options, words))]), [])
+    hint = Note("Call one again with: %tool history rerun N") if numbers else Note("All rows: ot.history().df")
+    return DataPage.of(page(context.box, [Rows(rows), hint]), [_record(line) for line in lines])
+
+
+def rerun(context: CommandContext, options: Options) -> ToolResult | Page:
+    """`%tool history rerun [N]`: call again what stands at N in the list; without N the last call."""
+    number = options.words[0] if options.words else "1"
+    row = _find(context, options, number)
+    if row is None:
+        raise UsageProblem(f"No call '{number[:40]}' in the history.", hint="See: %tool history")
+    if row.arguments is None:
+        raise UsageProblem(
+            f"The arguments of that call of '{row.tool}' were masked or cut in the log.", hint="Type the call again."
+        )
+    if not _is_agreed(context, row.tool, row.arguments):
+        return context.page(f"'{row.tool}' was not called again.")
+    if context.place == "shell":
+        return context.box.call(row.tool, row.arguments, source="cli")
+    result = context.box.call(row.tool, row.arguments, source="magic")
+    if not result.ok:
+        raise_result(result, context.last)
+    return result
+
+
+def read_since(text: str, now: datetime.datetime) -> datetime.datetime:
+    """Read `today`, `yesterday`, `2h`, `3d`, a date or an ISO time, in the person's time zone. Raises UsageProblem."""
+    here = now.astimezone()
+    midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in ("today", "yesterday"):
+        return midnight - datetime.timedelta(days=text == "yesterday")
+    try:
+        if ago := _AGO.fullmatch(text):
+            return here - datetime.timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        moment = datetime.datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise UsageProblem(
+            f"--since does not understand '{text[:40]}'.",
+            hint="For example: today, yesterday, 2h, 3d, 2026-11-15 or 2026-11-15T09:30",
+        ) from None
+    return moment.astimezone() if moment.tzinfo is None else moment
+
+
+def _lines(context: CommandContext, options: Options, text: str, limit: int) -> list[CallRow | RunRow]:
+    tool, since = options.values.get("--tool"), options.values.get("--since")
+    query = CallFilter(
+        tool=tool,
+        ok=False if "--failed" in options.values else None,
+        since=None if since is None else read_since(since, context.box.now()),
+        text=text,
+        hides_ot=not (tool or "").startswith("ot."),
+    )
+    return context.box.log.lines(query, limit=limit)
+
+
+def _can_rerun(line: CallRow | RunRow) -> bool:
+    """Whether a line is one call. A run of `ot.map` is many, and an ask is a conversation."""
+    return isinstance(line, CallRow) and line.tool != ASK
+
+
+def _find(context: CommandContext, options: Options, number: str) -> CallRow | None:
+    """The call at that place of the list, or with that id."""
+    calls = [row for row in _lines(context, options, "", _RERUN_LIMIT) if isinstance(row, CallRow) and _can_rerun(row)]
+    if not (number.isascii() and number.isdecimal() and len(number) < 5):
+        return next((row for row in calls if row.call_id == number), None)
+    place = int(number) - 1
+    ids = context.listed_calls if options.words and not options.values else []
+    if ids:
+        call_id = ids[place] if 0 <= place < len(ids) else ""
+        return next((row for row in calls if row.call_id == call_id), None)
+    return calls[place] if 0 <= place < len(calls) else None
+
+
+def _row(line: CallRow | RunRow, number: str) -> Row:
+    when = local_time(line.ts)
+    if isinstance(line, RunRow):
+        took = seconds((line.ts - line.began).total_seconds(), is_over=True)
+        failed = f", {line.failures:,} failed" if line.failures else ""
+        text = f"ot.map of {line.tool}: {counted(line.rows, 'row')}{failed}, {took}"
+        return Row("", text, when, "bad" if line.failures else "good")
+    arguments = line.arguments
+    call = f"{line.tool} {line.args}" if not isinstance(arguments, dict) else format_call(line.tool, arguments)
+    text = values.cut(call.removeprefix("%tool "), _MAX_TEXT)
+    if not line.ok:
+        text += f" · failed: {values.cut(line.message or line.code or '', _MAX_TEXT)}"
+    text += f" · {line.ms:,.0f} ms" if line.ms < 1000 else f" · {seconds(line.ms / 1000, is_over=True)}"
+    text += "" if line.source in _BY_PEOPLE else f" · by {line.source}"
+    return Row(number, text, when, "good" if line.ok else "bad")
+
+
+def _record(line: CallRow | RunRow) -> dict[str, Any]:
+    """A line for programs: times in UTC, whole ids."""
+    ts = line.ts.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(line, RunRow):
+        return {"ts": ts, "tool": line.tool, "run": line.run, "rows": line.rows, "failures": line.failures}
+    try:
+        args = json.loads(line.args)
+    except ValueError:  # cut in the log
+        args = line.args
+    facts = {"ok": line.ok, "ms": line.ms, "args": args, "error": line.message, "code": line.code}
+    return {"ts": ts, "tool": line.tool, **facts, "source": line.source, "call_id": line.call_id}
+
+
+def _nothing(options: Options, words: list[str]) -> str:
+    if words and words[0] in ("today", "yesterday"):
+        return f"No call has the word '{words[0]}'. From then on: %tool history --since {words[0]}"
+    return "No call matches." if words or options.values else "There are no calls yet."
+
+
+def _is_agreed(context: CommandContext, tool: str, arguments: dict[str, Any]) -> bool:
+    """Ask before repeating a call that may change something."""
+    spec = context.box.registry.find(tool)
+    if spec is None or spec.read_only:
+        return True
+    line = context.box.mask(format_call(tool, arguments))
+    reply = confirmed(context.box, f"'{tool}' may change something. Call it again?", "Call it again", [line])
+    if reply is None:
+        raise UsageProblem(
+            f"'{tool}' may change something, and nobody can be asked here whether to repeat it.",
+            hint=f"Type the call itself: {line}",
+        )
+    return reply
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and 0 < int(text[:9]) < 10**6):
+        raise UsageProblem(f"'{text[:40]}' is not a number of calls.", hint="For example: %tool history 20")
+    return int(text)

@@ -1,0 +1,110 @@
+"""`%tool install` and `%tool trust`: have `%tool` in every notebook, and say which projects may run.
+
+`install` writes one startup file into the IPython profile and nothing else: `--lazy` loads us at the first `%tool`,
+`--always` at every start, `--remove` deletes the file. A file that we did not write is never touched. If the package is
+gone, or another environment shares the profile, the file does nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.printable import printable_line
+from onetool_ipy.config.trust import TrustList
+from onetool_ipy.faces.commands import CommandContext, Page, WrongWords
+from onetool_ipy.faces.line.grammar import Options
+from onetool_ipy.trust_gate import removal_lines, trust_lines
+
+Mode = Literal["lazy", "always"]
+_MARK = "# Written by `%tool install` of onetool_ipy; remove with `%tool install --remove`."
+_BODY = """\
+def _onetool_startup() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("onetool_ipy") is not None:
+        {}
+
+
+_onetool_startup()
+del _onetool_startup
+"""
+_DO = {
+    "lazy": 'get_ipython().magics_manager.register_lazy("tool", "onetool_ipy")',
+    "always": 'get_ipython().run_line_magic("load_ext", "onetool_ipy")',
+}
+
+
+def startup_file(profile: Path) -> Path:
+    """The path of the file in an IPython profile."""
+    return profile / "startup" / "50-onetool_ipy.py"
+
+
+def install(profile: Path, mode: Mode) -> str:
+    """Write the startup file; return what it contains and how to undo it."""
+    file = startup_file(profile)
+    _require_ours(file)
+    text = f"{_MARK}\n{_BODY.format(_DO[mode])}"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    except OSError as exc:
+        raise UsageProblem(f"Cannot write '{file}': {exc.strerror}.") from exc
+    lines = "".join(f"  {line}\n" for line in text.splitlines())
+    return f"Wrote {file}:\n{lines}Undo it with: %tool install --remove"
+
+
+def remove(profile: Path) -> str:
+    """Delete the startup file."""
+    file = startup_file(profile)
+    if not file.exists():
+        return f"Nothing to remove: there is no {file}."
+    _require_ours(file)
+    file.unlink()
+    return f"Removed {file}."
+
+
+def _require_ours(file: Path) -> None:
+    if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(_MARK):
+        raise UsageProblem(f"'{file}' was not written by us; it is left alone.", hint="Move it away and try again.")
+
+
+def install_startup(context: CommandContext, options: Options) -> Page:
+    """`%tool install --lazy|--always|--remove`."""
+    if options.words or len(options.values) != 1:
+        raise WrongWords(
+            "%tool install needs one of --lazy, --always, --remove.",
+            hint="--lazy loads us at the first %tool, --always at every start.",
+        )
+    profile = context.profile or _default_profile()
+    if "--remove" in options.values:
+        return Page(remove(profile))
+    return Page(install(profile, "lazy" if "--lazy" in options.values else "always"))
+
+
+def _default_profile() -> Path:
+    """The profile of IPython that a shell without options uses."""
+    from IPython.paths import get_ipython_dir
+
+    return Path(get_ipython_dir()) / "profile_default"
+
+
+def trust(context: CommandContext, options: Options) -> Page:
+    """`%tool trust`: the line itself is the yes."""
+    if options.words:
+        raise UsageProblem(f"%tool trust does not know '{options.words[0][:40]}'.", hint="It knows: list, --remove.")
+    if options.values:
+        was_listed = context.box.distrust()
+        return context.page(*removal_lines(context.box, was_listed=was_listed))
+    context.box.follow_trust()
+    lines, inventory = trust_lines(context.box), context.box.would_run()
+    context.box.trust(shown=inventory)
+    return context.page(*lines)
+
+
+def list_trusted(_context: CommandContext, _options: Options) -> Page:
+    """`%tool trust list`."""
+    folders = TrustList.of(os.environ, Path.home()).folders()
+    return Page("\n".join(printable_line(str(folder)) for folder in folders) or "You trust no project yet.")

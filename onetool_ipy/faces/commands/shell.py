@@ -1,0 +1,328 @@
+"""The commands that only a shell has: tools as JSON, a model, an MCP server on stdio, the files of a project.
+
+A command returns its answer; `faces.cli` prints it. Questions go to the terminal, on stderr.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
+
+from onetool_ipy.assemble import open_leniently
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import OneToolError, UsageProblem
+from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.config.template import init_project, pack_template
+from onetool_ipy.config.trust import TrustList
+from onetool_ipy.core import names
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, one_word
+from onetool_ipy.faces.line.grammar import Options
+from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
+from onetool_ipy.faces.pack_names import require_free_name
+from onetool_ipy.sdk.stubs import stubs
+from onetool_ipy.trust_gate import question_lines, removal_lines, settled_line
+
+SHELLS = ("bash", "zsh", "fish")
+_TOKEN = "ONETOOL_MCP_TOKEN"
+_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+
+
+class NotDone(OneToolError):
+    """A command that did nothing, since the person said no or a file is in the way."""
+
+
+def say(text: str) -> None:
+    """Print words for a person to stderr."""
+    sys.stderr.write(printable(f"{text}\n"))
+
+
+def ask_at_terminal(question: str) -> str | None:
+    """Ask the person at the terminal on stderr. Returns the typed line, or None if there is no terminal."""
+    if sys.stdin is None or sys.stdin.closed or not sys.stdin.isatty():
+        return None
+    sys.stderr.write(printable(question))
+    sys.stderr.flush()
+    return sys.stdin.readline() or None
+
+
+def list_tools(context: CommandContext, options: Options) -> DataPage:
+    """`tools list`: one's own tools first; for programs in the order of registration."""
+    box = context.box
+    specs = box.registry.list(options.values.get("--tool-allow"))
+    data = [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs]
+    ordered = sorted(specs, key=box.place_of)
+    width = max((len(spec.name) for spec in ordered), default=4)
+    lines = [f"{'NAME':<{width}}  DESCRIPTION  (INPUT)"]
+    lines += [f"{s.name:<{width}}  {s.summary}  ({s.signature.partition('(')[2][:-1]})" for s in ordered]
+    room = context.width
+    cut = [line[: room - 1] + "…" if 0 < room < len(line) else line for line in map(printable, map(box.mask, lines))]
+    return DataPage.of(Page("\n".join(cut)), data)
+
+
+def show_tool(context: CommandContext, options: Options) -> DataPage:
+    """`tools info NAME`: its schema and state."""
+    box = context.box
+    spec = box.registry.require(one_word(options, "info"))
+    count, last = box.log.count_of(spec.name)
+    facts = {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": spec.parameters,
+        "signature": spec.signature,
+        "source": spec.source,
+        "pack": spec.pack,
+        "enabled": not spec.disabled,
+        "timeoutS": spec.timeout_s if spec.timeout_s is not None else box.config.settings.timeouts.local_s,
+        "wireName": names.wire_names(each.name for each in box.registry.known())[spec.name],
+        "callCount": count,
+        "lastCalledAt": None if last is None else last.isoformat(timespec="milliseconds"),
+        "deps": box.ot.deps(tool=spec.name),
+    }
+    return DataPage.of(Page(""), facts)
+
+
+def invoke(context: CommandContext, options: Options) -> ToolResult:
+    """`tools invoke NAME KEY=VALUE ...`: call a tool."""
+    if not options.words:
+        raise WrongWords("onetool-ipy tools invoke needs the name of a tool.", hint="For example: %tool time.now")
+    name, *words = options.words
+    text = options.values.get("--args", "{}")
+    try:
+        args = values.from_json(sys.stdin.read() if text == "-" else text)
+    except (ValueError, RecursionError) as exc:
+        hint = 'Write it as an object, e.g. --args \'{"message": "hello"}\'.'
+        raise WrongWords(f"--args is not JSON: {exc}", hint=hint) from exc
+    if words:
+        spec = context.box.registry.find(name)
+        args = _with_words(args, name, words, context.box.registry.loaded([] if spec is None else [spec]))
+    return context.box.call(name, args, source="cli", timeout=options.values.get("--timeout"))
+
+
+def _with_words(args: object, name: str, words: Sequence[str], specs: Sequence[ToolSpec]) -> dict[str, object]:
+    """The arguments with those of `KEY=VALUE` words, read as `%tool` reads them. Raises UsageProblem."""
+    expected = Expected.of(specs[0].parameters if specs else {})
+    try:
+        arguments = dict(require_arguments(args, "--args"))
+    except UsageProblem as exc:
+        raise WrongWords(exc.message, hint=exc.hint) from exc
+    for word in words:
+        key, is_pair, text = word.partition("=")
+        if not is_pair or not key:
+            first = next(iter(expected.names), "key")
+            hint = f"For example: onetool-ipy tools invoke {name} {first}=... or --args '{{\"{first}\": ...}}'"
+            raise WrongWords(f"'{word[:40]}' is not KEY=VALUE.", hint=hint)
+        if key in arguments:
+            raise WrongWords(f"'{key[:40]}' is given twice.")
+        arguments[key] = read_plain(text, expected.at(key))
+    return arguments
+
+
+def ask(context: CommandContext, options: Options) -> DataPage:
+    """`ask PROMPT`: the answer of a model, or of a typed call."""
+    if options.words and not " ".join(options.words).strip():
+        raise WrongWords("There is nothing to ask.", hint='For example: onetool-ipy ask "What is in README.md?"')
+    if len(options.words) != 1:
+        raise WrongWords(
+            "ask needs one prompt, in quotes.", hint='For example: onetool-ipy ask "What is in README.md?"'
+        )
+    (prompt,), flags, box = options.words, options.values, context.box
+    with_tools = flags.get("--with-tools")
+    if isinstance(with_tools, str):
+        if with_tools.strip().lower() not in _BOOLEANS:
+            raise WrongWords(f"'{with_tools[:40]}' is not true or false.", hint="Write --with-tools=false.")
+        with_tools = _BOOLEANS[with_tools.strip().lower()]
+    steps = flags.get("--max-steps")
+    if steps is not None and not 1 <= steps <= 1000:
+        raise WrongWords(f"'{steps}' is not a number from 1 to 1000.", hint="Write --max-steps 5.")
+    allow, approve = flags.get("--tool-allow"), flags.get("--approve")
+    answer = box.ask.typed(prompt, source="cli", tool_allow=allow, approve=approve or ()) or box.ask(
+        prompt,
+        model=flags.get("--model"),
+        with_tools=with_tools,
+        tool_allow=allow,
+        max_steps=steps,
+        approve=approve,
+        source="cli",
+    )
+    is_failed_call = not answer.model and answer.tool_error is not None
+    note = Page(box.mask(answer.note or ""))
+    return DataPage.of(note, answer.to_dict(), is_failure=not answer.ok or is_failed_call)
+
+
+def serve(context: CommandContext, options: Options) -> None:
+    """`mcp`: serve the tools to an MCP client on stdio, over HTTP, or those of a running notebook."""
+    flags = options.values
+    if "--attach" in flags:
+        _attach(options)
+        return
+    from onetool_ipy.faces.mcp.http import serve_stdio  # it imports the SDK: 2 s
+
+    box = context.box
+    for problem in box.config.problems:
+        say(box.mask(str(problem)))
+    if "--http" in flags:
+        _serve_http(context, options)
+        return
+    if sys.stdin.isatty():
+        say("Waiting for an MCP client on standard input. Give this command to your client, or use --http.")
+    serve_stdio(box, allow=flags.get("--tool-allow"), say=say)
+
+
+def _attach(options: Options) -> None:
+    flags = options.values
+    if wrong := [flag for flag in ("--http", "--tool-allow", "--no-token") if flag in flags]:
+        raise UsageProblem(f"--attach hands on what the notebook serves; {wrong[0]} cannot change it.")
+    folder = Path("." if flags["--attach"] is True else flags["--attach"]).expanduser()
+    if not folder.is_dir():
+        raise UsageProblem(f"'{flags['--attach']}' is not a folder.", hint="Name the folder of the project.")
+    with open_leniently(flags.get("--config"), cwd=folder.resolve()) as box:
+        paths = box.config.paths
+    from onetool_ipy.faces.mcp.attach import attach, choose_note, note_of_kernel  # it imports the SDK
+
+    note = choose_note(paths.state, paths.project, flags.get("--port", 0)) or note_of_kernel(paths.project)
+    say(f"Attached to {note.url}")
+    attach(note)
+
+
+def _serve_http(context: CommandContext, options: Options) -> None:
+    from onetool_ipy.faces.mcp.http import serve_http
+
+    box, flags = context.box, options.values
+    # The secrets of a project that the user does not trust must not choose the token.
+    is_untrusted = box.config.trust.how == "untrusted"
+    token = os.environ.get(_TOKEN) if is_untrusted else box.config.secrets.get(_TOKEN)
+    if token is not None and len(token) < 16:
+        raise UsageProblem(f"The secret '{_TOKEN}' is shorter than 16 characters.", hint="Choose a longer one.")
+    serving = serve_http(
+        box,
+        host=flags.get("--host", "127.0.0.1"),
+        port=flags.get("--port", 0),
+        allow=flags.get("--tool-allow"),
+        token=token,
+        is_open="--no-token" in flags,
+    )
+    try:
+        serving.leave_note(box.config.paths.state)
+        say(f"Serving on {serving.url}")
+        if token is None and serving.token is not None:
+            say(f"Authorization: Bearer {serving.token}")
+        say(serving.offer("--tool-allow"))
+        serving.wait()
+    finally:
+        serving.stop()
+
+
+def init(_context: CommandContext, options: Options) -> Page:
+    """`init [FOLDER]`: a commented `.onetool/`; with `--pack` a pack in it."""
+    if len(options.words) > 1:
+        raise WrongWords("init takes one folder.", hint="For example: onetool-ipy init")
+    folder = Path(options.words[0] if options.words else ".")
+    is_new = not os.path.lexists(folder / FOLDER)
+    pack = options.values.get("--pack")
+    lines = _new_project(folder) if pack is None else _new_pack(folder, pack)
+    if is_new and (folder / FOLDER).is_dir():
+        TrustList.of(os.environ, Path.home()).add(folder.resolve(), {})
+    return Page("\n".join(lines))
+
+
+def _new_project(folder: Path) -> list[str]:
+    written = init_project(folder)
+    lines = [f"wrote {path}" for path in written]
+    lines += [f"left alone {path}, which is there already" for path in written.left_alone]
+    return [*lines, *(["Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list"] if written else [])]
+
+
+def _new_pack(folder: Path, name: str) -> list[str]:
+    config = folder / ".onetool" / "onetool.yaml"
+    contents = pack_template(name, config.read_text(encoding="utf-8") if config.exists() else "")
+    taken = [folder / place for place in contents if (folder / place).exists() and folder / place != config]
+    if taken:
+        raise NotDone(f"'{taken[0]}' is there already; nothing was written.")
+    with open_leniently(cwd=folder) as box:
+        require_free_name(box, name, "_tools")
+    lines = []
+    for place, text in contents.items():
+        path = folder / place
+        lines.append(f"{'added its settings to' if path.exists() else 'wrote'} {path}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return [*lines, f"Next: onetool-ipy tools list, or in a notebook: %tool {name}"]
+
+
+def write_stubs(context: CommandContext, options: Options) -> Page:
+    """`stubs`: `.pyi` files for editors."""
+    lines = []
+    for place, text in stubs(context.box.registry.loaded(context.box.registry.list())).items():
+        path = Path(options.values.get("--output") or options.values.get("-o") or "typings") / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        lines.append(f"wrote {path}")
+    return Page("\n".join(lines))
+
+
+def export_script(context: CommandContext, options: Options) -> Page | None:
+    """`export NOTEBOOK`: a notebook as a plain Python script."""
+    from onetool_ipy.faces.export import export_notebook
+
+    source = Path(one_word(options, "export", what="notebook", hint="For example: onetool-ipy export report.ipynb"))
+    text = export_notebook(source, context.box)
+    output = options.values.get("--output") or options.values.get("-o")
+    if output == "-":
+        sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
+        return None
+    target = Path(output) if output else source.with_suffix(".py")
+    if target.exists() and not output:
+        raise WrongWords(f"'{target}' is there already; name another file with --output.")
+    target.write_text(text, encoding="utf-8")
+    say(f"wrote {target}")
+    return None
+
+
+def trust(_context: CommandContext, options: Options) -> Page | None:
+    """`trust [PATH]`: show what a project runs and reaches, and allow it after a yes."""
+    if "--list" in options.values:
+        folders = TrustList.of(os.environ, Path.home()).folders()
+        sys.stdout.write("".join(f"{printable_line(str(folder))}\n" for folder in folders))
+        return None
+    path = options.words[0] if options.words else "."
+    folder = Path(path).resolve()
+    if not folder.is_dir():
+        raise NotDone(f"There is no folder '{path}'.")
+    with open_leniently(cwd=folder) as box:
+        if "--remove" in options.values:
+            was_listed = box.distrust()
+            say("\n".join(box.mask(line) for line in removal_lines(box, was_listed=was_listed)))
+            return None
+        if line := settled_line(box):
+            say(line)
+            return None
+        inventory = box.would_run()
+        if box.config.trust.how != "no project":
+            say("\n".join(question_lines(box)))
+            reply = "y" if "--yes" in options.values else ask_at_terminal("Trust it? [y/N] ")
+            if reply is None:
+                line = shlex.join(["onetool-ipy", "trust", "--yes", *([] if path == "." else [path])])
+                raise NotDone(f"Nothing was trusted, since nobody can be asked here. If you agree, run: {line}")
+            if reply.strip().lower() not in ("y", "yes"):
+                raise NotDone("Nothing was trusted.")
+        box.trust(shown=inventory)
+    say(f"{folder} is trusted from now on. To take it back, run: onetool-ipy trust --remove")
+    return None
+
+
+def completion_script(_context: CommandContext, options: Options) -> Page:
+    """`completion SHELL`: the script that makes a shell complete our commands, options and names."""
+    shell = options.words[0] if len(options.words) == 1 else ""
+    if shell not in SHELLS:
+        hint = "For example: source <(onetool-ipy completion bash), in ~/.bashrc"
+        raise WrongWords(f"completion needs a shell: {', '.join(SHELLS)}.", hint=hint)
+    return Page(
+        files("onetool_ipy.faces.commands").joinpath(f"completion.{shell}").read_text(encoding="utf-8").rstrip()
+    )

@@ -1,0 +1,104 @@
+"""`history` as a person reads it: local times, runs as one line, failures with their message, numbers to call again."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.faces.commands.history import read_since
+from tests.harness.kernel import Kernel
+
+STREETS = """
+from onetool_ipy import tool
+
+@tool(read_only=True)
+def code(street: str) -> int:
+    "Find a street."
+    if street.startswith("X"):
+        raise LookupError(f"no such street: {street}")
+    return len(street)
+"""
+NOW = datetime.datetime(2026, 11, 17, 15, 30, tzinfo=datetime.UTC)
+
+
+@pytest.fixture
+def loaded(kernel: Kernel) -> Kernel:
+    kernel.execute("%load_ext onetool_ipy")
+    return kernel
+
+
+def test_a_list_is_readable(loaded: Kernel) -> None:
+    """U14: no ids, no raw rows; a run of `ot.map` is one line; the error is told."""
+    loaded.execute(STREETS)
+    loaded.execute("%tool nb.code street=X7", allow_errors=True)
+    loaded.execute("import pandas as pd; m = ot.map('nb.code', pd.DataFrame({'s': ['a', 'X47', 'c']}), street='s')")
+    loaded.execute("%tool tools.echo message=hello")
+
+    text = loaded.execute("%tool history").result_text
+
+    newest, run, failed, *_ = text.splitlines()
+    assert newest.split()[0] == "1"
+    assert "tools.echo message=hello · " in newest
+    assert "ot.map of nb.code: 3 rows, 1 failed" in run
+    assert failed.split()[0] == "2"
+    assert "nb.code street=X7 · failed: " in failed
+    assert "no such street: X7" in failed
+    assert "rerun N" in text
+    ids = loaded.evaluate("[row['call_id'] for row in ot.history()]")
+    assert not any(each in text for each in eval(ids))
+
+
+def test_numbers_are_those_of_the_list_that_was_shown(loaded: Kernel) -> None:
+    loaded.execute("%tool tools.echo message=first\n%tool tools.echo message=second")
+    shown = loaded.execute("%tool history 5").result_text
+    assert shown.index("second") < shown.index("first")
+
+    assert loaded.execute("%tool history rerun 2").result_text == "first"
+    assert loaded.execute("%tool history rerun 2").result_text == "first", "a call made since does not shift the list"
+    assert loaded.execute("%tool history rerun").result_text == "first", "without a number the last call"
+    assert "second" not in loaded.execute("%tool history FIRST echo").result_text
+    missing = loaded.execute("%tool history rerun 999", allow_errors=True)
+    assert "No call '999'" in missing.text
+
+
+def test_failed_and_since_choose(loaded: Kernel) -> None:
+    loaded.execute(STREETS)
+    loaded.execute("%tool nb.code street=X1", allow_errors=True)
+    loaded.execute("%tool nb.code street=good")
+
+    failed = loaded.execute("%tool history --failed --since yesterday").result_text
+    assert "X1" in failed
+    assert "good" not in failed
+    again = loaded.execute("%tool history rerun 1 --failed", allow_errors=True)
+    assert "no such street: X1" in again.text
+    assert "--since yesterday" in loaded.execute("%tool history yesterday").result_text
+    assert "No call matches." in loaded.execute("%tool history --since 2999-01-01").result_text
+    wrong = loaded.execute("%tool history --since soon", allow_errors=True).text
+    assert "--since does not understand 'soon'." in wrong
+    assert "2h" in wrong
+
+
+@pytest.mark.parametrize(
+    ("text", "ago"),
+    [("2h", {"hours": 2}), ("3d", {"days": 3}), ("90m", {"minutes": 90}), ("1w", {"weeks": 1})],
+)
+def test_since_takes_a_while_ago(text: str, ago: dict[str, int]) -> None:
+    assert read_since(text, NOW) == NOW - datetime.timedelta(**ago)
+
+
+def test_since_takes_days_dates_and_times() -> None:
+    """A day begins at the person's own midnight."""
+    today, yesterday = read_since("today", NOW), read_since("yesterday", NOW)
+    assert today.astimezone().time() == datetime.time()
+    assert today - yesterday == datetime.timedelta(days=1)
+    assert today <= NOW < today + datetime.timedelta(days=1)
+    assert read_since("2026-11-15", NOW).astimezone().date() == datetime.date(2026, 11, 15)
+    assert read_since("2026-11-15T09:30Z", NOW) == datetime.datetime(2026, 11, 15, 9, 30, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-1h", "999999w", "2026-13-01", "2h2h", "2 h"])
+def test_since_says_what_it_takes(text: str) -> None:
+    with pytest.raises(UsageProblem, match="--since does not understand"):
+        read_since(text, NOW)
