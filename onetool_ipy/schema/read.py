@@ -18,22 +18,8 @@ from urllib.parse import unquote
 
 from onetool_ipy.base import values
 
-__all__ = [
-    "ANNOTATION",
-    "DEFAULT",
-    "NO_DEFAULT",
-    "Param",
-    "argument_lines",
-    "at_ref",
-    "default_of",
-    "identifier",
-    "params",
-    "python_names",
-    "resolve",
-    "signature_of",
-    "signature_text",
-    "type_text",
-]
+Schema = Mapping[str, Any]
+"""A JSON Schema, or a part of one."""
 
 NO_DEFAULT: Any = object()
 """Stands for a default that there is not."""

@@ -46,7 +46,7 @@ from onetool_ipy.core.executor import failure_of
 from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.errors import Mask, masked
-from onetool_ipy.schema.check import Checker, compile_schema, pointer, said_of
+from onetool_ipy.schema.check import Checker, compile_schema, describe_error, pointer
 from onetool_ipy.schema.read import params
 
 __all__ = [
@@ -176,7 +176,7 @@ class OutputCheck:
         if not values.is_json(value):
             return [{"pointer": "", "message": "It is nested too deep to be checked."}]
         return [
-            {"pointer": pointer(list(error.instance_path)), "message": said_of(error, value, self._schema, mask)}
+            {"pointer": pointer(list(error.instance_path)), "message": describe_error(error, value, self._schema, mask)}
             for error, _ in zip(self._validator.iter_errors(value), range(_MAX_LISTED), strict=False)
         ]
 
