@@ -37,11 +37,9 @@ from typing import Any, NoReturn
 from onetool_ipy.base.frames import is_dataframe
 
 __all__ = [
-    "ANY_NUMBER",
     "NESTED",
     "cut",
     "encodable",
-    "forms_to_judge",
     "from_json",
     "is_json",
     "map_text",
@@ -105,13 +103,9 @@ def _pieces(value: Any) -> Iterator[str | tuple[Any]]:
     yield ",)" if type(value) is tuple and len(value) == 1 else last
 
 
-ANY_NUMBER = 0.5
-"""Stands for NaN and infinities when they are judged: a number, but no integer."""
-
 _MAX_DEPTH = 200
 _MAX_REPR = 500
 _MAX_BITS = 13_000
-_LARGE = 10**300
 _SURE = frozenset((str, int, bool, type(None)))
 _LEAVES = _SURE | {float}
 _BRIEF = _LEAVES - {str}
@@ -120,17 +114,6 @@ _BRIEF = _LEAVES - {str}
 def to_json(value: Any) -> Any:
     """Return the JSON-safe form of any value, by the table above."""
     return _Writer().write(value, 0)
-
-
-def forms_to_judge(value: Any) -> tuple[Any, ...]:
-    """Return the JSON forms by which a schema may check a value that JSON cannot hold.
-
-    Numbers stay numbers, however large or undefined. What has no form but its repr has no type either: null stands for
-    it in one form, an object in another, and who accepts both does not mind what it is.
-    """
-    first = _Judged(None)
-    form = first.write(value, 0)
-    return (form, _Judged({}).write(value, 0)) if first.is_formless else (form,)
 
 
 def from_json(text: str | bytes) -> Any:
@@ -329,9 +312,9 @@ class _Writer:
         if value is None or kind is bool:
             return value
         if kind is int:
-            return value if value.bit_length() <= _MAX_BITS else self._huge(value)
+            return value if value.bit_length() <= _MAX_BITS else hex(value)
         if kind is float:
-            return value if math.isfinite(value) else self._not_a_number()
+            return value if math.isfinite(value) else None
         if depth >= _MAX_DEPTH:
             return "<too deep>"
         if id(value) in self._above:
@@ -342,7 +325,7 @@ class _Writer:
         except RecursionError:
             return "<too deep>"
         except Exception:  # noqa: BLE001 - a foreign object may fail in any of its methods; its repr is what is left
-            return self._other(value)
+            return encodable(safe_repr(value))
         finally:
             self._above.discard(id(value))
 
@@ -358,37 +341,7 @@ class _Writer:
         if isinstance(value, (bytes, bytearray, memoryview)):
             return _base64(bytes(value))
         found = _scalar(value) or _inner(value)
-        return self._other(value) if found is None else self.write(found[0], depth)
-
-    def _not_a_number(self) -> Any:
-        return None
-
-    def _huge(self, value: int) -> Any:
-        return hex(value)
-
-    def _other(self, value: Any) -> Any:
-        return encodable(safe_repr(value))
-
-
-class _Judged(_Writer):
-    """Writes one value for a schema to judge; `formless` stands for what has no form but its repr."""
-
-    __slots__ = ("_formless", "is_formless")
-
-    def __init__(self, formless: Any) -> None:
-        super().__init__()
-        self._formless = formless
-        self.is_formless = False
-
-    def _not_a_number(self) -> Any:
-        return ANY_NUMBER
-
-    def _huge(self, value: int) -> Any:
-        return _LARGE if value > 0 else -_LARGE
-
-    def _other(self, value: Any) -> Any:  # noqa: ARG002 - what it is does not count
-        self.is_formless = True
-        return self._formless
+        return encodable(safe_repr(value)) if found is None else self.write(found[0], depth)
 
 
 def _base64(data: bytes) -> dict[str, Any]:

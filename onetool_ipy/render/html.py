@@ -14,25 +14,6 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 
-__all__ = [
-    "AS_TEXT",
-    "CODE_BOX",
-    "EDGE",
-    "Node",
-    "answer_page",
-    "as_text",
-    "cell_text",
-    "escape",
-    "is_numeric",
-    "marked_note",
-    "note",
-    "numbered",
-    "pre",
-    "table",
-    "tree",
-    "whole_link",
-]
-
 AS_TEXT = "mathjax_ignore tex2jax_ignore"
 """The classes of an element that MathJax leaves alone: version 3 and later (JupyterLab), and version 2 (nbconvert)."""
 
@@ -157,8 +138,8 @@ def tree(node: Node) -> str:
 def _node(node: Node) -> str:
     key = f'<span style="color:{_SOFT}">{escape(node.label)}</span> ' if node.label else ""
     if not node.children:
-        shown = node.text if len(node.text) <= _MAX_CELL else node.text[: _MAX_CELL - 1] + "…"
-        return f'<div style="overflow-wrap:anywhere">{key}{escape(shown)}</div>'
+        text = node.text if len(node.text) <= _MAX_CELL else node.text[: _MAX_CELL - 1] + "…"
+        return f'<div style="overflow-wrap:anywhere">{key}{escape(text)}</div>'
     inner = "".join(_node(child) for child in node.children)
     state = " open" if node.is_open else ""
     return (
@@ -181,6 +162,6 @@ def cell_text(value: Any) -> str:
 
 def _cell(value: Any, align: str) -> str:
     text = cell_text(value)
-    shown = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
+    label = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
     style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL
-    return f'<td style="{style}{align}">{escape(shown)}</td>'
+    return f'<td style="{style}{align}">{escape(label)}</td>'

@@ -14,8 +14,6 @@ import re
 from onetool_ipy.base.printable import printable
 from onetool_ipy.render.html import AS_TEXT
 
-__all__ = ["safe"]
-
 _FENCE = re.compile(r"(?P<indent>[ \t]*)(?P<mark>`{3,}+|~{3,}+)(?P<info>[^`\n]*)")
 _INLINE = re.compile(r"(?<!`)(?P<ticks>`+)(?!`)(?P<code>.+?)(?<!`)(?P=ticks)(?!`)")
 _DOUBTFUL = re.compile(r"[<|]|!\[|\][(:]|`{3}|~{3}")
@@ -32,44 +30,30 @@ def safe(text: str) -> str:
     out: list[str] = []
     fence, indent = "", 0
     for line in printable(text.replace("\r\n", "\n").replace("\r", "\n")).split("\n"):
-        found = _FENCE.fullmatch(line)
+        match = _FENCE.fullmatch(line)
         if fence:
-            is_end = found is not None and _closes(found, fence)
+            is_end = match is not None and match["mark"].startswith(fence) and not match["info"].strip()
             out.append(fence if is_end else line[min(indent, len(line) - len(line.lstrip())) :])
             fence = "" if is_end else fence
-        elif found is not None:
-            fence, indent = found["mark"], len(found["indent"])
-            out += ["", fence + _INFO.sub("", found["info"].strip().split(" ")[0])]
+        elif match is not None:
+            fence, indent = match["mark"], len(match["indent"])
+            out += ["", fence + _INFO.sub("", match["info"].strip().split(" ")[0])]
         else:
-            out.append(_line(line))
+            parts, end = list[str](), 0
+            for hit in _INLINE.finditer(line):
+                # Inline code with doubtful characters is written with a character reference for each of them.
+                is_doubtful = _DOUBTFUL.search(hit[0]) is not None
+                code = f"<code>{_references(hit['code'].strip())}</code>" if is_doubtful else hit[0]
+                parts += [_plain(line[end : hit.start()]), code]
+                end = hit.end()
+            out.append("".join([*parts, _plain(line[end:])]))
     return "\n".join([*out, fence] if fence else out)
-
-
-def _closes(found: re.Match[str], fence: str) -> bool:
-    mark = found["mark"]
-    return mark[0] == fence[0] and len(mark) >= len(fence) and not found["info"].strip()
-
-
-def _line(line: str) -> str:
-    parts: list[str] = []
-    end = 0
-    for hit in _INLINE.finditer(line):
-        parts += [_plain(line[end : hit.start()]), _code(hit)]
-        end = hit.end()
-    return "".join([*parts, _plain(line[end:])])
 
 
 def _plain(text: str) -> str:
     text = _LINK.sub(lambda hit: f"]{_references(hit['sign'])}", text.replace("<", "&lt;").replace("![", "["))
     text = _RUN.sub(lambda run: _references(run[0]), text)
     return _DOLLARS.sub(lambda hit: hit[0] if len(hit[0]) > 1 else _DOLLAR, text)
-
-
-def _code(hit: re.Match[str]) -> str:
-    """Inline code; if it has doubtful characters, each of them becomes a character reference."""
-    if not _DOUBTFUL.search(hit[0]):
-        return hit[0]
-    return f"<code>{_references(hit['code'].strip())}</code>"
 
 
 def _references(text: str) -> str:

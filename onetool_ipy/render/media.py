@@ -16,8 +16,6 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.render import html
 
-__all__ = ["Audio", "Blocks", "Image", "PromptMessage", "PromptMessages", "Resource", "ResourceLink"]
-
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp")
 _OWN_TYPE = ("image/png", "image/jpeg", "image/gif")
 _SOUND = ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/flac", "audio/mp4")
@@ -63,8 +61,8 @@ class Resource(NamedTuple):
     content: str | bytes
 
     def __repr__(self) -> str:
-        said = values.cut(self.content, _MAX_TEXT) if isinstance(self.content, str) else f"{len(self.content):,} bytes"
-        return printable(f"<{self.uri} {self.mime}>\n{said}")
+        text = values.cut(self.content, _MAX_TEXT) if isinstance(self.content, str) else f"{len(self.content):,} bytes"
+        return printable(f"<{self.uri} {self.mime}>\n{text}")
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
@@ -90,9 +88,9 @@ class ResourceLink(NamedTuple):
         return current.require().read_resource(self.server, self.uri).unwrap()
 
     def __repr__(self) -> str:
-        said = ": ".join(part for part in (self.name, self.description) if part)
-        shown = f"<{self.uri}> {said}".rstrip()
-        return printable(f"{shown}\n{self.line}" if self.line else shown)
+        summary = ": ".join(part for part in (self.name, self.description) if part)
+        text = f"<{self.uri}> {summary}".rstrip()
+        return printable(f"{text}\n{self.line}" if self.line else text)
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
@@ -139,8 +137,8 @@ class PromptMessages(list[PromptMessage]):
 
     def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
         is_plain = all(message.role == "user" for message in self)
-        shown = "".join(("" if is_plain else html.note(one.role)) + _html(one.content) for one in self)
-        return {"text/plain": repr(self), "text/html": shown}
+        messages = "".join(("" if is_plain else html.note(one.role)) + _html(one.content) for one in self)
+        return {"text/plain": repr(self), "text/html": messages}
 
 
 def _html(part: Any) -> str:
@@ -151,7 +149,13 @@ def _html(part: Any) -> str:
     if isinstance(part, Resource):
         return html.pre(values.cut(str(part.content), _MAX_TEXT)) + html.note(f"{part.uri} {part.mime}".rstrip())
     if isinstance(part, ResourceLink):
-        return _link(part)
+        label = html.escape(part.name or part.uri)
+        details = f" {html.escape(part.description)}" if part.description else ""
+        details += f"<br><code>{html.escape(part.line)}</code>" if part.line else ""
+        if not part.uri.lower().startswith(("http://", "https://")):
+            return f'<div class="{html.AS_TEXT}">{label} <code>{html.escape(part.uri)}</code>{details}</div>'
+        anchor = f'<a href="{html.escape(part.uri)}" target="_blank" rel="noopener noreferrer">{label}</a>'
+        return html.as_text(anchor + details)
     return html.pre(part if isinstance(part, str) else values.cut(values.to_text(part), _MAX_TEXT))
 
 
@@ -162,13 +166,3 @@ def _medium(mime: str, data: bytes, label: str) -> str:
     if mime in _SOUND:
         return f'<audio controls src="{address}"></audio>'
     return f'<img alt="{html.escape(label)}" style="{_STYLE}" src="{address}">'
-
-
-def _link(link: ResourceLink) -> str:
-    label = html.escape(link.name or link.uri)
-    said = f" {html.escape(link.description)}" if link.description else ""
-    said += f"<br><code>{html.escape(link.line)}</code>" if link.line else ""
-    if not link.uri.lower().startswith(("http://", "https://")):
-        return f'<div class="{html.AS_TEXT}">{label} <code>{html.escape(link.uri)}</code>{said}</div>'
-    opened = f'<a href="{html.escape(link.uri)}" target="_blank" rel="noopener noreferrer">{label}</a>'
-    return html.as_text(opened + said)

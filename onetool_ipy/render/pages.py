@@ -17,24 +17,6 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Text
 
-__all__ = [
-    "Code",
-    "Folded",
-    "Heading",
-    "Link",
-    "Note",
-    "PageText",
-    "Part",
-    "Prose",
-    "Row",
-    "Rows",
-    "Status",
-    "masked",
-    "to_html",
-    "to_text",
-    "tool_rows",
-]
-
 Status = Literal["", "good", "warning", "bad"]
 Link = Literal["", "tool", "line"]
 """What a click on a name does: open the tool or pack in the panel, or put the line into a cell."""
@@ -119,9 +101,9 @@ class PageText(Text):
     parts: tuple[Part, ...]
 
     def __new__(cls, text: str, parts: Iterable[Part] = ()) -> PageText:
-        made = super().__new__(cls, text)
-        made.parts = tuple(parts)
-        return made
+        page = super().__new__(cls, text)
+        page.parts = tuple(parts)
+        return page
 
     def _repr_html_(self) -> str:
         return to_html(self.parts) if self.parts else super()._repr_html_()
@@ -155,11 +137,11 @@ def _html(part: Part) -> str:
     match part:
         case Heading(text, about, level, link):
             style = f"{_MONO};font-weight:400" if about.startswith("(") else f"{_SOFT};font-weight:400;font-size:13px"
-            said = f'{_gap(about)}<span style="{style}">{html.escape(about)}</span>' if about else ""
+            suffix = f'{_gap(about)}<span style="{style}">{html.escape(about)}</span>' if about else ""
             name = _linked(
                 text, link, f'<span style="{_MONO}">{html.escape(text)}</span>' if link else html.escape(text)
             )
-            return f'<div style="font-weight:600;overflow-wrap:anywhere;{_HEADS[level]}">{name}{said}</div>'
+            return f'<div style="font-weight:600;overflow-wrap:anywhere;{_HEADS[level]}">{name}{suffix}</div>'
         case Prose(text):
             return f'<div style="margin:2px 0 6px">{_prose(text)}</div>'
         case Note(text):
@@ -195,7 +177,9 @@ def _table(rows: Sequence[Row], written: Callable[[str], str]) -> str:
 def _cells(row: Row, has_labels: bool, written: Callable[[str], str]) -> Iterable[str]:
     is_long = len(row.name) > _MAX_NAME
     name = _linked(row.name, row.link, f'<span style="{_MONO}">{html.escape(row.name)}</span>')
-    label = _label(row) if has_labels else ""
+    label = f'<span style="{"" if row.status else _SOFT}">{html.escape(row.label)}</span>' if has_labels else ""
+    if row.status:
+        label = f'<span aria-hidden="true" style="color:{_COLOURS.get(row.status, "inherit")}">●</span> {label}'
     if is_long:
         below = f'<div style="{_SANS};margin-top:1px">{written(row.text)}</div>' if row.text else ""
         labelled = f"&ensp;{label}" if label else ""
@@ -207,13 +191,6 @@ def _cells(row: Row, has_labels: bool, written: Callable[[str], str]) -> Iterabl
     yield f'<td style="{_CELL};white-space:normal;overflow-wrap:anywhere">{written(row.text)}</td>'
 
 
-def _label(row: Row) -> str:
-    dot = (
-        f'<span aria-hidden="true" style="color:{_COLOURS.get(row.status, "inherit")}">●</span> ' if row.status else ""
-    )
-    return f'{dot}<span style="{"" if row.status else _SOFT}">{html.escape(row.label)}</span>'
-
-
 def _linked(name: str, link: Link, text: str) -> str:
     """A name, and in JupyterLab an empty button over it."""
     if not link:
@@ -221,10 +198,10 @@ def _linked(name: str, link: Link, text: str) -> str:
     command = "onetool:show" if link == "tool" else "onetool:insert"
     line = _PLACEHOLDER.split(name)[0]
     args, does = ({"name": name}, "Open") if link == "tool" else ({"line": line}, "Put into a cell:")
-    said = html.escape(f"{does} {name}")
+    label = html.escape(f"{does} {name}")
     return (
-        f'<span class="otx-link">{text}<button type="button" class="otx-go" style="display:none" title="{said}"'
-        f' aria-label="{said}" data-commandlinker-command="{command}"'
+        f'<span class="otx-link">{text}<button type="button" class="otx-go" style="display:none" title="{label}"'
+        f' aria-label="{label}" data-commandlinker-command="{command}"'
         f' data-commandlinker-args="{html.escape(json.dumps(args))}"></button></span>'
     )
 
@@ -244,8 +221,8 @@ def to_text(parts: Sequence[Part], width: int = 100) -> str:
 def _text(part: Part, width: int) -> list[str]:
     match part:
         case Heading(text, about, level, _):
-            said = f" ({about})" if _gap(about) else about
-            return [printable(text + said + (":" if level > 1 else ""))]
+            suffix = f" ({about})" if _gap(about) else about
+            return [printable(text + suffix + (":" if level > 1 else ""))]
         case Prose(text) | Note(text):
             return [printable(text)]
         case Code(text):

@@ -15,8 +15,6 @@ from mistune import HTMLRenderer, Markdown
 from onetool_ipy.base.printable import printable
 from onetool_ipy.render import html
 
-__all__ = ["to_html"]
-
 _SCHEMES = ("http://", "https://", "mailto:")
 _MONO = "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px)"
 
@@ -53,6 +51,6 @@ class ProseRenderer(HTMLRenderer):
 
 def to_html(text: str) -> str:
     """The text as HTML; a single line without the element of a paragraph."""
-    shown = str(Markdown(renderer=ProseRenderer())(printable(text)))
-    is_one = shown.count("<p") == 1 and _ONE.fullmatch(shown)
-    return is_one[1] if is_one else shown
+    markup = str(Markdown(renderer=ProseRenderer())(printable(text)))
+    is_one = markup.count("<p") == 1 and _ONE.fullmatch(markup)
+    return is_one[1] if is_one else markup

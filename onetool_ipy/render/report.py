@@ -13,21 +13,6 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.render.views import counted, people_rows
 
-__all__ = [
-    "CELL_STYLE",
-    "FEW_STEPS",
-    "MARK",
-    "STYLE",
-    "Bar",
-    "HorizontalBar",
-    "axis_marks",
-    "bands",
-    "columns",
-    "plots",
-    "rows",
-    "usage_page",
-]
-
 FEW_STEPS = 5
 """With fewer steps than this a plot over time says nothing: the latency is then shown by tool."""
 
@@ -78,8 +63,8 @@ def columns(bars: Sequence[Bar], *, title: str) -> str:
 
 def bands(steps: Sequence[tuple[str, float, float] | None], *, title: str) -> str:
     """A band over time from the median to p95, in milliseconds; a step without calls is None and leaves a gap."""
-    known = [step for step in steps if step is not None]
-    top = max((p95 for _, _, p95 in known), default=0)
+    points = [step for step in steps if step is not None]
+    top = max((p95 for _, _, p95 in points), default=0)
     unit, scale = ("s", 1000) if top >= _SECONDS_FROM_MS else ("ms", 1)
     marks = axis_marks(top / scale)
     wide = (_WIDTH - _LEFT) / len(steps)
@@ -152,11 +137,11 @@ def _axis(marks: Sequence[float], unit: str = "") -> str:
 
 def _labels(labels: Sequence[str], step: float) -> str:
     every = max(1, -(-len(labels) // 8))
-    shown = [(i, label) for i, label in enumerate(labels) if i % every == 0]
+    ticks = [(i, label) for i, label in enumerate(labels) if i % every == 0]
     return "".join(
         f'<text class="tick" x="{_LEFT + step * (i + 0.5):.1f}" y="{_HEIGHT - 6}" text-anchor="middle">'
         f"{escape(label)}</text>"
-        for i, label in shown
+        for i, label in ticks
     )
 
 
@@ -256,8 +241,8 @@ def plots(
 def _latency(tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> str:
     called = [row for row in steps if row["calls"]]
     if len(called) >= FEW_STEPS:
-        known = [(str(r["start"]), r["p50_ms"], r["p95_ms"]) if r["calls"] else None for r in steps]
-        return f"<h2>Latency <span class='small'>median to p95</span></h2>{bands(known, title='Latency')}"
+        points = [(str(r["start"]), r["p50_ms"], r["p95_ms"]) if r["calls"] else None for r in steps]
+        return f"<h2>Latency <span class='small'>median to p95</span></h2>{bands(points, title='Latency')}"
     slow = [
         HorizontalBar(str(row["tool"]), row["p95_ms"], row["avg_ms"], f"{_ms(row['avg_ms'])} / {_ms(row['p95_ms'])} ms")
         for row in tools[:8]
@@ -296,7 +281,7 @@ def _table(rows: Sequence[Mapping[str, Any]], labels: Sequence[tuple[str, str]])
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     if value is None:
         return "–"
     if isinstance(value, float):

@@ -14,32 +14,12 @@ from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.render import html
 
-__all__ = [
-    "Called",
-    "DisplayLimits",
-    "RenderedValue",
-    "aligned",
-    "head",
-    "note_line",
-    "show",
-    "to_html",
-    "to_text",
-]
-
-
-def note_line(meta: Mapping[str, Any]) -> str:
-    """A line about a result: what its server asked in vain, or where it does not fit an imported outputSchema."""
-    found = meta.get("mismatch")
-    if not found:
-        return str(meta.get("note", ""))
-    first = found[0]
-    more = f" (and {len(found) - 1} more in .meta['mismatch'])" if len(found) > 1 else ""
-    where = f" at '{first['pointer']}'" if first["pointer"] else ""
-    return f"The answer does not fit the schema of the imported document{where}: {first['message']}{more}"
-
-
 _MAX_HEAD = 110
 _ONE_LINE = 100
+_MAX_CELL = 60
+_MAX_COLUMNS = 30
+_MAX_NODES = 400
+_OPEN_LEVELS = 2
 _MARKS = {"running": "…", "ok": "✓", "failed": "✗"}
 _COLOURS = {
     "running": "var(--jp-ui-font-color2,#777)",
@@ -55,6 +35,22 @@ _SOFT = "color:var(--jp-content-font-color2,#777)"
 _LABEL = f"{_SOFT};font-family:var(--jp-ui-font-family,sans-serif);font-size:90%;margin:5px 0 1px"
 
 
+class DisplayLimits(NamedTuple):
+    """How much of a result is shown."""
+
+    lines: int = 60
+    chars: int = 20_000
+    rows: int = 20
+
+
+class RenderedValue(NamedTuple):
+    """A value as text and HTML; `cut` says which part is shown, if not all."""
+
+    text: str
+    html: str
+    cut: str = ""
+
+
 class Called(NamedTuple):
     """One call in its current state. `problem` says why it failed; `facts` are short notes such as `12 ms`."""
 
@@ -67,9 +63,24 @@ class Called(NamedTuple):
     is_open: bool = False
 
 
+def note_line(meta: Mapping[str, Any]) -> str:
+    """A line about a result: what its server asked in vain, or where it does not fit an imported outputSchema."""
+    mismatches = meta.get("mismatch")
+    if not mismatches:
+        return str(meta.get("note", ""))
+    first = mismatches[0]
+    more = f" (and {len(mismatches) - 1} more in .meta['mismatch'])" if len(mismatches) > 1 else ""
+    where = f" at '{first['pointer']}'" if first["pointer"] else ""
+    return f"The answer does not fit the schema of the imported document{where}: {first['message']}{more}"
+
+
 def head(call: Called) -> str:
     """`fs.read_file path="README.md"`, cut to one line."""
-    return values.cut(" ".join([call.name, *_given(call.args)]), _MAX_HEAD)
+    if not isinstance(call.args, Mapping):
+        return values.cut(f"{call.name} {values.cut(str(call.args), 60)}", _MAX_HEAD)
+    plain = values.to_json(dict(call.args))
+    words = [f"{key}={values.cut(json.dumps(value, ensure_ascii=False), 60)}" for key, value in plain.items()]
+    return values.cut(" ".join([call.name, *words]), _MAX_HEAD)
 
 
 def to_text(call: Called) -> str:
@@ -79,8 +90,8 @@ def to_text(call: Called) -> str:
     if call.problem:
         lines += [f"    {printable(line)}" for line in call.problem.split("\n")]
     elif call.state == "ok":
-        shown = show(call.data, DisplayLimits(lines=3, chars=240, rows=3)).text.split("\n")
-        lines += [f"    {printable(values.cut(line, 100))}" for line in shown[:4]]
+        result = show(call.data, DisplayLimits(lines=3, chars=240, rows=3)).text.split("\n")
+        lines += [f"    {printable(values.cut(line, 100))}" for line in result[:4]]
     return "\n".join(lines)
 
 
@@ -100,8 +111,8 @@ def to_html(call: Called) -> str:
     if call.problem:
         inner.append(_part("not done", html.pre(call.problem)))
     else:
-        shown = show(call.data, _BOUNDS)
-        inner.append(_part("result" + (f" ({shown.cut})" if shown.cut else ""), shown.html))
+        result = show(call.data, DisplayLimits(lines=20, chars=4_000, rows=10))
+        inner.append(_part("result" + (f" ({result.cut})" if result.cut else ""), result.html))
     state = " open" if call.is_open else ""
     summary = f'<summary style="{_SUMMARY}">{line}</summary>'
     return f'<details{state} class="{html.AS_TEXT}" style="{box}">{summary}{"".join(inner)}</details>'
@@ -111,45 +122,12 @@ def _part(label: str, body: str) -> str:
     return f'<div style="{_LABEL}">{html.escape(label)}</div>{body}'
 
 
-def _given(args: Any) -> list[str]:
-    if not isinstance(args, Mapping):
-        return [values.cut(str(args), 60)]
-    plain = values.to_json(dict(args))
-    return [f"{key}={values.cut(json.dumps(value, ensure_ascii=False), 60)}" for key, value in plain.items()]
-
-
 def _arguments(args: Any) -> str:
     if isinstance(args, str):
         return values.cut(args, 4_000)
     plain = values.to_json(args)
     short = json.dumps(plain, ensure_ascii=False)
     return short if len(short) <= _ONE_LINE else values.cut(json.dumps(plain, ensure_ascii=False, indent=2), 4_000)
-
-
-_ONE_LINE_RESULT = 100
-_MAX_CELL = 60
-_MAX_COLUMNS = 30
-_MAX_NODES = 400
-_OPEN_LEVELS = 2
-
-
-class DisplayLimits(NamedTuple):
-    """How much of a result is shown."""
-
-    lines: int = 60
-    chars: int = 20_000
-    rows: int = 20
-
-
-_BOUNDS = DisplayLimits(lines=20, chars=4_000, rows=10)
-
-
-class RenderedValue(NamedTuple):
-    """A value as text and HTML; `cut` says which part is shown, if not all."""
-
-    text: str
-    html: str
-    cut: str = ""
 
 
 def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
@@ -167,9 +145,8 @@ def _text(text: str, bounds: DisplayLimits) -> RenderedValue:
     lines = text.split("\n")
     if len(lines) <= bounds.lines and len(text) <= bounds.chars:
         return RenderedValue(text, html.pre(text))
-    shown = "\n".join(lines[: bounds.lines])[: bounds.chars]
-    cut = f"{shown.count(chr(10)) + 1:,} of {len(lines):,} lines"
-    return RenderedValue(shown, html.pre(shown), cut)
+    excerpt = "\n".join(lines[: bounds.lines])[: bounds.chars]
+    return RenderedValue(excerpt, html.pre(excerpt), f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines")
 
 
 def _is_rows(data: Any) -> bool:
@@ -212,7 +189,7 @@ def _short(text: str) -> str:
 def _nested(data: Any, bounds: DisplayLimits) -> RenderedValue:
     plain = values.to_json(data)
     compact = json.dumps(plain, ensure_ascii=False)
-    if len(compact) <= _ONE_LINE_RESULT:
+    if len(compact) <= _ONE_LINE:
         return RenderedValue(compact, html.pre(compact))
     text = _text(json.dumps(plain, ensure_ascii=False, indent=2), bounds)
     budget = [_MAX_NODES]

@@ -19,17 +19,8 @@ from onetool_ipy.render.yaml_flow import flow
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-__all__ = [
-    "ErrorText",
-    "Listing",
-    "Record",
-    "Text",
-    "counted",
-    "local_time",
-    "people_rows",
-    "span_labels",
-]
-
+_MAX_ROWS = 500
+"""Rows that a table shows; a notebook saves them."""
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 
 
@@ -77,10 +68,6 @@ def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_MAX_ROWS = 500
-"""Rows that a table shows; a notebook saves them."""
-
-
 class Listing(list[Any]):
     """Rows, or names."""
 
@@ -99,10 +86,10 @@ class Listing(list[Any]):
     def _repr_html_(self) -> str:
         if not self:
             return html.note("nothing")
-        said = counted(len(self), "row")
+        note = counted(len(self), "row")
         if len(self) > _MAX_ROWS:
-            said += f", the first {_MAX_ROWS:,} shown; all of them: .df"
-        return html.table(people_rows(self._rows()[:_MAX_ROWS])) + html.note(said)
+            note += f", the first {_MAX_ROWS:,} shown; all of them: .df"
+        return html.table(people_rows(self._rows()[:_MAX_ROWS])) + html.note(note)
 
     @property
     def df(self) -> pd.DataFrame:
@@ -139,10 +126,10 @@ class Record(dict[str, Any]):
     def _repr_html_(self) -> str:
         tables = {key: value for key, value in self.items() if _is_table(value)}
         facts = [_for_people({"": key, "value": value}) for key, value in self.items() if key not in tables]
-        shown = "".join(
+        tables_html = "".join(
             html.note(f"{key}:") + html.table(people_rows(rows[:_MAX_ROWS])) for key, rows in tables.items()
         )
-        return (html.table(facts) if facts else "") + shown
+        return (html.table(facts) if facts else "") + tables_html
 
     @property
     def df(self) -> pd.DataFrame:

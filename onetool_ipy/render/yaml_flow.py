@@ -16,8 +16,6 @@ from typing import Any
 
 from onetool_ipy.base import values
 
-__all__ = ["flow", "inline"]
-
 _MAX_FLOW = 2
 _WIDTH = 100
 _MAX_KEY = 1000

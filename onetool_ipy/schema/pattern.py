@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["text_for"]
-
 _LONGEST = 500
 _LETTERS = "abcxyz0123456789ABC_-. /:@#,+" + "".join(map(chr, range(33, 127))) + " é\n"
 

@@ -18,22 +18,8 @@ from urllib.parse import unquote
 
 from onetool_ipy.base import values
 
-__all__ = [
-    "ANNOTATION",
-    "DEFAULT",
-    "NO_DEFAULT",
-    "Param",
-    "argument_lines",
-    "at_ref",
-    "default_of",
-    "identifier",
-    "params",
-    "python_names",
-    "resolve",
-    "signature_of",
-    "signature_text",
-    "type_text",
-]
+Schema = Mapping[str, Any]
+"""A JSON Schema, or a part of one."""
 
 NO_DEFAULT: Any = object()
 """Stands for a default that there is not."""
@@ -77,8 +63,8 @@ def params(parameters: Any) -> list[Param]:
     root = parameters if isinstance(parameters, Mapping) else {}
     reader = _Reader(root)
     reader.collect(root, must=True, depth=0)
-    found = {**reader.found, **{name: {} for name in reader.required if name not in reader.found}}
-    listed = [_param(name, sub, root, name in reader.required) for name, sub in found.items()]
+    properties = {**reader.found, **{name: {} for name in reader.required if name not in reader.found}}
+    listed = [_param(name, sub, root, name in reader.required) for name, sub in properties.items()]
     return sorted(listed, key=lambda p: not p.required)
 
 
@@ -130,10 +116,10 @@ def type_text(schema: Any, root: Any) -> str:
 
 def signature_text(name: str, parameters: Any, *, unknown: str = "...") -> str:
     """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or `unknown`."""
-    known = params(parameters)
-    labels = python_names(known)
+    arguments = params(parameters)
+    labels = python_names(arguments)
     parts = []
-    for param in known:
+    for param in arguments:
         text = f"{labels[param.name]}: {type_text(param.schema, parameters)}"
         parts.append(text if param.required else f"{text} = {_default_text(param) or unknown}")
     if isinstance(parameters, Mapping) and parameters.get("additionalProperties"):
@@ -222,8 +208,8 @@ class _Reader:
 
     def _untyped(self, schema: dict[str, Any], depth: int) -> str:
         parts = [self.type(part, depth + 1) for part in _listed(schema, "allOf")]
-        known = [part for part in parts if part != "Any"]
-        return known[0] if known else "dict" if "properties" in schema else "Any"
+        types = [part for part in parts if part != "Any"]
+        return types[0] if types else "dict" if "properties" in schema else "Any"
 
     def _afford(self) -> bool:
         self._left -= 1
@@ -231,8 +217,8 @@ class _Reader:
 
 
 def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
-    found = schema.get(key)
-    return list(found) if isinstance(found, (list, tuple)) else []
+    items = schema.get(key)
+    return list(items) if isinstance(items, (list, tuple)) else []
 
 
 def _param(name: str, sub: Any, root: Mapping[str, Any], required: bool) -> Param:
@@ -248,14 +234,14 @@ def _literal(options: list[Any]) -> str:
     """`Literal[...]` of simple options, cut where there are many; of others the types they have."""
     if not all(isinstance(o, (str, int)) or o is None for o in options):
         return _union(["None" if o is None else _kind_of(o) for o in options])
-    shown: list[str] = []
+    texts: list[str] = []
     for option in options:
         text = values.safe_repr(option, _MAX_SHOWN)
-        if len(shown) == _MAX_OPTIONS or len(text) == _MAX_SHOWN or text.startswith("<"):
-            shown.append("...")
+        if len(texts) == _MAX_OPTIONS or len(text) == _MAX_SHOWN or text.startswith("<"):
+            texts.append("...")
             break
-        shown.append(text)
-    return f"Literal[{', '.join(shown)}]"
+        texts.append(text)
+    return f"Literal[{', '.join(texts)}]"
 
 
 def _kind_of(value: Any) -> str:
@@ -333,14 +319,14 @@ class _Shown:
 
 def signature_of(parameters: Any) -> inspect.Signature:
     """The signature that calling the tool from Python has; required arguments first."""
-    found = []
-    known = params(parameters)
-    labels = python_names(known)
-    for param in known:
+    signature = []
+    arguments = params(parameters)
+    labels = python_names(arguments)
+    for param in arguments:
         default: Any = inspect.Parameter.empty
         if not param.required:
             default = param.schema["default"] if param.has_default else _Shown(_default_text(param) or "...")
-        found.append(
+        signature.append(
             inspect.Parameter(
                 labels[param.name],
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
@@ -350,5 +336,5 @@ def signature_of(parameters: Any) -> inspect.Signature:
         )
     if isinstance(parameters, Mapping) and parameters.get("additionalProperties"):
         rest = identifier("arguments", set(labels.values()))
-        found.append(inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD))
-    return inspect.Signature(found)
+        signature.append(inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD))
+    return inspect.Signature(signature)

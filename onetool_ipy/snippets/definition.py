@@ -23,21 +23,6 @@ from onetool_ipy.base.search import did_you_mean, suggest
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.snippets.expansion import Name, TemplateProblem, Typed, render, undeclared
 
-__all__ = [
-    "MISSING",
-    "Bare",
-    "ParamType",
-    "Shortcuts",
-    "Snippet",
-    "SnippetParam",
-    "example_of",
-    "expand",
-    "faults_of",
-    "read_shortcuts",
-    "read_snippet",
-    "resolve",
-]
-
 ParamType = Literal["text", "int", "float", "bool", "list", "dict", "name", "any"]
 """`name` is a dotted Python name, written bare in code; `any` is a literal where it reads as one, else text."""
 
@@ -64,6 +49,8 @@ _JSON_TYPES = {
     "dict": "object",
     "name": "string",
 }
+_DEFAULT_TYPES = ((bool, "bool"), (int, "int"), (float, "float"), (str, "text"), (list, "list"), (dict, "dict"))
+"""The type of a parameter by that of its default; a bool is an int, too, so it comes first."""
 _SAMPLES: dict[ParamType, str] = {"int": "1", "float": "1.5", "bool": "true", "list": "[]", "dict": "{}"}
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
 _YES_NO = {**_WORDS, "yes": True, "no": False, "on": True, "off": False, "1": True, "0": False}
@@ -131,10 +118,10 @@ def read_snippet(name: str, data: Mapping[str, Any], where: str = "") -> Snippet
         raise InvalidConfig(f"'{name}' is not a name for a snippet.", hint="Use letters, digits and '_'.")
     if not isinstance(body, str) or not body.strip():
         raise InvalidConfig(f"The snippet '{name}' has no body.")
-    given = data.get("params") or {}
-    if not isinstance(given, Mapping):
+    params = data.get("params") or {}
+    if not isinstance(params, Mapping):
         raise InvalidConfig(f"The snippet '{name}': params must be 'name: {{...}}' lines.")
-    params = tuple(_read_param(name, str(key), value) for key, value in given.items())
+    params = tuple(_read_param(name, str(key), value) for key, value in params.items())
     return Snippet(name, body, str(data.get("description") or "").strip(), params, where)
 
 
@@ -155,8 +142,8 @@ def faults_of(snippet: Snippet) -> list[str]:
         used = undeclared(snippet.body)
     except TemplateProblem as exc:
         return [f"Its body cannot be read. {exc.message}"]
-    known = {param.name for param in snippet.params}
-    return [f"Its body uses '{name}', which is not among its params." for name in sorted(used - known)]
+    names = {param.name for param in snippet.params}
+    return [f"Its body uses '{name}', which is not among its params." for name in sorted(used - names)]
 
 
 def unused_params(snippet: Snippet) -> list[str]:
@@ -188,47 +175,40 @@ def _read_param(snippet: str, name: str, data: Any) -> SnippetParam:
         valid = ", ".join((*_JSON_TYPES, "any"))
         raise InvalidConfig(f"{subject}: no type '{declared}'. {near}".strip(), hint=f"Valid: {valid}.")
     default = fields.get("default", MISSING)
-    kind = _TYPES[declared] if declared else _type_of(default)
+    own = next((name for python_type, name in _DEFAULT_TYPES if isinstance(default, python_type)), "any")
+    kind = _TYPES[declared or own]
     param = SnippetParam(
         name, kind, declared, str(fields.get("description") or "").strip(), default, fields.get("example", MISSING)
     )
     for label, value in (("default", param.default), ("example", param.example)):
         if value is not MISSING and value is not None and _convert(param, value) is MISSING:
-            shown = values.safe_repr(value, 60)
-            raise InvalidConfig(f"{subject}: its {label} {shown} is not of type '{kind}'.")
+            text = values.safe_repr(value, 60)
+            raise InvalidConfig(f"{subject}: its {label} {text} is not of type '{kind}'.")
     return param
 
 
-def _type_of(default: Any) -> ParamType:
-    for kind, name in ((bool, "bool"), (int, "int"), (float, "float"), (str, "text"), (list, "list"), (dict, "dict")):
-        if isinstance(default, kind):
-            return _TYPES[name]
-    return "any"
-
-
 def _check(snippet: Snippet, args: Mapping[str, Any]) -> dict[str, Any]:
-    known = {param.name: param for param in snippet.params}
-    wrong = [_unknown(name, known) for name in args if name not in known]
+    params = {param.name: param for param in snippet.params}
+    wrong: list[str] = []
+    for name in args:
+        if name not in params:
+            near = suggest(str(name), params, limit=1)
+            wrong.append(f"unknown '{name}'" + (f", did you mean '{near[0]}'?" if near else ""))
     ready: dict[str, Any] = {}
-    for name, param in known.items():
-        given = args.get(name, param.default)
-        if given is MISSING:
+    for name, param in params.items():
+        argument = args.get(name, param.default)
+        if argument is MISSING:
             wrong.append(f"missing '{name}'")
             continue
-        value = given if given is None and given is param.default else _convert(param, given)
+        value = argument if argument is None and argument is param.default else _convert(param, argument)
         if value is MISSING:
-            wrong.append(f"'{name}' must be of type '{param.type}', not {values.safe_repr(given, 60)}")
+            wrong.append(f"'{name}' must be of type '{param.type}', not {values.safe_repr(argument, 60)}")
         ready[name] = value
     if wrong:
-        said = "; ".join(wrong)
-        end = "" if said.endswith("?") else "."
-        raise UsageProblem(f"The snippet '{snippet.name}': {said}{end}", hint=_usage(snippet))
+        reasons = "; ".join(wrong)
+        end = "" if reasons.endswith("?") else "."
+        raise UsageProblem(f"The snippet '{snippet.name}': {reasons}{end}", hint=_usage(snippet))
     return ready
-
-
-def _unknown(name: str, known: Mapping[str, SnippetParam]) -> str:
-    near = suggest(str(name), known, limit=1)
-    return f"unknown '{name}'" + (f", did you mean '{near[0]}'?" if near else "")
 
 
 def _usage(snippet: Snippet) -> str:
@@ -240,34 +220,34 @@ def _usage(snippet: Snippet) -> str:
     return "\n".join(lines)
 
 
-def _convert(param: SnippetParam, given: Any) -> Any:
+def _convert(param: SnippetParam, argument: Any) -> Any:
     """Convert an argument to the parameter's type; MISSING if that is not possible."""
     kind = param.type
     if kind == "any":
-        return _literal(given) if isinstance(given, Bare) else given
+        return _literal(argument) if isinstance(argument, Bare) else argument
     if kind == "name":
-        return Name(given) if isinstance(given, str) and _is_name(given) else MISSING
+        return Name(argument) if isinstance(argument, str) and _is_name(argument) else MISSING
     if kind == "text":
-        return str(given) if isinstance(given, str | int | float) and not isinstance(given, bool) else MISSING
+        return str(argument) if isinstance(argument, str | int | float) and not isinstance(argument, bool) else MISSING
     if kind == "bool":
-        return given if isinstance(given, bool) else _YES_NO.get(str(given).strip().lower(), MISSING)
+        return argument if isinstance(argument, bool) else _YES_NO.get(str(argument).strip().lower(), MISSING)
     if kind in ("int", "float"):
-        return _number(given, kind)
-    wanted = list if kind == "list" else dict
-    found = _read_literal(given) if isinstance(given, str) else given
-    found = list(found) if isinstance(found, tuple) else found
-    return found if isinstance(found, wanted) else MISSING
+        return _number(argument, kind)
+    container = list if kind == "list" else dict
+    value = _read_literal(argument) if isinstance(argument, str) else argument
+    value = list(value) if isinstance(value, tuple) else value
+    return value if isinstance(value, container) else MISSING
 
 
-def _number(given: Any, kind: str) -> Any:
-    if isinstance(given, bool):
+def _number(number: Any, kind: str) -> Any:
+    if isinstance(number, bool):
         return MISSING
-    if isinstance(given, str):
-        text = given.strip()
-        given = _read_number(text) if _NUMBER.fullmatch(text) else MISSING
-    if isinstance(given, float) and kind == "int":
-        return int(given) if given.is_integer() else MISSING
-    return given if isinstance(given, int | float) else MISSING
+    if isinstance(number, str):
+        text = number.strip()
+        number = _read_number(text) if _NUMBER.fullmatch(text) else MISSING
+    if isinstance(number, float) and kind == "int":
+        return int(number) if number.is_integer() else MISSING
+    return number if isinstance(number, int | float) else MISSING
 
 
 def _literal(word: str) -> Any:
@@ -277,11 +257,11 @@ def _literal(word: str) -> Any:
         typed.value = _WORDS[word]
         return typed
     number = _read_number(word) if _SURE_NUMBER.fullmatch(word) else MISSING
-    found = number if number is not MISSING else _read_literal(word) if word[:1] in ("[", "{", "(") else MISSING
-    like: Any = _AS_TYPED.get(type(found))
+    value = number if number is not MISSING else _read_literal(word) if word[:1] in ("[", "{", "(") else MISSING
+    like: Any = _AS_TYPED.get(type(value))
     if like is None:
         return str(word)
-    same = like(found)
+    same = like(value)
     same.typed = str(word)
     return same
 
@@ -358,22 +338,22 @@ class Shortcuts(Value):
 
     def problems(self, is_tool: Callable[[str], bool], tools: Collection[str] = ()) -> list[Problem]:
         """Return what is wrong with aliases and bodies. `tools` are the names to suggest for an unknown target."""
-        found = list(self.faults)
+        problems = list(self.faults)
         for name in self.aliases:
             if name in self.snippets:
-                found.append(Problem(f"alias '{name}'", "A snippet has this name too, and wins.", "Rename one."))
+                problems.append(Problem(f"alias '{name}'", "A snippet has this name too, and wins.", "Rename one."))
             try:
                 target = resolve(name, self.aliases)
             except UsageProblem as exc:
-                found.append(Problem(f"alias '{name}'", exc.message, exc.hint))
+                problems.append(Problem(f"alias '{name}'", exc.message, exc.hint))
                 continue
             if not is_tool(target):
                 near = did_you_mean(target, tools) or "See all with: ot.tools()"
-                found.append(Problem(f"alias '{name}'", f"There is no tool '{target}'.", near))
+                problems.append(Problem(f"alias '{name}'", f"There is no tool '{target}'.", near))
         for snippet in self.snippets.values():
             where = snippet.where or f"snippet '{snippet.name}'"
-            found += [Problem(where, f"Snippet '{snippet.name}': {fault}") for fault in faults_of(snippet)]
-        return found
+            problems += [Problem(where, f"Snippet '{snippet.name}': {fault}") for fault in faults_of(snippet)]
+        return problems
 
 
 def read_shortcuts(aliases: Mapping[str, str], snippets: Mapping[str, Any]) -> Shortcuts:

@@ -263,8 +263,8 @@ class _Expansion:
             cache_size=0,
             loader=jinja2.FunctionLoader(refuse),
         )
-        known = env.filters
-        env.filters = {name: known[name] for name in _FILTERS.split()}
+        filters = env.filters
+        env.filters = {name: filters[name] for name in _FILTERS.split()}
         env.filters.update(join=_join, replace=_replace, string=as_text, sum=_sum, tojson=_to_json)
         env.filters.update(indent=_indent, _counted=self.counted)
         env.globals = {"range": _range}

@@ -201,7 +201,16 @@ class Cassette:
 
     def around(self, bound: BoundCall) -> Step | None:
         """Return the step around one call while the cassette is on; None if the call is not recorded."""
-        return _replay_or_record(self, bound, self._mask) if _is_recorded(bound) else None
+        spec, outer = bound.spec, current.scope()
+        is_refused = spec is not None and (
+            spec.disabled or (bound.allow is not None and not names.allowed(bound.tool, bound.allow))
+        )
+        if is_refused or bound.tool.startswith(f"{_OT_PACK}."):
+            return None
+        # Only the outermost call is recorded; a call that `ot` makes, as in `ot.map`, counts as one.
+        is_outermost = outer is None or outer.depth == 0
+        is_of_ot = outer is not None and outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OT_PACK
+        return _replay_or_record(self, bound, self._mask) if is_outermost or is_of_ot else None
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
@@ -308,7 +317,7 @@ def _read_call(path: Path, number: int, line: bytes) -> RecordedCall:
 
 
 def _damaged(path: Path, reason: str) -> DamagedCassette:
-    hint = "Nothing was changed. Delete the line, or move the file and record anew."
+    hint = "Nothing was changed. Delete the line, or move the file and record again."
     return DamagedCassette(path, reason, doing="read the replay file", hint=hint)
 
 
@@ -318,20 +327,6 @@ def _identify(tool: str, args: Any, mask: Callable[[str], str]) -> Json:
     text = json.dumps([tool, form], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:24]
     return {"key": digest, "args": form if len(text) <= _MAX_ARGS else values.cut(text, 1000)}
-
-
-def _is_recorded(bound: BoundCall) -> bool:
-    """Whether the answer of this call belongs into a cassette."""
-    if bound.tool.startswith(f"{_OT_PACK}."):
-        return False
-    if bound.spec is not None and bound.spec.disabled:
-        return False
-    if bound.spec is not None and bound.allow is not None and not names.allowed(bound.tool, bound.allow):
-        return False
-    outer = current.scope()
-    if outer is None or outer.depth == 0:
-        return True
-    return outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OT_PACK
 
 
 def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Step:

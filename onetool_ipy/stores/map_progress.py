@@ -23,13 +23,10 @@ from orjson import OPT_SORT_KEYS, dumps
 from onetool_ipy.base.files import OpenFile, StoreError, append, open_to_append
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
-__all__ = ["MAX_AGE_S", "FinishedRow", "MapProgress", "progress_file", "row_keys"]
-
 MAX_AGE_S = 7 * 24 * 3600.0
 """How long a row counts as finished."""
 
 _FORMAT = 1
-_FORMAT_SUFFIX = re.compile(r"\.([0-9]{1,9})\.jsonl")
 _KEYS_PER_DROP = 10_000
 _LINE_HEAD = re.compile(rb'\n\{"(?:k":"([0-9a-f-]+)","t":([0-9]++\.?[0-9]*+),|drop")')
 _BLOCK = 1 << 20
@@ -154,14 +151,14 @@ class MapProgress:
 
     def _read_block(self, lines: bytes, offset: int, oldest: float) -> None:
         """Note which rows some whole lines finish or drop. One search for all: a file may have a million rows."""
-        for found in _LINE_HEAD.finditer(b"\n" + lines):
-            key, at = found.groups()
+        for match in _LINE_HEAD.finditer(b"\n" + lines):
+            key, at = match.groups()
             if key is None:
-                dropped = _parse(lines[found.start() : lines.index(b"\n", found.start())]).get("drop")
+                dropped = _parse(lines[match.start() : lines.index(b"\n", match.start())]).get("drop")
                 for each in dropped if isinstance(dropped, list) else ():
                     self._offsets.pop(str(each), None)
             elif float(at) > oldest:
-                self._offsets[key.decode()] = offset + found.start()
+                self._offsets[key.decode()] = offset + match.start()
 
     def _value(self, file: Any, key: str) -> FinishedRow | None:
         offset = self._offsets.get(key)
@@ -207,21 +204,15 @@ def _sorted_json(data: Any) -> bytes:
 
 def _parse(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line)
+        record = json.loads(line)
     except ValueError:  # cut off by a full disk, or damaged: that row is called again
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def _prune(folder: Path, own: Path) -> None:
-    """Delete files that have not grown for long, except those of a later format; never raises."""
+    """Delete files that have not grown for long; never raises."""
     with suppress(OSError):
         for entry in os.scandir(folder):
-            is_old = time.time() - entry.stat().st_mtime > 2 * MAX_AGE_S
-            if is_old and entry.path != str(own) and not _is_newer(entry.name):
+            if time.time() - entry.stat().st_mtime > 2 * MAX_AGE_S and entry.path != str(own):
                 os.unlink(entry.path)
-
-
-def _is_newer(name: str) -> bool:
-    found = _FORMAT_SUFFIX.search(name)
-    return found is not None and int(found[1]) > _FORMAT

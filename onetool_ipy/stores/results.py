@@ -16,7 +16,6 @@ import operator
 import os
 import re
 import secrets
-import sys
 import threading
 import time
 import weakref
@@ -24,7 +23,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,9 +30,11 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import Draft, StoreError, sweep
 from onetool_ipy.core.result import Json
+from onetool_ipy.stores.calls.record import measure
 from onetool_ipy.stores.result_file import ResultText, Sidecar, read_sidecar
 from onetool_ipy.stores.result_lines import form_of, lines_of, pieces, value_of
-from onetool_ipy.stores.result_search import find_similar, search
+from onetool_ipy.stores.result_search import find_similar
+from onetool_ipy.stores.result_search import search as find_matches
 
 if TYPE_CHECKING:
     from onetool_ipy.stores.result_file import LineStarts
@@ -61,10 +61,6 @@ _MAX_HELD = 32
 _MAX_HELD_BYTES = 256 * 1024 * 1024
 _MAX_WEAK = 1_000
 _HEAVY = 16 * 1024 * 1024
-_SAMPLE = 50
-_UNKNOWN_SIZE = 1_000
-_CONTAINERS = (list, tuple, dict, set, frozenset)
-_SIZED = (*_CONTAINERS, str, bytes, int, float)
 
 _MAX_SECRET = 16 * 1024
 _MIN_PIECE = 256 * 1024
@@ -192,7 +188,16 @@ class Results:
             self.store(handle)
         with self._open(handle) as text:
             if search:
-                page = _search(text, search, offset, limit, fuzzy=fuzzy)
+                find = find_similar if fuzzy else find_matches
+                matches = find(text, search, skip=offset - 1, limit=limit)
+                lines = text.lines_at(matches.numbers)
+                page = _page(text, lines, offset, matches.total)
+                line_numbers = [number + 1 for number in matches.numbers[: len(lines)]]
+                page |= {"matched": matches.total, "line_numbers": line_numbers}
+                if matches.scores is not None:
+                    page["scores"] = matches.scores[: len(lines)]
+                if fuzzy or matches.searched < text.lines:
+                    page["searched"] = matches.searched
             else:
                 numbers = range(min(offset - 1, text.lines), min(offset - 1 + limit, text.lines))
                 page = _page(text, text.lines_at(numbers), offset, text.lines)
@@ -416,18 +421,6 @@ def _require_whole(name: str, number: Any) -> int:
     raise TypeError(f"{name} must be a whole number, got {values.safe_repr(number, 40)}")
 
 
-def _search(text: ResultText, pattern: str, offset: int, limit: int, *, fuzzy: bool) -> Json:
-    matches = (find_similar if fuzzy else search)(text, pattern, skip=offset - 1, limit=limit)
-    lines = text.lines_at(matches.numbers)
-    page = _page(text, lines, offset, matches.total)
-    page |= {"matched": matches.total, "line_numbers": [number + 1 for number in matches.numbers[: len(lines)]]}
-    if matches.scores is not None:
-        page["scores"] = matches.scores[: len(lines)]
-    if fuzzy or matches.searched < text.lines:
-        page["searched"] = matches.searched
-    return page
-
-
 def _page(text: ResultText, lines: list[str], offset: int, available: int) -> Json:
     return {
         "lines": lines,
@@ -468,8 +461,9 @@ class HeldValues:
         self._released: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
     def add(self, handle: str, value: Any, *, tool: str, call_id: str, created: datetime) -> None:
-        weight = estimate_size(value)
-        self._strong[handle] = HeldValue(get=lambda: value, weight=weight, tool=tool, call_id=call_id, created=created)
+        self._strong[handle] = HeldValue(
+            get=lambda: value, weight=measure(value), tool=tool, call_id=call_id, created=created
+        )
 
     def find(self, handle: str) -> HeldValue | None:
         return self._strong.get(handle) or self._weak.get(handle)
@@ -518,27 +512,6 @@ class HeldValues:
         for oldest in list(self._weak)[:-_MAX_WEAK]:
             self._weak.pop(oldest, None)
         return True
-
-
-def estimate_size(value: Any, depth: int = 0) -> int:
-    """Estimate the bytes an object takes, from a sample of its items; foreign types are not inspected."""
-    if type(value).__module__.partition(".")[0] in ("pandas", "numpy"):
-        return _array_size(value)
-    if not isinstance(value, _SIZED):
-        return _UNKNOWN_SIZE
-    size = sys.getsizeof(value)
-    if depth > 5 or not isinstance(value, _CONTAINERS) or not value:
-        return size
-    inside = value.items() if isinstance(value, dict) else value
-    sample = [estimate_size(item, depth + 1) for item in islice(inside, _SAMPLE)]
-    return size + sum(sample) * len(value) // len(sample)
-
-
-def _array_size(value: Any) -> int:
-    if hasattr(value, "memory_usage"):
-        used = value.memory_usage()
-        return int(used.sum() if hasattr(used, "sum") else used)
-    return int(getattr(value, "nbytes", _UNKNOWN_SIZE))
 
 
 def mask_stream(pieces: Iterable[str | bytes], mask: Mask) -> Iterator[bytes]:

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from onetool_ipy.base.files import StoreError, names_in, read_own, write_whole
 
-__all__ = ["SavedTask", "TaskStore"]
-
 _MAX_KEPT_S = 7 * 24 * 3600.0
 _MAX_FILES = 500
 _MAX_BYTES = 20_000
@@ -66,12 +64,12 @@ class TaskStore:
         """Return the tasks that nobody in this process waits for, oldest first. Those past their time are removed."""
         names = [name for name in names_in(self._folder) if name.endswith(".json")][:_MAX_FILES]
         read = [(name, _read(read_own(self._folder / name, _MAX_BYTES))) for name in names]
-        found = [task for name, task in read if task is not None and name == self._path(task).name]
-        for task in found:
+        tasks = [task for name, task in read if task is not None and name == self._path(task).name]
+        for task in tasks:
             if task.expires < time.time():
                 self.remove(task)
-        kept = [task for task in found if task.id not in self.held and task.expires >= time.time()]
-        return sorted(kept, key=lambda task: task.started)
+        waiting = [task for task in tasks if task.id not in self.held and task.expires >= time.time()]
+        return sorted(waiting, key=lambda task: task.started)
 
     def remove(self, task: SavedTask) -> None:
         """Forget a task."""
@@ -84,10 +82,10 @@ class TaskStore:
 
 def _read(data: bytes | None) -> SavedTask | None:
     try:
-        found = SavedTask(**json.loads(data or b""))
+        task = SavedTask(**json.loads(data or b""))
     except (ValueError, TypeError, RecursionError):
         return None
-    words, times = found[:6], found[6:]
+    words, times = task[:6], task[6:]
     is_valid = all(isinstance(word, str) for word in words) and all(type(when) in (int, float) for when in times)
-    is_ours = is_valid and found.id[:1] == "t" and found.id.isalnum() and found.expires - found.started <= _MAX_KEPT_S
-    return found if is_ours else None
+    is_ours = is_valid and task.id[:1] == "t" and task.id.isalnum() and task.expires - task.started <= _MAX_KEPT_S
+    return task if is_ours else None

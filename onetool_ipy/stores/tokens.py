@@ -20,8 +20,6 @@ from typing import Any
 
 from onetool_ipy.base.files import locked, make_folder, read_own, write_whole
 
-__all__ = ["Grant", "TokenStore"]
-
 Grant = dict[str, Any]
 """Has `tokens` and `client`, and what the authorization server says about itself."""
 
@@ -59,11 +57,11 @@ class TokenStore:
     def fault(self, path: Path) -> str:
         """Say why a grant's file does not count; empty if it does, or is not there."""
         try:
-            found = os.lstat(path)
+            state = os.lstat(path)
         except OSError:
             return ""
-        is_open = hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077)
-        if is_open or not stat.S_ISREG(found.st_mode):
+        is_open = hasattr(os, "geteuid") and (state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077)
+        if is_open or not stat.S_ISREG(state.st_mode):
             return f"The file with its tokens is open to others, so it is not used: {path}"
         return ""
 
@@ -119,10 +117,10 @@ def _secrets(value: Any) -> Iterator[str]:
 
 def _decoded(data: bytes | str | None) -> Grant | None:
     try:
-        found = json.loads(data or "")
+        grant = json.loads(data or "")
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return grant if isinstance(grant, dict) else None
 
 
 def _keyring(method: str, *args: str) -> str | None:

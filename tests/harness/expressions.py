@@ -103,7 +103,7 @@ def is_slow(work: Callable[[str], object], start: str, part: str, end: str) -> b
 
     A cubic one shows at the first length. Only what may be bad is tried at the next one.
     """
-    for length, may_be_bad_s, is_bad_s in ((1_000, 0.0003, 0.1), (20_000, 0.01, 0.2), (100_000, 1.0, 1.0)):
+    for length, may_be_bad_s, is_bad_s in ((500, 0.00005, 0.05), (10_000, 0.005, 0.1), (60_000, 0.5, 0.5)):
         # The best of three: the collector, or another process that empties the caches, costs some time now and then.
         if cost(work, start, part, end, length) < may_be_bad_s:
             return False

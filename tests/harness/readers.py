@@ -155,14 +155,14 @@ def is_slow(reader: Callable[[str], object], part: str) -> bool:
         with contextlib.suppress(OneToolError, ValueError, yaml_text.NotYaml, RecursionError, AttributeError):
             reader(text)
 
-    least = cost(work, "", part, "", 1_000)
-    if least > 1.0:
+    least = cost(work, "", part, "", 400)
+    if least > 0.4:
         return True
-    short = cost(work, "", part, "", 10_000)
-    if short < max(0.01, 12 * least):
+    short = cost(work, "", part, "", 4_000)
+    if short < max(0.003, 12 * least):
         return False
     # Linear work takes 10 times as long, n log n 12 times, quadratic work 100 times.
-    return cost(work, "", part, "", 100_000) > max(1.0, 40 * short)
+    return cost(work, "", part, "", 40_000) > max(0.25, 40 * short)
 
 
 def main() -> None:

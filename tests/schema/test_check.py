@@ -81,8 +81,6 @@ def test_all_violations_are_listed_with_their_pointers() -> None:
         ({**GOOD, "age": "3"}, "argument 'age': '3' is not an integer"),
         ({**GOOD, "age": True}, "argument 'age': True is not an integer"),
         ({**GOOD, "age": 1.5}, "argument 'age': 1.5 is not an integer"),
-        ({**GOOD, "age": math.nan}, "argument 'age': nan is not an integer"),
-        ({**GOOD, "age": math.inf}, "argument 'age': inf is not an integer"),
         ({**GOOD, "Name": 1}, "unknown argument 'Name' (did you mean 'name'?)"),
         ({**GOOD, 5: 1}, "argument names are text, not 5"),
         ({**GOOD, None: 1}, "argument names are text, not None"),
@@ -107,6 +105,11 @@ class Colour(enum.Enum):
     RED = "red"
 
 
+class Mute:
+    def __repr__(self) -> str:
+        raise RuntimeError("no words")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -121,7 +124,10 @@ class Colour(enum.Enum):
         ("size", -math.inf),
         ("size", np.float32(1.5)),
         ("mail", ("a", "b")),
-        ("mail", {"a", "b"}),
+        ("mail", {"a"}),
+        ("mail", {1}),
+        ("age", math.nan),
+        ("name", Mute()),
         ("mail", np.array(["a"])),
         ("mail", pd.Series(["a"])),
         ("mail", collections.deque(["a"])),
@@ -133,7 +139,7 @@ class Colour(enum.Enum):
     ],
     ids=short,
 )
-def test_a_value_json_cannot_hold_is_judged_by_its_form_and_handed_on_as_it_is(name: str, value: Any) -> None:
+def test_a_value_json_cannot_hold_is_handed_on_as_it_is(name: str, value: Any) -> None:
     ready = Checker(PERSON).check({**GOOD, name: value}, "p.add")
 
     assert ready[name] is value or type(value) is dict or type(value) is tuple
@@ -141,52 +147,18 @@ def test_a_value_json_cannot_hold_is_judged_by_its_form_and_handed_on_as_it_is(n
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [("mail", {1, 2}), ("mail", np.array([1])), ("name", b"Ann"), ("age", np.float64(1.5)), ("home", {"city": {1}})],
-    ids=short,
-)
-def test_an_odd_value_of_the_wrong_form_is_refused(name: str, value: Any) -> None:
-    assert _failure({**GOOD, name: value}).details[0]["pointer"].startswith(f"/{name}")
-
-
-class Mute:
-    def __repr__(self) -> str:
-        raise RuntimeError("no words")
-
-
-@pytest.mark.parametrize("value", [object(), Mute(), len, (n for n in ())], ids=short)
-@pytest.mark.parametrize("sub", ["string", "integer", "array", "object", "boolean", ["string", "null"]], ids=short)
-def test_an_object_without_a_form_of_its_own_fits_no_type(value: Any, sub: Any) -> None:
-    parameters = {"type": "object", "properties": {"x": {"type": sub}}}
-
-    failure = _failure({"x": value}, parameters)
-
-    assert [d["pointer"] for d in failure.details] == ["/x"]
-    assert re.search(r"is not (a|an|true or) ", failure.message)
-
-
-def test_an_object_without_a_form_of_its_own_may_stand_where_anything_may() -> None:
-    parameters = {"type": "object", "properties": {"x": {"type": "array", "items": {}}, "y": {"type": "object"}}}
-    args = {"x": [object(), Mute()], "y": {"a": object()}}
-
-    assert Checker(parameters).check(args, "t.x") == args
-
-
-@pytest.mark.parametrize(
     ("args", "pointers"),
     [
-        ({"s": 10**5000}, ["/s"]),
         ({"n": 10**5000}, []),
-        ({"n": -(10**5000), "s": np.str_("x")}, []),
         ({"n": 10**5000, "s": 5}, ["/s"]),
+        ({"n": object(), "s": 5}, ["/s"]),
+        ({"n": math.nan, "nn": 1}, [""]),
         ({"s": "\ud800", "n": "x"}, ["/n"]),
         ({"\ud800": 1}, [""]),
     ],
     ids=short,
 )
-def test_huge_numbers_and_lone_surrogates_are_judged_as_what_they_are(
-    args: dict[str, Any], pointers: list[str]
-) -> None:
+def test_beside_a_value_json_cannot_hold_all_others_are_checked(args: dict[str, Any], pointers: list[str]) -> None:
     parameters = {
         "type": "object",
         "properties": {"n": {"type": "integer"}, "s": {"type": "string"}},
@@ -196,15 +168,6 @@ def test_huge_numbers_and_lone_surrogates_are_judged_as_what_they_are(
         assert [d["pointer"] for d in _failure(args, parameters).details] == pointers
     else:
         assert Checker(parameters).check(args, "t.x") == args
-
-
-def test_numbers_inside_a_list_may_be_no_numbers() -> None:
-    numbers = {"type": "object", "properties": {"x": {"type": "array", "items": {"type": "number"}}, "s": {}}}
-    values = [1.0, math.nan, math.inf]
-
-    ready = Checker(numbers).check({"x": values, "s": {1}}, "t.x")
-
-    assert ready["x"] == values
 
 
 def test_a_whole_float_becomes_an_integer_where_one_is_asked_for() -> None:

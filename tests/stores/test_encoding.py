@@ -48,10 +48,11 @@ VALUES: list[Any] = [
     pd.Timestamp("2024-01-01T00:00:00.123456789"), pd.Timestamp("2024", tz="Asia/Tokyo"), pd.NaT, pd.NA,
     pd.Timedelta(5, "s"), FRAME, FRAME["str"], pd.DataFrame(), pd.Series([1], name=("a", 1)),
     pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}), pd.DataFrame({"a": [0.1 + 0.2]}), FRAME.set_index(["int", "str"]),
-    pd.Series(pd.period_range("2020", periods=2)),
+    pd.Series(pd.period_range("2020", periods=2)), pd.DataFrame({"a": [1]}, pd.period_range("2020", periods=1)),
 ]  # fmt: skip
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{type(value).__name__}")
 def test_a_value_comes_back_as_it_was(value: Any) -> None:
     back = decode(json.loads(json.dumps(encode(value))))

@@ -72,15 +72,14 @@ def said(box: Toolbox, path: Path) -> str:
 # --- maps ----------------------------------------------------------------------------------------
 
 
-def test_rows_of_a_newer_format_are_left_alone(home: Home) -> None:
+def test_rows_of_another_format_stand_beside_ours_until_they_are_old(home: Home) -> None:
     box = home.open()
     assert box.ot.map("tools.echo", ["a", "b"])["ok"].all()
     path = home.found("maps/*.1.jsonl")
-    newer = path.with_name(path.name.replace(".1.jsonl", ".2.jsonl"))
-    older = path.with_name("x.jsonl")
+    newer, older = (path.with_name(path.name.replace(".1.jsonl", f".{number}.jsonl")) for number in (2, 0))
     for file in (newer, older):
         file.write_bytes(NEWER)
-        _age(file, 3 * MAX_AGE_S)
+    _age(older, 3 * MAX_AGE_S)
 
     frame = home.open().ot.map("tools.echo", ["a", "b", "c"])
 

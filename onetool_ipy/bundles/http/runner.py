@@ -49,7 +49,7 @@ from onetool_ipy.core.executor import failure_of
 from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.errors import Mask, masking
-from onetool_ipy.schema.check import Checker, compile_schema, pointer, said_of
+from onetool_ipy.schema.check import Checker, compile_schema, describe_error, pointer
 from onetool_ipy.schema.read import params
 
 _MAX_REQUEST_BYTES = 10 * 1024 * 1024
@@ -154,7 +154,10 @@ class OutputCheck:
         if values.is_json(value):
             errors = zip(self._validator.iter_errors(value), range(_MAX_MISMATCHES), strict=False)
             mismatch = [
-                {"pointer": pointer(list(error.instance_path)), "message": said_of(error, value, self._schema, mask)}
+                {
+                    "pointer": pointer(list(error.instance_path)),
+                    "message": describe_error(error, value, self._schema, mask),
+                }
                 for error, _ in errors
             ]
         else:

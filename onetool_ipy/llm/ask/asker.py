@@ -404,6 +404,7 @@ class Asker:
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
         self._box.log.record(
             *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000),
+            args_size=len(answer.prompt),
             size=len(answer.text),
             **end,
         )

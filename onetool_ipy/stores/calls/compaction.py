@@ -17,21 +17,19 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from onetool_ipy.base.files import StoreError, locked, write_whole
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.stores.calls import database
-from onetool_ipy.stores.calls.database import COUNTED, DOUBTS, CallWriter, DatabaseDoubtful, transaction
+from onetool_ipy.stores.calls.database import DOUBTS, CallWriter, DatabaseDoubtful, counted_cells, transaction
 from onetool_ipy.stores.calls.journal import FIELDS, JournalFile, journals_in, parse
 from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, grouped
 
 Answer = TypeVar("Answer")
 
 _log = logging.getLogger("onetool_ipy.calls")
-_counted_cells = itemgetter(*map(FIELDS.index, COUNTED))
 _TS = FIELDS.index("ts")
 _LONG_AGO = -(1 << 62)
 
@@ -45,10 +43,14 @@ class Retention:
 
 
 class Compaction(NamedTuple):
-    """How a compaction went: bytes of journals that are not in the database yet, and what stood in its way."""
+    """How a compaction went: bytes of journals that are not in the database yet, and what stood in its way.
+
+    The database is busy if another connection kept it all the time, which is nobody's fault.
+    """
 
     bytes_left: int = 0
     fault: StoreError | None = None
+    is_busy: bool = False
 
 
 class _Journal(NamedTuple):
@@ -78,13 +80,13 @@ class Compactor:
         compaction = Compaction()
         for _ in range(2):
             compaction = self.compact(patience_s)
-            if compaction.fault is not None or not path.exists():
+            if compaction.fault is not None or compaction.is_busy or not path.exists():
                 break
             try:
                 with database.reading(path) as connection:
                     return question(connection), compaction
             except DOUBTS as exc:
-                compaction = Compaction(0, self._discard(exc))
+                compaction = self._discard(exc)
         try:
             with database.writing(None) as connection:
                 _add_journals(connection, journals_in(self.folder), sys.maxsize)
@@ -94,7 +96,7 @@ class Compactor:
 
     def compact(self, patience_s: float) -> Compaction:
         """Bring journals into the database, for so long, and make it again if it must be. Never raises for a disk."""
-        deadline, fault = time.monotonic() + patience_s, None
+        deadline, compaction = time.monotonic() + patience_s, Compaction()
         for _ in range(2):
             try:
                 # In steps, so that a question of another process need not wait for all of them.
@@ -102,12 +104,14 @@ class Compactor:
                     pass
                 return Compaction(left)
             except DOUBTS as exc:
-                fault = self._discard(exc)
+                compaction = self._discard(exc)
+                if compaction.is_busy:
+                    break
             except OSError as exc:
                 return Compaction(0, StoreError.of(self.folder, exc))
             except StoreError as exc:
                 return Compaction(0, exc)
-        return Compaction(0, fault)
+        return compaction
 
     def _compact(self) -> int:
         path = database.database_path(self.folder)
@@ -126,24 +130,23 @@ class Compactor:
                     _expire(connection, journals_in(self.folder), self.retention)
         return left
 
-    def _discard(self, exc: Exception) -> StoreError | None:
-        """Delete the database, which is in doubt. Give what stands in the way, if it is the disk."""
+    def _discard(self, exc: Exception) -> Compaction:
+        """Delete the database, which is in doubt, unless it is only busy or the disk is to blame."""
         path = database.database_path(self.folder)
-        # The question is then answered from the journals, in memory.
         if database.is_busy(exc):
-            return None
+            return Compaction(is_busy=True)
         if database.is_fault_of_disk(exc):
-            return StoreError(path, str(exc))
+            return Compaction(0, StoreError(path, str(exc)))
         try:
             with locked(path):
                 database.delete(path)
         except OSError as failure:
-            return StoreError.of(path, failure)
+            return Compaction(0, StoreError.of(path, failure))
         except StoreError as failure:
-            return failure
+            return Compaction(0, failure)
         reason = exc if isinstance(exc, DatabaseDoubtful) else "it is damaged"
         _log.warning("The call log's database '%s' is made again from its journals: %s.", path, reason)
-        return None
+        return Compaction()
 
 
 def _add_journals(connection: sqlite3.Connection, files: Mapping[str, JournalFile], most_bytes: int) -> int:
@@ -191,9 +194,9 @@ def _add_journal(connection: sqlite3.Connection, writer: CallWriter, file: Journ
         return _add_expired(connection, writer, file, row)
     offset, calls, damaged, last_ts = row[3:]
     for data, end in file.lines(row.offset):
-        offset, lines = end, parse(data)
-        writer.add(row.number, calls, lines)
-        calls, damaged = calls + len(lines.calls), damaged + lines.damaged
+        lines = parse(data)
+        calls += writer.add(row.number, offset, lines)
+        offset, damaged = end, damaged + lines.damaged
         last_ts = max([last_ts, *(call[_TS] for call in lines.calls)])
     update = "UPDATE journals SET state = ?, offset = ?, calls = ?, damaged = ?, last_ts = ? WHERE number = ?"
     connection.execute(update, (file.state, offset, calls, damaged, last_ts, row.number))
@@ -237,7 +240,7 @@ def _expire(connection: sqlite3.Connection, files: Mapping[str, JournalFile], re
         calls, size = calls + journal.calls, size + journal.offset
         if file.state != "closed" or not is_old:
             continue
-        parts = (by_hour_and_tool(map(_counted_cells, parse(data).calls)) for data, _ in file.lines(0))
+        parts = (by_hour_and_tool(counted_cells(parse(data).calls)) for data, _ in file.lines(0))
         hours = grouped(chain.from_iterable(part.items() for part in parts))
         write_whole(file.path_as("expired"), b"".join(dumps([*key, *cell]) + b"\n" for key, cell in hours.items()))
         # A kill here leaves the closed journal, which then expires again. The next compaction drops the rows.

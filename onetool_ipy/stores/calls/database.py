@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from itertools import chain
 from operator import itemgetter
@@ -19,23 +19,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from onetool_ipy.stores.calls.journal import FIELDS, JournalLines
+from onetool_ipy.core.names import ASK
+from onetool_ipy.stores.calls.journal import FIELDS, JournalCall, JournalLines
 from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span, grouped, merged
 
 DOUBTS = (sqlite3.Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a damaged database raises: SQLite itself, or a value in it that we never wrote."""
 
-COUNTED = ("ts", "tool", "ok", "ms", "size")
-"""What rollups are made from."""
-
-_VERSION = 4
+_VERSION = 5
 _SCHEMA = """
 CREATE TABLE journals(      -- how far each journal was read
     number INTEGER PRIMARY KEY,
     name TEXT NOT NULL UNIQUE,
     state TEXT NOT NULL,    -- open, closed or expired
     offset INTEGER NOT NULL,
-    calls INTEGER NOT NULL,
+    calls INTEGER NOT NULL, -- that count
     damaged INTEGER NOT NULL, -- lines
     last_ts INTEGER NOT NULL
 );
@@ -45,7 +43,7 @@ CREATE TABLE contexts(      -- where calls came from; many calls share one
     fingerprint TEXT        -- of the tool
 );
 CREATE TABLE calls(
-    id INTEGER PRIMARY KEY, -- the number of the journal, times 2^32, plus the place of the call in it
+    id INTEGER PRIMARY KEY, -- the number of the journal, times 2^32, plus a number that grows with the place in it
     ts INTEGER NOT NULL,    -- the end of the call in microseconds since 1970
     call_id TEXT NOT NULL,
     tool TEXT NOT NULL,
@@ -75,6 +73,8 @@ CREATE TABLE rollups(
     durations TEXT,         -- JSON: the number of a bin, then the calls in each bin from there on
     PRIMARY KEY(span, start, tool)
 ) WITHOUT ROWID;
+CREATE VIEW counted AS      -- what usage adds up: an ask has a row beside those of its calls, and is not a call
+    SELECT * FROM calls WHERE tool <> 'ask';
 CREATE VIEW history AS
     SELECT strftime('%Y-%m-%d %H:%M:%f', ts / 1e6, 'unixepoch') AS time, calls.tool, calls.source, ok, code, reason,
         message, ms, size, handle, args, call_id, parent, user, host, notebook, cell, session, fingerprint
@@ -92,8 +92,8 @@ INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), 
 _OWN = ("ts", "id", "tool", "source", "args", "whole", "ok", "code", "reason", "message", "ms", "size", "parent")
 _own_cells = itemgetter(*map(FIELDS.index, _OWN))
 _context_cells = itemgetter(*map(FIELDS.index, CONTEXT))
-_counted_cells = itemgetter(*map(FIELDS.index, COUNTED))
-_ID, _TS, _TOOL, _CODE, _HANDLE = map(FIELDS.index, ("id", "ts", "tool", "code", "handle"))
+_counted_cells = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))
+_ID, _TOOL, _CODE, _HANDLE = map(FIELDS.index, ("id", "tool", "code", "handle"))
 
 _OTHER, _MAX_WRONG_NAMES = "(other)", 990
 """So many names that no tool has are counted one by one: a model may invent a new one each time."""
@@ -102,9 +102,6 @@ _BUSY_CODES = (5, 6)
 """SQLite's busy and locked: another connection has the database."""
 _DISK_CODES = (8, 10, 13, 14)
 """SQLite's read-only, I/O error, full and cannot open: the disk's fault, not the file's."""
-
-Cells = Mapping[tuple[str, int, str], Rollup]
-"""Rollups by span, start and tool."""
 
 
 class DatabaseDoubtful(ValueError):
@@ -174,6 +171,11 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     connection.execute("COMMIT")
 
 
+def counted_cells(calls: Iterable[JournalCall]) -> list[Sequence[Any]]:
+    """Give what rollups are made from, of those rows that are calls: time, tool, success, duration and size."""
+    return [_counted_cells(call) for call in calls if call[_TOOL] != ASK]
+
+
 def to_rollup(row: Sequence[Any]) -> Rollup:
     """Read the sums of some rows of `rollups`, with their histograms one after the other. Raises one of DOUBTS."""
     from orjson import loads
@@ -189,15 +191,15 @@ class CallWriter:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._counted: list[Any] = []
+        self._counted: list[Sequence[Any]] = []
         self._hours: list[tuple[tuple[int, str], Rollup]] = []
-        self._contexts: dict[Any, int] = {}
-        names = connection.execute("SELECT tool FROM rollups WHERE span = 'all'")
-        self._names = {name for (name,) in names}
+        self._contexts: dict[tuple[str, ...], int] = {}
+        self._names = {name for (name,) in connection.execute("SELECT tool FROM rollups WHERE span = 'all'")}
 
-    def add(self, journal: int, place: int, lines: JournalLines) -> None:
-        """Add calls and handles of a journal, by its number. `place` is that of the first call."""
-        first = (journal << 32) + place
+    def add(self, journal: int, offset: int, lines: JournalLines) -> int:
+        """Add calls and handles of a journal, by its number, that begin at an offset in it. Give how many count."""
+        # Every line has a byte and more, so these numbers are unique and in the order of the lines.
+        first = (journal << 32) + offset
         rows = [
             (first + number, *_own_cells(call), self._context(_context_cells(call)))
             for number, call in enumerate(lines.calls)
@@ -205,7 +207,9 @@ class CallWriter:
         self._connection.executemany(_INSERT, rows)
         handles = chain(((call[_ID], call[_HANDLE]) for call in lines.calls if call[_HANDLE]), lines.handles)
         self._connection.executemany(f"INSERT OR REPLACE INTO handles VALUES (?, ?, {int(journal)})", handles)
-        self._counted += map(self._count, lines.calls)
+        counted = counted_cells(map(self._limit_names, lines.calls))
+        self._counted += counted
+        return len(counted)
 
     def add_sums(self, hours: Iterable[tuple[tuple[int, str], Rollup]]) -> None:
         """Add the sums of calls that have no rows any more."""
@@ -220,22 +224,18 @@ class CallWriter:
         for span, start in {key[:2] for key in cells}:
             rows = self._connection.execute("SELECT * FROM rollups WHERE span = ? AND start = ?", (span, start))
             stored += [(row[:3], to_rollup(row[3:])) for row in rows if row[:3] in cells]
-        fresh = [
-            (*key, *cell[:-1], dumps(cell.durations).decode())
-            for key, cell in grouped(chain(stored, cells.items())).items()
-        ]
+        sums = grouped(chain(stored, cells.items())).items()
+        fresh = [(*key, *cell[:-1], dumps(cell.durations).decode()) for key, cell in sums]
         self._connection.executemany("INSERT OR REPLACE INTO rollups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", fresh)
 
-    def _count(self, call: Sequence[Any]) -> Sequence[Any]:
-        """Give what of a call is counted; a wrong name counts as "(other)" where there are too many."""
+    def _limit_names(self, call: JournalCall) -> JournalCall:
+        """Give a call as it is counted: a wrong name counts as "(other)" where there are too many."""
         tool = call[_TOOL]
         if tool not in self._names:
             if call[_CODE] == "tool_not_found" and len(self._names) >= _MAX_WRONG_NAMES:
-                ts, _, *rest = _counted_cells(call)
-                return ts, _OTHER, *rest
+                return [*call[:_TOOL], _OTHER, *call[_TOOL + 1 :]]
             self._names.add(tool)
-        cells: Sequence[Any] = _counted_cells(call)
-        return cells
+        return call
 
     def _context(self, cells: tuple[str, ...]) -> int:
         """Give the number of a context, which is stored at its first call."""
@@ -245,9 +245,8 @@ class CallWriter:
             # over all columns would be as large as the table.
             equal = " AND ".join(f"{name} = ?" for name in CONTEXT)
             recent = "SELECT id FROM contexts ORDER BY id DESC LIMIT 50"
-            row = self._connection.execute(
-                f"SELECT id FROM contexts WHERE id IN ({recent}) AND {equal}", cells
-            ).fetchone()
+            select = f"SELECT id FROM contexts WHERE id IN ({recent}) AND {equal}"
+            row = self._connection.execute(select, cells).fetchone()
             insert = f"INSERT INTO contexts({', '.join(CONTEXT)}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             number = row[0] if row else self._connection.execute(insert, cells).lastrowid or 0
             self._contexts[cells] = number

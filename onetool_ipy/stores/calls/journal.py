@@ -58,10 +58,14 @@ _STATES: dict[str, State] = {".jsonl": "open", ".jsonl.gz": "closed", ".sums.jso
 _ENDINGS = {state: ending for ending, state in _STATES.items()}
 
 
-class JournalLines(NamedTuple):
-    """What some lines hold: calls with the values of `FIELDS`, later handles by call id, and how many are damaged."""
+JournalCall = list[Any]
+"""A call as its journal has it: the values of `FIELDS`."""
 
-    calls: list[Any]
+
+class JournalLines(NamedTuple):
+    """What some lines hold: calls, later handles by call id, and how many lines are damaged."""
+
+    calls: list[JournalCall]
     handles: list[tuple[str, str]]
     damaged: int
 
@@ -290,7 +294,7 @@ def parse(data: bytes) -> JournalLines:
     return JournalLines(calls, handles, damaged)
 
 
-def _are_calls(calls: list[Any]) -> bool:
+def _are_calls(calls: list[JournalCall]) -> bool:
     """Whether every value has its type and is within its bounds. By columns, which is much quicker than by rows."""
     columns = list(zip(*calls, strict=True))
     if not columns or any(

@@ -13,10 +13,10 @@ import math
 import os
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core import current
@@ -91,7 +91,6 @@ class CallLog:
         self._is_compacting = False
         self._bytes_left = 0
         self._fault: OneToolError | None = None
-        self._fingerprints: dict[int, tuple[ToolSpec, str]] = {}
         self._notebook = ""
         self._session = b""
         self._dumps: Callable[..., bytes] | None = None
@@ -100,12 +99,21 @@ class CallLog:
             os.register_at_fork(after_in_child=partial(_restart, weakref.ref(self)))
 
     def record(
-        self, call_id: str, tool: str, source: str, args: Any, ok: bool, ms: float, *, args_size: int = -1, **more: Any
+        self,
+        call_id: str,
+        tool: str,
+        source: str,
+        args: object,
+        ok: bool,
+        ms: float,
+        *,
+        args_size: int = -1,
+        **more: str | int,
     ) -> None:
         """Record a call that ended now. It is on disk when this returns; never raises for a disk.
 
-        `more` is other fields of a journal's line: code, reason, message, size, handle, parent, fingerprint.
-        `args_size` is what `values.plain_copy` said of the arguments, if they were copied.
+        `args_size` is the length of arguments that are plain JSON. Without it they are recorded for people to read, and
+        not to call again. `more` is other fields of a journal's line: code, reason, message, size, handle, parent.
         """
         if self.enabled:
             text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
@@ -120,13 +128,12 @@ class CallLog:
     def recorder(self) -> Record | None:
         """Give the function that records every call: also those that were refused, not found, or stopped."""
         write, mask, scope, now_us = self._write, self.mask, current.scope, self._now_us
-        fingerprints = self._fingerprints
+        fingerprints: dict[int, tuple[ToolSpec, str]] = {}
 
         def record_bound(bound: BoundCall, result: ToolResult) -> None:
             call_id, _, args, source, _ = bound.call
             error, meta, spec = result.error, result.meta, bound.spec
             text, is_whole = excerpt(args, mask, self._dumps or self._load(), bound.args_size)
-            kept = fingerprints.get(id(spec))
             row = {
                 "ts": now_us(),
                 "id": call_id,
@@ -137,16 +144,24 @@ class CallLog:
                 "ok": error is None,
                 "ms": meta["duration_ms"],
                 "size": measure(result.data) if error is None else len(error.message),
-                "fingerprint": kept[1] if kept is not None and kept[0] is spec else self._fingerprint(spec),
             }
             if spec is None:
                 row["tool"] = short_text(bound.tool, mask, _MAX_NAME) or "(no name)"
+            else:
+                # A fingerprint is costly, so it is kept with the very spec that it is of: ids are used again.
+                entry = fingerprints.get(id(spec))
+                if entry is None or entry[0] is not spec:
+                    if len(fingerprints) >= _MAX_FINGERPRINTS:
+                        fingerprints.clear()
+                    entry = fingerprints[id(spec)] = spec, spec.fingerprint
+                row["fingerprint"] = entry[1]
             if error is not None:
                 row["code"], row["reason"] = error.code, error.reason or ""
                 row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
             if handle := meta.get("handle"):
                 row["handle"] = handle
-            outer = scope()  # this call's own scope was left, so it is that of the call around it
+            # This call's own scope was left, so the scope is that of the call around it.
+            outer = scope()
             if outer is not None and outer.call is not None:
                 row["parent"] = outer.call.id
             write(row)
@@ -246,7 +261,7 @@ class CallLog:
 
     def compact(self) -> None:
         """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        self._bytes_left, self._fault = self._compactor().compact(math.inf)
+        self._bytes_left, self._fault, _ = self._compactor().compact(math.inf)
 
     def close(self) -> None:
         """Leave this process's journal."""
@@ -265,7 +280,7 @@ class CallLog:
     def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
         self._journal.release_deleted()
         patience_s = math.inf if self._run_later is None else self._patience_s
-        answer, (self._bytes_left, self._fault) = self._compactor().ask(question, patience_s)
+        answer, (self._bytes_left, self._fault, _) = self._compactor().ask(question, patience_s)
         if self._bytes_left and not self._is_compacting:
             _log.warning("%s", self._line_about_rest())
             self._compact_later()
@@ -295,10 +310,10 @@ class CallLog:
         except OneToolError:  # no worker is free: the next full journal asks again
             self._is_compacting = False
 
-    def _write(self, row: dict[str, Any]) -> None:
+    def _write(self, row: Mapping[str, object]) -> None:
         """Append a line to the journal, with the cell and the session that it belongs to."""
         if cell := current.cell():
-            row["cell"] = cell
+            row = {**row, "cell": cell}
         # What is the same for all calls of a session is encoded once, and put at the end of the line.
         if self._journal.append(self._encode(row)[:-1] + (self._session or self._describe_session())):
             self._compact_later()
@@ -307,7 +322,7 @@ class CallLog:
         clock = self._clock
         return time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
 
-    def _encode(self, row: dict[str, Any]) -> bytes:
+    def _encode(self, row: Mapping[str, object]) -> bytes:
         dumps = self._dumps or self._load()
         try:
             line = dumps(row)
@@ -315,8 +330,12 @@ class CallLog:
                 return line
         except TypeError:  # a lone surrogate in a name
             pass
-        is_long = {name for name, value in row.items() if isinstance(value, str) and name != "args"}
-        return dumps({name: short_text(row[name], str, _MAX_NAME) if name in is_long else row[name] for name in row})
+        return dumps(
+            {
+                name: short_text(value, str, _MAX_NAME) if isinstance(value, str) and name != "args" else value
+                for name, value in row.items()
+            }
+        )
 
     def _load(self) -> Callable[..., bytes]:
         import orjson
@@ -338,15 +357,6 @@ class CallLog:
             about["notebook"] = self._notebook
         self._session = b"," + self._encode(about)[1:] + b"\n"
         return self._session
-
-    def _fingerprint(self, spec: ToolSpec | None) -> str:
-        """Make the fingerprint of a tool and keep it for the next calls of this very spec; "" if there is no tool."""
-        if spec is None:
-            return ""
-        if len(self._fingerprints) >= _MAX_FINGERPRINTS:
-            self._fingerprints.clear()
-        self._fingerprints[id(spec)] = spec, spec.fingerprint
-        return self._fingerprints[id(spec)][1]
 
     def restart(self) -> None:
         """Forget what belongs to the process that this one was forked from."""

@@ -11,13 +11,12 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.core.names import ASK
 from onetool_ipy.stores.calls.record import RUN_LENGTH, RUN_PREFIX
 from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, Rollup, by_hour_and_tool, grouped
 
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from sqlite3 import Connection
 
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
+    from pandas.api.extensions import ExtensionArray  # type: ignore[import-untyped]  # it ships no stubs
 
 Period = Literal["day", "week", "month", "all"]
 PERIODS: tuple[Period, ...] = get_args(Period)
@@ -37,7 +37,6 @@ _MAX_IN_MINUTES = 50_000
 """Up to so many calls are added up by the minute; there are no sums of minutes on disk."""
 _MINUTES = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
 _MAX_STEPS = 120
-_COUNTED = "SELECT ts, tool, ok, ms, size FROM calls WHERE ts >= ? AND ts < ?"
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
 """As in the index of the database, to the letter: SQLite uses it only then."""
 # What a message says about one call and not about its cause: texts in quotes, and words with a digit in them.
@@ -213,8 +212,7 @@ def since(period: Period, now: datetime.datetime) -> int | None:
 
 def usage_of(database: Connection, *, period: Period, tool: str | None, now: datetime.datetime) -> UsagePeriod:
     """Add up a period. Raises InvalidPeriod."""
-    edge = since(period, now)
-    return _usage(database, period, tool, _Edge.of(database, edge, tool))
+    return _usage(database, period, tool, _Edge.of(database, since(period, now), tool))
 
 
 def overview_of(database: Connection, *, period: Period, tool: str | None, now: datetime.datetime) -> UsageOverview:
@@ -222,10 +220,12 @@ def overview_of(database: Connection, *, period: Period, tool: str | None, now: 
     edge = _Edge.of(database, since(period, now), tool)
     span: Literal["hour", "day"] = "hour" if period in ("day", "week") else "day"
     spans = _by_span(database, edge, tool, span)
+    terms, values = edge.terms(tool)
+    by_models = f"SELECT count(*), coalesce(sum(size), 0) FROM counted WHERE source IN ('model', 'mcp') AND {terms}"
     return UsageOverview(
         usage=_usage(database, period, tool, edge),
-        by_models=_by_models(database, edge, tool),
-        failures=_failures(database, edge, tool),
+        by_models=database.execute(by_models, values).fetchone(),
+        failures=_failures(database, terms, values),
         series=tuple(_usage_span(start, spans[start]) for start in sorted(spans)),
         timeline=_timeline_of(database, edge, tool, spans, spans if span == "hour" else None),
     )
@@ -252,27 +252,30 @@ class _Edge:
 
     @classmethod
     def of(cls, database: Connection, start: int | None, tool: str | None) -> _Edge:
-        if start is None:
-            return cls(start=_MIN, first_hour=_MIN, cells={})
-        hour = start - start % HOUR_US
-        of_tool, values = (" AND tool = ?", (tool,)) if tool else ("", ())
-        rows = database.execute(_COUNTED + of_tool, (hour, hour + HOUR_US, *values)).fetchall()
+        whole = cls(start=_MIN if start is None else start, first_hour=_MIN if start is None else start, cells={})
+        if start is None or start % HOUR_US == 0:
+            return whole
+        whole = replace(whole, first_hour=start - start % HOUR_US)
+        terms, values = whole.terms(tool, whole.first_hour)
+        select = f"SELECT ts, tool, ok, ms, size FROM counted WHERE {terms} AND ts < ?"
+        rows = database.execute(select, (*values, whole.first_hour + HOUR_US)).fetchall()
         sums = "SELECT coalesce(sum(calls), 0) FROM rollups WHERE span = 'hour' AND start = ? AND tool = ?"
         # Without all of its rows this hour cannot be divided, so it counts whole.
-        if start == hour or len(rows) != database.execute(sums, (hour, tool or "")).fetchone()[0]:
-            return cls(start=start, first_hour=hour, cells={})
+        if len(rows) != database.execute(sums, (whole.first_hour, tool or "")).fetchone()[0]:
+            return whole
         cells = by_hour_and_tool(row for row in rows if row[0] >= start)
-        return cls(start=start, first_hour=hour + HOUR_US, cells=cells)
+        return replace(whole, first_hour=whole.first_hour + HOUR_US, cells=cells)
+
+    def terms(self, tool: str | None, start: int | None = None) -> tuple[str, tuple[int | str, ...]]:
+        """Give the condition for the calls of the period, or from another start on, in SQL, and its values."""
+        first = self.start if start is None else start
+        return ("ts >= ? AND tool = ?", (first, tool)) if tool else ("ts >= ?", (first,))
 
 
 def _usage(database: Connection, period: Period, tool: str | None, edge: _Edge) -> UsagePeriod:
     stored = _stored(database, edge, tool, span="all" if edge.start == _MIN else "day", key="tool")
     by_tool = grouped(chain(stored, ((name, cell) for (_, name), cell in edge.cells.items())))
-    if tool is None:
-        # An ask has a row of its own beside those of its calls, and is not a call.
-        by_tool.pop(ASK, None)
-    cells = by_tool.values()
-    whole = Rollup(sum(cell.calls for cell in cells), sum(cell.failures for cell in cells))
+    whole = grouped(("", cell) for cell in by_tool.values()).get("", Rollup())
     rows = [
         ToolUsage(
             tool=name,
@@ -280,7 +283,7 @@ def _usage(database: Connection, period: Period, tool: str | None, edge: _Edge) 
             failures=cell.failures,
             success_rate=round(cell.success_rate or 0.0, 2),
             avg_ms=round(cell.avg_ms, 3),
-            p95_ms=_percentile(cell, 0.95),
+            p95_ms=round(cell.percentile(0.95) or 0.0, 3),
             last_called=_to_time(cell.last_ts),
         )
         for name, cell in by_tool.items()
@@ -292,7 +295,7 @@ def _usage(database: Connection, period: Period, tool: str | None, edge: _Edge) 
         total_calls=whole.calls,
         failures=whole.failures,
         success_rate=None if whole.success_rate is None else round(whole.success_rate, 2),
-        output_chars=sum(cell.size for cell in cells),
+        output_chars=whole.size,
         tools=tuple(sorted(rows, key=lambda row: (-row.calls, row.tool))),
     )
 
@@ -318,8 +321,8 @@ def _timeline_of(database: Connection, edge: _Edge, tool: str | None, spans: _Sp
     total = sum(cell.calls for cell in hours.values())
     if max(hours) - min(hours) > 3 * HOUR_US or total > _MAX_IN_MINUTES:
         return _timeline(hours, HOUR_US)
-    of_tool, values = (" AND tool = ?", (tool,)) if tool else ("", ())
-    calls = database.execute(_COUNTED + of_tool, (first, _MAX, *values)).fetchall()
+    terms, values = edge.terms(tool, first)
+    calls = database.execute(f"SELECT ts, tool, ok, ms, size FROM counted WHERE {terms}", values).fetchall()
     if len(calls) < total:  # some of them have expired
         return _timeline(hours, HOUR_US)
     lasted = max(call[0] for call in calls) - min(call[0] for call in calls)
@@ -336,14 +339,6 @@ def _timeline(cells: _Spans, width: int) -> Timeline:
     steps = range(min(cells), max(cells) + 1, width)
     spans = tuple(_usage_span(start, cells.get(start, Rollup())) for start in steps)
     return Timeline(step_s=width // 1_000_000, spans=spans)
-
-
-def _by_models(database: Connection, edge: _Edge, tool: str | None) -> tuple[int, int]:
-    """Count the calls by models and MCP clients, and the characters of their output."""
-    of_tool, values = (" AND tool = ?", (tool,)) if tool else ("", ())
-    select = "SELECT count(*), coalesce(sum(size), 0) FROM calls WHERE source IN ('model', 'mcp') AND ts >= ?"
-    calls, chars = database.execute(select + of_tool, (edge.start, *values)).fetchone()
-    return calls, chars
 
 
 def cause_of(message: str, args: str) -> str:
@@ -367,15 +362,14 @@ def cause_of(message: str, args: str) -> str:
     return _VALUES.sub(cut, message)
 
 
-def _failures(database: Connection, edge: _Edge, tool: str | None) -> tuple[FailureGroup, ...]:
+def _failures(database: Connection, terms: str, values: Sequence[object]) -> tuple[FailureGroup, ...]:
     """Group the failed calls of a period by tool and cause, over the 1,000 most frequent messages of the log's rows."""
-    of_tool, values = (" AND tool = ?", (tool,)) if tool else ("", ())
     select = (
-        "SELECT tool, coalesce(message, code, ''), count(*), max(ts), min(args) FROM calls"
-        f" WHERE ok = 0 AND ts >= ?{of_tool} GROUP BY tool, message, code ORDER BY count(*) DESC, 1, 2 LIMIT ?"
+        "SELECT tool, coalesce(message, code, ''), count(*), max(ts), min(args) FROM counted"
+        f" WHERE ok = 0 AND {terms} GROUP BY tool, message, code ORDER BY count(*) DESC, 1, 2 LIMIT ?"
     )
     by_cause: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
-    for name, message, calls, last, args in database.execute(select, (edge.start, *values, _MAX_GROUPS)):
+    for name, message, calls, last, args in database.execute(select, (*values, _MAX_GROUPS)):
         by_cause.setdefault((name, cause_of(message, args)), []).append((message, calls, last))
     groups = [
         FailureGroup(
@@ -398,37 +392,25 @@ def _stored(
     Tool "" is all tools together, None each of them. With span "hour" all is by the hour; with "day" hours come first,
     then days.
     """
-    if edge.start == _MIN:
-        yield from _rollups(database, key, span, tool, _MIN, _MAX)
-    elif span == "hour":
-        yield from _rollups(database, key, "hour", tool, edge.first_hour, _MAX)
-    else:
-        day = -(-edge.start // DAY_US) * DAY_US
-        yield from _rollups(database, key, "hour", tool, edge.first_hour, day)
-        yield from _rollups(database, key, "day", tool, day, _MAX)
-
-
-def _rollups(
-    database: Connection, key: Literal["tool", "start"], span: str, tool: str | None, start: int, stop: int
-) -> Iterator[tuple[Any, Rollup]]:
-    """Add up rollups; SQLite adds up the numbers."""
     from onetool_ipy.stores.calls.database import to_rollup  # late: it loads sqlite3
 
+    parts = [(span, edge.first_hour, _MAX)]
+    if span == "day" and edge.start != _MIN:
+        day = -(-edge.start // DAY_US) * DAY_US
+        parts = [("hour", edge.first_hour, day), ("day", day, _MAX)]
     of_tool, values = ("<> ''", ()) if tool is None else ("= ?", (tool,))
+    # SQLite adds up the numbers; histograms come as one text.
     sums = "sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)"
     where = f"span = ? AND start >= ? AND start < ? AND tool {of_tool}"
     select = f"SELECT {key}, {sums}, group_concat(durations) FROM rollups WHERE {where} GROUP BY {key}"
-    for name, *sums_of in database.execute(select, (span, start, stop, *values)):
-        yield name, to_rollup(sums_of)
+    for part in parts:
+        for name, *row in database.execute(select, (*part, *values)):
+            yield name, to_rollup(row)
 
 
 def _usage_span(start: int, cell: Rollup) -> UsageSpan:
-    low, high = _percentile(cell, 0.5), _percentile(cell, 0.95)
-    return UsageSpan(start=_to_time(start), calls=cell.calls, failures=cell.failures, p50_ms=low, p95_ms=high)
-
-
-def _percentile(cell: Rollup, share: float) -> float:
-    return round(cell.percentile(share) or 0.0, 3)
+    p50_ms, p95_ms = (round(cell.percentile(share) or 0.0, 3) for share in (0.5, 0.95))
+    return UsageSpan(start=_to_time(start), calls=cell.calls, failures=cell.failures, p50_ms=p50_ms, p95_ms=p95_ms)
 
 
 # --- single calls ---------------------------------------------------------------------------------
@@ -512,16 +494,22 @@ def frame_of(database: Connection, chosen: CallFilter) -> pd.DataFrame:
 
     where, values = _terms(chosen)
     order, limit = ("id DESC", -1) if chosen.limit is None else ("ts DESC, id DESC", max(0, chosen.limit))
-    select = "SELECT ts, call_id, args, ok, code, reason, message, ms, size, parent, context FROM calls"
-    rows = database.execute(f"{select} {where} ORDER BY {order} LIMIT ?", (*values, limit))
+    select = f"SELECT ts, call_id, args, ok, ms, size, parent, context FROM calls {where} ORDER BY {order} LIMIT ?"
+    rows = database.execute(select, (*values, limit))
     columns: list[list[Any]] = [[] for _ in rows.description]
     while part := rows.fetchmany(_PART):
         for column, cells in zip(columns, zip(*part, strict=True), strict=True):
             column.extend(cells)
-    ts, call_id, args, ok, code, reason, message, ms, size, parent, context = columns
-    stamps = np.array(ts, dtype="i8")
+    ts, call_id, args, ok, ms, size, parent, context = columns
+    stamps, is_good = np.array(ts, dtype="i8"), np.array(ok, dtype=bool)
+    # Each value of a million rows costs time, so what only failed calls have is read of these alone.
+    where, values = _terms(replace(chosen, ok=False))
+    select = f"SELECT code, reason, message FROM calls {where} ORDER BY {order} LIMIT ?"
+    failed = database.execute(select, (*values, int((~is_good).sum()))).fetchall()
+    errors = np.full((3, len(ts)), None, dtype=object)
+    errors[:, ~is_good] = np.array(failed, dtype=object).reshape(-1, 3).T
     handles = dict(database.execute("SELECT call_id, handle FROM handles"))
-    # Each value of a million rows costs time. Many calls share a context, so its names are put in place by numpy.
+    # Many calls share a context, so its names are put in place by numpy.
     contexts = database.execute("SELECT * FROM contexts").fetchall()
     numbers, *names = zip(*contexts, strict=True) if contexts else [()] * 9
     if not {*numbers}.issuperset(context):
@@ -535,10 +523,10 @@ def frame_of(database: Connection, chosen: CallFilter) -> pd.DataFrame:
             "tool": tool,
             "source": source,
             "args": _texts(args),
-            "ok": np.array(ok, dtype=bool),
-            "code": _categories(code),
-            "reason": _categories(reason),
-            "message": _texts(message),
+            "ok": is_good,
+            "code": _categories(errors[0]),
+            "reason": _categories(errors[1]),
+            "message": _texts(errors[2]),
             "ms": np.array(ms, dtype="f8"),
             "bytes": np.array(size, dtype="i8"),
             "handle": _texts([*map(handles.get, call_id)] if handles else [None] * len(ts)),
@@ -552,23 +540,24 @@ def frame_of(database: Connection, chosen: CallFilter) -> pd.DataFrame:
     return frame
 
 
-def _texts(column: list[Any]) -> Any:
+def _texts(column: Sequence[str | None]) -> ExtensionArray:
     """Make a column of texts; None is a missing one."""
     import numpy as np
     import pandas as pd
 
-    if not any(column):  # the quick way for a column that no call has
+    # A column that no call has is made the quick way.
+    if not any(column):
         return pd.array([None], dtype="str").repeat(len(column))
-    return pd.array(np.array(column, dtype=object), dtype="str", copy=False)
+    return pd.array(np.asarray(column, dtype=object), dtype="str", copy=False)
 
 
-def _categories(column: Any) -> pd.Categorical:
+def _categories(column: Sequence[str | None]) -> pd.Categorical:
     """Make a column of names; None is a missing one. Quicker than pandas does it."""
     import numpy as np
     import pandas as pd
 
-    names = sorted(set(column) - {None, ""})
-    places = {name: place for place, name in enumerate(map(str.__str__, names))} | {None: -1, "": -1}
+    names = sorted(name for name in set(column) if name)
+    places = {name: place for place, name in enumerate(names)} | dict.fromkeys((None, ""), -1)
     return pd.Categorical.from_codes(np.fromiter(map(places.__getitem__, column), "i4", len(column)), categories=names)
 
 

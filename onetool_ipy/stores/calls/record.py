@@ -25,8 +25,8 @@ RUN_LENGTH = 16
 MAX_ARGS_BYTES = 4096
 """What of the arguments' JSON text is kept."""
 
-_MANY = 64
-_DEEP = 20
+_MAX_ITEMS = 64
+_MAX_DEPTH = 20
 _WINDOW = 16_384
 _MARGIN = 8_192
 """A secret that the end of a window cuts in two is not known as one, so the end is left out: no secret is longer."""
@@ -41,7 +41,7 @@ def new_run() -> str:
     return RUN_PREFIX + os.urandom((RUN_LENGTH - len(RUN_PREFIX)) // 2).hex()
 
 
-def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes], size: int) -> tuple[str, bool]:
+def excerpt(args: object, mask: Callable[[str], str], dumps: Callable[[object], bytes], size: int) -> tuple[str, bool]:
     """Give the arguments as JSON text, masked and cut at 4 KB, and whether that is all of them, unchanged.
 
     `dumps` is orjson's; a frequent caller looks it up once. `size` is what `values.plain_copy` said of them.
@@ -50,37 +50,29 @@ def excerpt(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]
         try:
             raw = dumps(args)
         except TypeError:  # a lone surrogate, an integer over 64 bits, a key that is not text
-            return _careful(args, mask, dumps)
-        text = raw.decode()
-        # NaN is null in JSON, so arguments with a null are looked at more closely.
-        if mask(text) == text and ("null" not in text or values.is_json(args)):
-            return (text, True) if len(raw) <= MAX_ARGS_BYTES else (_cut(raw), False)
-    return _careful(args, mask, dumps)
+            pass
+        else:
+            text = raw.decode()
+            # NaN is null in JSON, so arguments with a null are looked at more closely.
+            if mask(text) == text and ("null" not in text or values.is_json(args)):
+                return (text, True) if len(raw) <= MAX_ARGS_BYTES else (_cut(raw), False)
+    plain = values.to_json(_shorten(args, mask, [2 * MAX_ARGS_BYTES], 0))
+    text = dumps(plain).decode()
+    # The texts inside are masked one by one, then all of the JSON: a number may be a secret, too.
+    if mask(text) != text:
+        text = mask(dumps(values.to_json(values.map_text(plain, mask))).decode())
+    return _cut(text.encode()), False
 
 
-def measure(value: Any) -> int:
+def measure(value: object) -> int:
     """Give the characters (of binary data the bytes) of a result, estimated where counting would cost."""
-    return len(value) if type(value) is str else _size(value, 0, [_MANY])
+    return len(value) if type(value) is str else _size(value, 0, [_MAX_ITEMS])
 
 
 def short_text(text: str, mask: Callable[[str], str], limit: int) -> str:
     """Give a foreign text (a name that somebody typed, an id) masked, on one line, fit for UTF-8, and cut."""
     masked = mask(text) if len(text) <= _WINDOW else _masked_head(text, mask)
-    clean = values.to_json(masked[:limit])
-    return " ".join(clean.split()) if isinstance(clean, str) else ""
-
-
-def _careful(args: Any, mask: Callable[[str], str], dumps: Callable[[Any], bytes]) -> tuple[str, bool]:
-    """Do the same for any value: a bounded copy, masked text by text, then as a whole, then cut."""
-    copy = _Copy(mask)
-    excerpted = copy.of(args, 0)
-    plain = values.to_json(excerpted)
-    text = dumps(plain).decode()
-    is_whole = copy.is_whole and plain == excerpted
-    if mask(text) != text:
-        text, is_whole = mask(dumps(values.to_json(values.map_text(plain, mask))).decode()), False
-    raw = text.encode()
-    return (text, is_whole) if len(raw) <= MAX_ARGS_BYTES else (_cut(raw), False)
+    return " ".join(values.encodable(masked[:limit]).split())
 
 
 def _cut(raw: bytes) -> str:
@@ -93,107 +85,78 @@ def _masked_head(text: str, mask: Callable[[str], str]) -> str:
     return masked[: max(0, len(masked) - _MARGIN)][:MAX_ARGS_BYTES] + "..."
 
 
-class _Copy:
-    """A copy of a value as plain JSON, of at most about twice what is kept; `is_whole` says that nothing was lost."""
-
-    def __init__(self, mask: Callable[[str], str]) -> None:
-        self.is_whole = True
-        self._mask = mask
-        self._left = 2 * MAX_ARGS_BYTES
-
-    def of(self, value: Any, depth: int) -> Any:
-        self._left -= 8
-        kind = type(value)
-        if self._left <= 0 or depth > _DEEP:
-            return self._lost("...")
-        if isinstance(value, str):
-            return self._text(value)
-        if isinstance(value, dict):
-            pairs = list(islice(dict.items(value), self._left))
-            copied = {self._key(key): self.of(item, depth + 1) for key, item in pairs if self._left > 0}
-            return copied if self._left > 0 else self._lost(copied)
-        if isinstance(value, (list, tuple)):
-            copied_items = [self.of(item, depth + 1) for item in islice(value, self._left) if self._left > 0]
-            return copied_items if self._left > 0 and kind is list else self._lost(copied_items)
-        if value is None or kind is bool:
-            return value
-        if kind is int:
-            return value if value.bit_length() < 64 else self._lost(f"<int of {value.bit_length()} bits>")
-        if kind is float:
-            return value if math.isfinite(value) else self._lost(None)
-        return self._lost(_named(value))
-
-    def _key(self, key: Any) -> str:
-        return self._text(key) if isinstance(key, str) else str(self._lost(values.safe_repr(self.of(key, _DEEP))))
-
-    def _text(self, value: str) -> str:
-        self._left -= min(len(value), MAX_ARGS_BYTES)
-        if len(value) > MAX_ARGS_BYTES:
-            return str(self._lost(_masked_head(value, self._mask)))
-        return value if type(value) is str else str(self._lost(str.__str__(value)))
-
-    def _lost(self, shown: Any) -> Any:
-        self.is_whole = False
-        return shown
+def _shorten(value: object, mask: Callable[[str], str], budget: list[int], depth: int) -> object:
+    """Copy a value as plain JSON for a person to read: about as many characters as the budget has."""
+    budget[0] -= 8
+    if budget[0] <= 0 or depth > _MAX_DEPTH:
+        return "..."
+    if isinstance(value, str):
+        budget[0] -= min(len(value), MAX_ARGS_BYTES)
+        return str.__str__(value) if len(value) <= MAX_ARGS_BYTES else _masked_head(str.__str__(value), mask)
+    if isinstance(value, dict):
+        pairs = list(islice(dict.items(value), budget[0]))
+        return {
+            str(_shorten(key, mask, budget, _MAX_DEPTH)): _shorten(item, mask, budget, depth + 1)
+            for key, item in pairs
+            if budget[0] > 0
+        }
+    if isinstance(value, (list, tuple)):
+        return [_shorten(item, mask, budget, depth + 1) for item in islice(value, budget[0]) if budget[0] > 0]
+    if value is None or isinstance(value, (bool, float)):
+        return value
+    if type(value) is int:
+        return value if value.bit_length() < 64 else f"<int of {value.bit_length()} bits>"
+    return _describe(value)
 
 
-def _named(value: Any) -> Any:
-    """Give a date, path, decimal or numpy scalar as `values` has it; of anything else its kind."""
+def _describe(value: object) -> object:
+    """Give a date, path, decimal or numpy scalar as `values` has it; of anything else its type."""
     import datetime
     import decimal
     import pathlib
     import uuid
 
-    kind = type(value)
-    if kind in (bytes, bytearray):
+    if isinstance(value, (bytes, bytearray)):
         return f"<{len(value)} bytes>"
-    simple = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)
+    kind = type(value)
     shape = getattr(value, "shape", None) if kind.__module__.partition(".")[0] in ("numpy", "pandas") else None
+    simple = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)
     if isinstance(value, simple) or (shape == () and hasattr(value, "item")):
         return values.to_json(value)
     return f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else f"<{kind.__name__}>"
 
 
-def _size(value: Any, depth: int, left: list[int]) -> int:
+def _size(value: object, depth: int, left: list[int]) -> int:
     """Give the size of a value as JSON text, from a look at no more items than are `left`."""
-    kind = type(value)
-    if kind is int:
-        return value.bit_length() * 3 // 10 + 1  # type: ignore[no-any-return]  # `value` is Any
     if isinstance(value, str):
         return str.__len__(value) + (2 if depth else 0)
-    if value is None or kind is bool:
+    if value is None or isinstance(value, bool):
         return 5 if value is False else 4
+    if type(value) is int:
+        return value.bit_length() * 3 // 10 + 1
     if isinstance(value, float):
-        return 8
+        return _ITEM
     if isinstance(value, (bytes, bytearray)):
         return len(value)
     if isinstance(value, memoryview):
         return value.nbytes
     container = next((kind for kind in _CONTAINERS if isinstance(value, kind)), None)
     if container is None:
-        return _table_size(value)
+        # A table or an array is measured by its shape, without a look at its contents.
+        shape = getattr(value, "shape", None) if type(value).__module__.partition(".")[0] in _TABLES else None
+        if not isinstance(shape, tuple) or not all(isinstance(side, int) for side in shape):
+            return _OBJECT
+        return math.prod(shape) * (_CELL if len(shape) == 2 and hasattr(value, "columns") else _ITEM)
     count: int = container.__len__(value)
-    if not count or depth > _DEEP:
+    if not count or depth > _MAX_DEPTH:
         return 2
     total = seen = 0
-    # Listed first: the tool may still be changing the value in another thread.
-    for item in list(islice(dict.items(value) if container is dict else container.__iter__(value), max(1, left[0]))):
+    # The items are listed first: the tool may still be changing the value in another thread.
+    inside = dict.items(value) if isinstance(value, dict) else container.__iter__(value)
+    for item in list(islice(inside, max(1, left[0]))):
         left[0] -= 1
         seen += 1
-        if container is dict:
-            key = item[0]
-            total += 4 + (str.__len__(key) if isinstance(key, str) else 4) + _size(item[1], depth + 1, left)
-        else:
-            total += 2 + _size(item, depth + 1, left)
+        total += 2 + sum(_size(part, depth + 1, left) for part in (item if container is dict else (item,)))
         if left[0] <= 0:
             break
     return 2 + total * count // seen
-
-
-def _table_size(value: Any) -> int:
-    """Give the size of a table or array by its shape, without a look at its contents."""
-    if type(value).__module__.partition(".")[0] in _TABLES:
-        shape = getattr(value, "shape", None)
-        if isinstance(shape, tuple) and all(isinstance(side, int) for side in shape):
-            return math.prod(shape) * (_CELL if len(shape) == 2 and hasattr(value, "columns") else _ITEM)
-    return _OBJECT

@@ -55,6 +55,6 @@ def settle(request: pytest.FixtureRequest) -> Settle:
 
 def note(log: CallLog, tool: str = "a.b", number: int = 0, **changes: Any) -> None:
     """Record a call."""
-    given: dict[str, Any] = {"ok": True, "ms": 0.0, "size": 0, **changes}
-    source = given.pop("source", "python")
-    log.record(f"id{number}", tool, source, {"n": number}, **given)
+    fields: dict[str, Any] = {"ok": True, "ms": 0.0, "size": 0, "args_size": 1, **changes}
+    source = fields.pop("source", "python")
+    log.record(f"id{number}", tool, source, {"n": number}, **fields)

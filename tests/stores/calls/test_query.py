@@ -33,6 +33,21 @@ def test_usage_adds_up_all_calls(calls: CallLog, settle: Any) -> None:
     assert calls.overview().by_models == (0, 0)
 
 
+def test_an_ask_is_in_the_history_and_is_not_a_call(calls: CallLog, settle: Any) -> None:
+    """Neither sums, nor plots, nor failures count it; those of its calls that failed do count."""
+    for number, (tool, ok) in enumerate([("ask", True), ("ask", False), ("geo.code", True), ("geo.code", False)]):
+        note(calls, tool, number, ok=ok, source="model", message="" if ok else "no")
+        settle(calls)
+
+    for period in PERIODS:
+        seen = calls.overview(period=period)
+        assert (seen.usage.total_calls, seen.usage.failures, seen.by_models[0]) == (2, 1, 2)
+        assert [group.tool for group in seen.failures] == ["geo.code"]
+        assert [sum(span.calls for span in spans) for spans in (seen.series, seen.timeline.spans)] == [2, 2]
+    assert [row.tool for row in calls.history()].count("ask") == len(calls.frame()) - 2 == 2
+    assert calls.recent_tools() == ["geo.code"]
+
+
 def test_usage_of_an_empty_log_is_zero_and_has_no_rate(calls: CallLog) -> None:
     usage = calls.usage()
 
@@ -165,7 +180,7 @@ def test_a_clock_far_off_breaks_nothing(calls: CallLog, clock: Clock, settle: An
 
 
 def test_rows_come_newest_first_with_all_their_fields(calls: CallLog, clock: Clock, settle: Any) -> None:
-    calls.record("c1", "geo.code", "model", {"q": "x"}, ok=True, ms=1.5, size=7, handle="r_9")
+    calls.record("c1", "geo.code", "model", {"q": "x"}, ok=True, ms=1.5, args_size=1, size=7, handle="r_9")
     settle(calls)
     clock.now = START + HOUR
     calls.record("c2", "geo.code", "rest", {}, ok=False, ms=250.0, code="execution_error", reason="timeout", size=3)
