@@ -17,19 +17,20 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.records import once
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.importing.document import ImportNotes, OpenApiDocument, as_dict, as_list, as_text
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, OfferedOperations, host_of
 from onetool_ipy.bundles.importing.labels import UniqueNames, argument, common_prefix, literal, secret, slug, version
-from onetool_ipy.schema.check import compile_schema
+from onetool_ipy.schema.check import MOST, branch_count, compile_schema
 
 __all__ = ["Direction", "SchemaTranslator", "import_openapi", "text_of"]
 
@@ -92,7 +93,7 @@ def import_openapi(root: Mapping[str, Any], notes: ImportNotes, request: ImportR
     bundle = {"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True}
     secrets = [{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())]
     kind = "OpenAPI document" if "openapi" in root else "Swagger 2.0 document"
-    return BundleDraft(kind, bundle, tools, secrets, sorted(maker.hosts), notes.list(), maker.offered.count)
+    return BundleDraft(kind, bundle, tools, secrets, maker.hosts(), notes.list(), maker.offered.count)
 
 
 class _Maker:
@@ -104,10 +105,13 @@ class _Maker:
         self._known = frozenset(request.secrets)
         self._schemas = SchemaTranslator(api)
         self._prefix = common_prefix([str(path) for path in api.part("paths")])
-        self._sound: set[bytes] = set()
         self.offered = OfferedOperations(request.choice)
         self.security = SecuritySchemes(api, name)
-        self.hosts: set[str] = set()
+        self._hosts: dict[str, str | None] = {}
+
+    def hosts(self) -> list[str]:
+        """The hosts of the servers that the tools call, sorted."""
+        return sorted({host for host in self._hosts.values() if host is not None})
 
     def tools(self, version: str) -> Iterator[dict[str, Any]]:
         for path, method, item, operation, name in list(self._chosen()):
@@ -138,11 +142,10 @@ class _Maker:
         taken = Operation(self._api, self._schemas, method, path, reserved)
         taken.take(operation, as_list(item.get("parameters")))
         request = self._request(taken, server, method, operation, wanted)
-        arguments = self._compiled(taken, place)
         tool: dict[str, Any] = {
             **_words(operation, place),
             "type": "http",
-            "argSchema": arguments,
+            "argSchema": self._arguments(taken, place),
             "http": {"request": request},
         }
         output = self._output(operation, place)
@@ -183,19 +186,16 @@ class _Maker:
                         return str(mime)
         return ""
 
-    def _compiled(self, taken: Operation, place: str) -> dict[str, Any]:
-        """The schema of the arguments; without any types if theirs cannot be compiled."""
+    def _arguments(self, taken: Operation, place: str) -> dict[str, Any]:
+        """The schema of the arguments. A translated schema is valid, but its references may multiply beyond all use."""
         schema = taken.schema()
-        try:
-            self._require_sound(schema)
-        except InvalidTool as exc:
-            self._api.notes.add(f"{place}: the schemas of its arguments are not kept: {exc.message}")
-            loose = {
-                name: {"description": as_text(as_dict(sub).get("description"))}
-                for name, sub in taken.properties.items()
-            }
-            schema = {"type": "object", "properties": loose, "required": taken.required, "additionalProperties": False}
-        return schema
+        if branch_count(schema) <= MOST:
+            return schema
+        self._api.notes.add(f"{place}: the schemas of its arguments are not kept: their references multiply")
+        loose = {
+            name: {"description": as_text(as_dict(sub).get("description"))} for name, sub in taken.properties.items()
+        }
+        return {"type": "object", "properties": loose, "required": taken.required, "additionalProperties": False}
 
     def _output(self, operation: dict[str, Any], place: str) -> Any:
         """The schema of the successful response, if there is exactly one, in JSON and of a reasonable size."""
@@ -208,25 +208,17 @@ class _Maker:
         if len(medias) != 1 or len(content) != 1 or not as_dict(medias[0].get("schema")):
             return None
         schema, refs = self._schemas.translated(medias[0]["schema"], "response")
-        if self._schemas.size(schema, refs, "response") > _MAX_OUTPUT:
+        components = self._schemas.reachable(refs, "response")
+        if len(text_of(schema)) + sum(component.size for component in components.values()) > _MAX_OUTPUT:
             self._api.notes.add(f"{place}: its outputSchema is left out, since it is very large")
             return None
         whole = dict(schema) if isinstance(schema, dict) else {}
-        if definitions := self._schemas.definitions(refs, "response"):
-            whole["$defs"] = definitions
-        try:
-            self._require_sound(whole)
-        except InvalidTool as exc:
-            self._api.notes.add(f"{place}: its outputSchema is left out: {exc.message}")
+        if components:
+            whole["$defs"] = {name: component.schema for name, component in components.items()}
+        if branch_count(whole) > MOST:
+            self._api.notes.add(f"{place}: its outputSchema is left out: its references multiply")
             return None
         return whole or None
-
-    def _require_sound(self, schema: dict[str, Any]) -> None:
-        """Raise InvalidTool for an invalid JSON Schema. Equal schemas of several operations are compiled once."""
-        text = text_of(schema)
-        if text not in self._sound:
-            compile_schema(schema)
-            self._sound.add(text)
 
     def _server(self, operation: dict[str, Any], item: dict[str, Any], place: str) -> str | None:
         """The server URL: of the operation, the path or the document."""
@@ -235,11 +227,11 @@ class _Maker:
         )
         servers = [as_dict(server) for server in as_list(listed)] or [{"url": "/"}]
         url = self._asked.url_of(_filled(servers[0]))
-        host = host_of(url)
-        if host is None or any(sign in url for sign in "{}$@?#\\ "):
+        if url not in self._hosts:
+            self._hosts[url] = None if any(sign in url for sign in "{}$@?#\\ ") else host_of(url)
+        if self._hosts[url] is None:
             self._api.notes.add(f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out")
             return None
-        self.hosts.add(host)
         return url.rstrip("/")
 
 
@@ -347,8 +339,8 @@ class Operation:
         if self.required:
             out["required"] = self.required
         out["additionalProperties"] = False
-        if definitions := self._schemas.definitions(frozenset(self._refs), "request"):
-            out["$defs"] = definitions
+        if components := self._schemas.reachable(self._refs, "request"):
+            out["$defs"] = {name: component.schema for name, component in components.items()}
         return out
 
     def target(self) -> str:
@@ -426,7 +418,7 @@ class Operation:
         if taken != name:
             self._note(f"'{name}' is the argument '{taken}'")
         schema, refs = self._schemas.translated(_ANY if source is None else source, "request")
-        self._refs |= refs
+        self._refs.update(refs)
         self.properties[taken] = _told(schema, about)
         if required:
             self.required.append(taken)
@@ -809,9 +801,17 @@ _MAX_PATTERN = 4000
 _MAX_OWN_TEXT = 60
 
 
-class _Made(NamedTuple):
-    schema: Any
-    refs: frozenset[str]
+class _Translation:
+    """A translated schema, and its references to others."""
+
+    def __init__(self, schema: Any, refs: Collection[str]) -> None:
+        self.schema = schema
+        self.refs = sorted(refs)
+
+    @once
+    def size(self) -> int:
+        """The length of the schema as JSON text."""
+        return len(text_of(self.schema))
 
 
 class SchemaTranslator:
@@ -823,53 +823,40 @@ class SchemaTranslator:
         self._is_old = str(api.root.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}
         self._unique = UniqueNames(mark="_", longest=sys.maxsize)
-        self._made: dict[tuple[str, Direction], _Made] = {}
-        self._seen: dict[tuple[int, Direction], _Made] = {}
-        self._sizes: dict[tuple[str, Direction], int] = {}
+        self._components: dict[tuple[str, Direction], _Translation] = {}
+        self._seen: dict[tuple[int, Direction], _Translation] = {}
         self._patterns: dict[str, bool] = {}
 
-    def translated(self, schema: Any, direction: Direction) -> tuple[Any, frozenset[str]]:
-        """Translate a schema; returns it with its references, which `definitions` resolves."""
-        key = (id(schema), direction)  # the document outlives this object, so an id means one schema
+    def translated(self, schema: Any, direction: Direction) -> tuple[Any, list[str]]:
+        """Translate a schema; returns it with its references, which `reachable` resolves."""
+        # The document outlives this object, so that an id means one schema.
+        key = (id(schema), direction)
         if key not in self._seen:
             refs: set[str] = set()
-            self._seen[key] = _Made(self._translate(schema, direction, refs, 0), frozenset(refs))
-        return self._seen[key]
+            self._seen[key] = _Translation(self._translate(schema, direction, refs, 0), refs)
+        return self._seen[key].schema, self._seen[key].refs
 
-    def definitions(self, refs: frozenset[str], direction: Direction) -> dict[str, Any]:
-        """The `$defs` for these references, and for the references inside of them."""
-        return {self._name(ref): self._component(ref, direction).schema for ref in self._reach(refs, direction)}
-
-    def size(self, schema: Any, refs: frozenset[str], direction: Direction) -> int:
-        """The length of a schema with all its definitions, as JSON text."""
-        total = len(text_of(schema))
-        for ref in self._reach(refs, direction):
-            key = (ref, direction)
-            if key not in self._sizes:
-                self._sizes[key] = len(text_of(self._component(ref, direction).schema))
-            total += self._sizes[key]
-        return total
+    def reachable(self, refs: Iterable[str], direction: Direction) -> dict[str, _Translation]:
+        """The `$defs` of these references and of the references inside of them, by name."""
+        components: dict[str, _Translation] = {}
+        waiting = list(refs)
+        while waiting:
+            ref = waiting.pop()
+            if ref not in components:
+                components[ref] = self._component(ref, direction)
+                waiting += components[ref].refs
+        return {self._name(ref): components[ref] for ref in sorted(components)}
 
     def shape(self, schema: Any) -> dict[str, Any]:
         """The schema behind its references, to look at its type and properties."""
         return self._api.follow(schema)
 
-    def _reach(self, refs: frozenset[str], direction: Direction) -> list[str]:
-        found: dict[str, None] = {}
-        waiting = sorted(refs)
-        while waiting:
-            ref = waiting.pop()
-            if ref not in found:
-                found[ref] = None
-                waiting += sorted(self._component(ref, direction).refs)
-        return sorted(found)
-
-    def _component(self, ref: str, direction: Direction) -> _Made:
+    def _component(self, ref: str, direction: Direction) -> _Translation:
         key = (ref, direction)
-        if key not in self._made:
+        if key not in self._components:
             refs: set[str] = set()
-            self._made[key] = _Made(self._translate(self._api.at(ref), direction, refs, 0), frozenset(refs))
-        return self._made[key]
+            self._components[key] = _Translation(self._translate(self._api.at(ref), direction, refs, 0), refs)
+        return self._components[key]
 
     def _name(self, ref: str) -> str:
         if ref not in self._names:
@@ -880,7 +867,7 @@ class SchemaTranslator:
     def _translate(self, node: Any, direction: Direction, refs: set[str], depth: int) -> Any:
         if isinstance(node, bool):
             return node
-        if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
+        if not isinstance(node, (dict, Mapping)) or depth > _MAX_DEPTH:
             if depth > _MAX_DEPTH:
                 self._notes.add("a schema is nested too deep, and its inside is left out")
             return {}
