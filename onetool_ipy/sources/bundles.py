@@ -20,7 +20,7 @@ from onetool_ipy.bundles.store import EMPTY, BundleSnapshot, BundleStore, Stored
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import LIMITED
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import Problem, Source, ToolSpec
+from onetool_ipy.core.tool import HttpHooks, Problem, Source, ToolSpec
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool
@@ -106,19 +106,18 @@ class BundleTools:
             description=tool.description or tool.display_name or tool.slug,
             parameters=tool.arg_schema,
             run=partial(self._arequest if tool.http is not None else self._function, tool, name),
-            run_sync=partial(self._request, tool, name) if tool.http is not None else None,
+            http=None
+            if tool.http is None
+            else HttpHooks(partial(self._request, tool, name), partial(self._preview, tool, name)),
             is_async=tool.http is not None,
-            tags=tool.tags,
+            tags=tuple(tool.tags),
             read_only=tool.http is not None and tool.is_read_only,  # a record does not tell this of a function
             origin="bundle",
             timeout_s=self._limit_s(tool),
-            limits_itself=tool.http is not None,
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
             disabled=off,
             where=f"bundle {bundle.slug}",
             load=partial(self._load, bundle.slug, tool.slug, version),
-            version=version,
-            preview=partial(self._preview, tool, name) if tool.http is not None else None,
             identity=partial(self._identity, tool),
             record=(tool.version, tool.tool_id),
         )

@@ -39,7 +39,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
-from onetool_ipy.core.tool import Origin, Problem, ToolSpec
+from onetool_ipy.core.tool import FunctionFacts, Origin, Problem, ToolSpec
 from onetool_ipy.sdk.requirements import merge_deps
 from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
@@ -314,7 +314,7 @@ class PackFile:
             name=tool.name,
             description=tool.description,
             parameters=tool.parameters,
-            positional=tool.positional,
+            function=FunctionFacts(positional=tool.positional),
             run=lambda args: self._load(tool.name).run(args),
             is_async=tool.is_async,
             returns=tool.returns,

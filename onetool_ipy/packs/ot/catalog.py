@@ -423,7 +423,7 @@ def tool_parts(spec: ToolSpec) -> list[Part]:
     origin = f"MCP server {spec.server}" if spec.server else spec.origin
     facts = ", ".join([origin, *spec.badges, *spec.tags])
     parts.append(Note(f"Source: {facts}" + (f" ({spec.where})" if spec.where else "")))
-    return [*parts, Note(f"Meta: {spec.meta_text}")] if spec.meta else parts
+    return [*parts, Note(f"Meta: {spec.meta_text}")] if spec.meta_text else parts
 
 
 def _kind_text(param: Param, spec: ToolSpec) -> str:
@@ -486,9 +486,9 @@ def _tool_page(spec: ToolSpec, info: str) -> PageText:
         facts: Mapping[str, Any] = {
             "Source": spec.source,
             "Tags": ", ".join(spec.tags),
-            "Title": spec.title,
+            "Title": spec.server_facts.title,
             "Read-only": "yes" if spec.read_only else "no",
-            "Hints": ", ".join(f"{'' if is_so else 'not '}{hint}" for hint, is_so in spec.hints.items()),
+            "Hints": ", ".join(f"{'' if is_so else 'not '}{hint}" for hint, is_so in spec.server_facts.hints.items()),
             "Meta": spec.meta_text,
             "Time limit": f"{spec.timeout_s:g} s" if spec.timeout_s is not None else "",
             "Defined in": spec.where,

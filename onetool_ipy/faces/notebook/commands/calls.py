@@ -156,7 +156,7 @@ class CallCommands(CommandGroup):
         """What a call would send; nothing is sent."""
         try:
             checked = spec.checker.check(args, spec.name)
-            requests = [] if spec.preview is None else spec.preview(checked)
+            requests = [] if spec.http is None else spec.http.preview(checked)
         except CallFailure as exc:
             return f"{exc.code}: {exc.message}"
         sent = ", ".join(f"{request['method']} {request['url']}" for request in requests)
