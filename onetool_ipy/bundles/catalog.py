@@ -164,7 +164,7 @@ class BundleCatalog:
         return ranked
 
     def _now(self) -> _State:
-        snapshot, off = self._store.look(), self._switches.off()
+        snapshot, off = self._store.snapshot(), self._switches.off()
         state = self._state
         if state is None or state.snapshot is not snapshot or state.off != off:
             state = self._state = self._made(snapshot, off)
@@ -196,7 +196,8 @@ class BundleCatalog:
 
 def _rows(held: StoredBundle) -> list[CatalogRow]:
     bundle = held.bundle
-    lead = bundle.bundle_id if held.twin else bundle.slug  # the slug's calls are those of the older twin
+    # The calls by the slug are those of the older bundle.
+    lead = bundle.bundle_id if held.duplicate_of else bundle.slug
     return [
         CatalogRow(
             bundle,

@@ -433,7 +433,7 @@ class Bundles:
 
     def reap(self) -> list[str]:
         """Remove bundles deleted two days ago that are still empty; returns their ids. Other writes do it too."""
-        if not any(self._records.is_due(stored) for stored in self._store.look().bundles.values()):
+        if not any(self._records.is_due(stored) for stored in self._store.snapshot().bundles.values()):
             return []
         with self._store.writing() as snapshot:
             return self._records.reap(snapshot)
@@ -453,7 +453,7 @@ class Bundles:
             bodies = [self._checked(*tool, bundle) for tool in tools]
         with self._store.writing() as snapshot:
             stored = self._records.changeable(snapshot, own)
-            taken = {*stored.tools, *stored.claimed}
+            taken = {*stored.tools, *stored.reserved}
             for pair, _ in bodies:
                 if pair in taken:
                     raise Conflict(

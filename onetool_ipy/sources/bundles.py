@@ -54,9 +54,9 @@ class BundleTools:
     def tools(self) -> Iterator[ToolSpec]:
         if self._store.is_empty():
             return
-        self._last_listed = snapshot = self._store.look()
+        self._last_listed = snapshot = self._store.snapshot()
         for held in snapshot.live():
-            if held.twin:
+            if held.duplicate_of:
                 continue
             for slug in held.slugs:
                 chosen = held.chosen(slug)
@@ -67,7 +67,7 @@ class BundleTools:
     def problems(self) -> Iterator[Problem]:
         if self._store.is_empty():
             return
-        snapshot = self._store.look()
+        snapshot = self._store.snapshot()
         yield from snapshot.problems
         for held in snapshot.live():
             if not held.bundle.is_enabled:
@@ -80,11 +80,11 @@ class BundleTools:
         """Whether the files changed since the tools were last listed."""
         if self._store.is_empty() and self._last_listed is EMPTY:
             return False
-        return self._store.look() is not self._last_listed
+        return self._store.snapshot() is not self._last_listed
 
     def _load(self, bundle: str, slug: str, version: str) -> ToolSpec:
         """Return the tool that a name stands for now."""
-        held = self._store.glance(bundle, slug).of_slug(bundle)
+        held = self._store.snapshot_for(bundle, slug).of_slug(bundle)
         tool = None
         if held is not None:
             tool = held.tools.get((slug, version)) if version else held.chosen(slug)
@@ -201,7 +201,7 @@ def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
         return 0, []
     from urllib.parse import urlsplit
 
-    listed = (held.completed(tool) for held in store.look().live() for tool in held.tools.values())
+    listed = (held.completed(tool) for held in store.snapshot().live() for tool in held.tools.values())
     tools = [tool for tool in listed if tool.http is not None]
     steps = [step for tool in tools if tool.http is not None for _, step in tool.http.plan()]
     return len(tools), sorted({urlsplit(step.request.url_template).netloc for step in steps})
