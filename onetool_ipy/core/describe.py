@@ -287,7 +287,7 @@ def _is_json(hint: Any) -> bool:
         return all(map(_is_json, inner)) and (origin is not dict or inner[0] is str)
     if is_typeddict(hint):
         return all(map(_is_json, typing.get_type_hints(hint).values()))
-    return any(hint is known for known in _JSON_TYPES)
+    return any(hint is plain for plain in _JSON_TYPES)
 
 
 def _supported(hint: Any, outer: tuple[Any, ...] = ()) -> Any:

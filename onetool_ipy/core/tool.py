@@ -367,8 +367,8 @@ def code_of(fn: Any, depth: int = 0) -> list[Any]:
     if depth > _DEEP:
         return []
     if isinstance(fn, partial):
-        given = [*fn.args, *(part for pair in sorted(fn.keywords.items()) for part in pair)]
-        return [code_of(fn.func, depth + 1), [repr(one) for one in given if isinstance(one, _PLAIN)]]
+        bound = [*fn.args, *(part for pair in sorted(fn.keywords.items()) for part in pair)]
+        return [code_of(fn.func, depth + 1), [repr(one) for one in bound if isinstance(one, _PLAIN)]]
     code = getattr(fn, "__code__", None)
     if code is None:
         own: Any = type(fn).__call__ if callable(fn) else None

@@ -32,9 +32,6 @@ from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, Offe
 from onetool_ipy.bundles.importing.labels import UniqueNames, argument, common_prefix, literal, secret, slug, version
 from onetool_ipy.schema.check import MOST, branch_count, compile_schema
 
-__all__ = ["Direction", "SchemaTranslator", "import_openapi", "text_of"]
-
-
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _MAX_WORDS = 7
 _MAX_OUTPUT = 16_000
@@ -76,6 +73,23 @@ _STYLES = {
 }
 _FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
 _BINARY = {"type": "string", "format": "binary"}
+Direction = Literal["request", "response"]
+_TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object", "null"))
+_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_COUNTS = ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties")
+_NUMBERS = ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf")
+_PLAIN = ("const", "default", "uniqueItems", "deprecated", "contentEncoding", "contentMediaType")
+_WORDS = ("title", "description", "format")
+_UNTAKEN = ("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems")
+_INNER = frozenset((*_ONE, *_MANY, *_NAMED))
+_RARE = frozenset((*_PLAIN, *_COUNTS, *_NUMBERS, *_UNTAKEN))
+_MAX_DEPTH = 60
+_MAX_DESCRIPTION = 2000
+_MAX_EXAMPLE = 200
+_MAX_PATTERN = 4000
+_MAX_OWN_TEXT = 60
 
 
 def import_openapi(root: Mapping[str, Any], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
@@ -125,8 +139,8 @@ class _Maker:
             for method in _METHODS:
                 operation = self._api.follow(item.get(method)) if method in item else {}
                 if operation:
-                    wanted = _name(operation, method, str(path), self._prefix)
-                    name = self.offered.take(wanted, method.upper(), str(path), _tags(operation))
+                    proposal = _name(operation, method, str(path), self._prefix)
+                    name = self.offered.take(proposal, method.upper(), str(path), _tags(operation))
                     if name is not None:
                         yield str(path), method, item, operation, name
             if "trace" in item:
@@ -137,11 +151,11 @@ class _Maker:
         server = self._server(operation, item, place)
         if server is None:
             return None
-        wanted = self.security.of(operation, place)
-        reserved = self._known | {placeholder.name for placeholder in placeholders_in(_signs(wanted))}
+        required = self.security.of(operation, place)
+        reserved = self._known | {placeholder.name for placeholder in placeholders_in(_signs(required))}
         taken = Operation(self._api, self._schemas, method, path, reserved)
         taken.take(operation, as_list(item.get("parameters")))
-        request = self._request(taken, server, method, operation, wanted)
+        request = self._request(taken, server, method, operation, required)
         tool: dict[str, Any] = {
             **_words(operation, place),
             "type": "http",
@@ -156,13 +170,13 @@ class _Maker:
         return tool
 
     def _request(
-        self, taken: Operation, server: str, method: str, operation: dict[str, Any], wanted: RequiredAuth
+        self, taken: Operation, server: str, method: str, operation: dict[str, Any], required: RequiredAuth
     ) -> dict[str, Any]:
         target = taken.target()
-        named = {name.lower() for name in (*wanted.headers, *_header_of(wanted.auth))}
+        named = {name.lower() for name in (*required.headers, *_header_of(required.auth))}
         request: dict[str, Any] = {"method": method.upper(), "urlTemplate": server + target}
-        query = {**taken.query, **wanted.query}
-        headers = {n: v for n, v in taken.headers.items() if n.lower() not in named} | wanted.headers
+        query = {**taken.query, **required.query}
+        headers = {n: v for n, v in taken.headers.items() if n.lower() not in named} | required.headers
         if accept := self._json_mime(operation):
             headers["Accept"] = accept
         parts = {
@@ -170,7 +184,7 @@ class _Maker:
             "headers": headers,
             "body": taken.body,
             "bodyType": taken.body_type,
-            "auth": wanted.auth,
+            "auth": required.auth,
         }
         if method == "head" and taken.body is not None:
             self._api.notes.add(f"{taken.place}: a HEAD request has no body; the given one is left out")
@@ -239,15 +253,15 @@ def _filled(server: dict[str, Any]) -> str:
     variables = as_dict(server.get("variables"))
 
     def value(match: re.Match[str]) -> str:
-        given = as_dict(variables.get(match[1]))
-        return str(given.get("default", match[0]))
+        variable = as_dict(variables.get(match[1]))
+        return str(variable.get("default", match[0]))
 
     return _IN_BRACES.sub(value, as_text(server.get("url")))
 
 
-def _signs(wanted: RequiredAuth) -> list[Any]:
+def _signs(required: RequiredAuth) -> list[Any]:
     """Every text of the auth of a request."""
-    return [list(part.values()) for part in (wanted.auth or {}, wanted.headers, wanted.query)]
+    return [list(part.values()) for part in (required.auth or {}, required.headers, required.query)]
 
 
 def _header_of(auth: dict[str, Any] | None) -> list[str]:
@@ -257,11 +271,11 @@ def _header_of(auth: dict[str, Any] | None) -> list[str]:
 
 def _name(operation: dict[str, Any], method: str, path: str, prefix: str) -> str:
     """The name that an operation has by itself: its operationId, its summary, or its method and path."""
-    said = as_text(operation.get("operationId"))
-    said = said.removesuffix(re.sub(r"\W", "_", path) + f"_{method}") or said  # FastAPI adds path and method
+    label = as_text(operation.get("operationId"))
+    label = label.removesuffix(re.sub(r"\W", "_", path) + f"_{method}") or label  # FastAPI adds path and method
     summary = as_text(operation.get("summary"))
     words = summary if len(summary.split()) <= _MAX_WORDS else ""
-    return slug(said, "") or slug(words.lower(), "") or slug(f"{method}-{unquote(path.removeprefix(prefix))}", method)
+    return slug(label, "") or slug(words.lower(), "") or slug(f"{method}-{unquote(path.removeprefix(prefix))}", method)
 
 
 def _tags(operation: dict[str, Any]) -> list[str]:
@@ -282,19 +296,19 @@ def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
 
 def _converted(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> OpenApiDocument:
     """The document as OpenAPI 3; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
-    said = root.get("openapi")
+    version = root.get("openapi")
     swagger = root.get("swagger", root.get("swaggerVersion"))
-    if swagger is not None and said is None:
+    if swagger is not None and version is None:
         if str(swagger) not in ("2.0", "2"):
             raise InvalidRequest(
                 f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
                 hint="Convert it first, for example with swagger2openapi.",
             )
         return OpenApiDocument(to_openapi(root, notes, base_url), notes)
-    if not isinstance(said, (str, float)) or not str(said).startswith("3."):
+    if not isinstance(version, (str, float)) or not str(version).startswith("3."):
         raise InvalidRequest("This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.")
-    if not str(said).startswith(("3.0", "3.1")):
-        notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
+    if not str(version).startswith(("3.0", "3.1")):
+        notes.add(f"the document is of version {str(version)[:10]}, and is read as 3.1")
     return OpenApiDocument(root, notes)
 
 
@@ -324,11 +338,11 @@ class Operation:
 
     def take(self, operation: dict[str, Any], shared: list[Any]) -> None:
         """Read the parameters and the body."""
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        parameters: dict[tuple[str, str], dict[str, Any]] = {}
         for node in (*shared, *as_list(operation.get("parameters"))):
             parameter = self._api.follow(node)
-            found[as_text(parameter.get("in")), as_text(parameter.get("name"))] = parameter
-        for (where, name), parameter in found.items():
+            parameters[as_text(parameter.get("in")), as_text(parameter.get("name"))] = parameter
+        for (where, name), parameter in parameters.items():
             self._parameter(where, name, parameter)
         if "requestBody" in operation:
             self._request_body(self._api.follow(operation["requestBody"]))
@@ -443,12 +457,12 @@ class Operation:
             return
         shape, names = fields
         is_needed = body.get("required", True) is not False  # many documents do not say
-        wanted = as_list(shape.get("required")) if is_needed else []
+        required_names = as_list(shape.get("required")) if is_needed else []
         styles = as_dict(media.get("encoding"))
         self.body = {}
         for name, source in names.items():
             is_file = kind == "multipart" and _is_file(self._schemas.shape(source))
-            argument = self._argument(name, _FILE if is_file else source, required=name in wanted)
+            argument = self._argument(name, _FILE if is_file else source, required=name in required_names)
             form = _field_form(kind, as_dict(styles.get(name)))
             self.body[literal(name)] = f"${{{argument}{form}}}"
 
@@ -474,10 +488,10 @@ class Operation:
         taken = set(self.properties)
         if any(name in taken or argument(name) != name for name in names):
             return None
-        kept = {
+        fields = {
             name: sub for name, sub in names.items() if as_dict(self._schemas.shape(sub)).get("readOnly") is not True
         }
-        return shape, kept
+        return shape, fields
 
 
 def _literal(text: str) -> str:
@@ -675,10 +689,10 @@ class _Converter:
         path = "/" + as_text(self._root.get("basePath")).strip("/")
         if not host:
             return path
-        known = [scheme for scheme in schemes if scheme in ("https", "http")]
+        usable = [scheme for scheme in schemes if scheme in ("https", "http")]
         came_by = urlsplit(base_url).scheme if base_url is not None else ""
-        scheme = "https" if "https" in known or not known else "http"
-        if not known and came_by in ("https", "http"):
+        scheme = "https" if "https" in usable or not usable else "http"
+        if not usable and came_by in ("https", "http"):
             scheme = came_by
         return f"{scheme}://{host}{path}"
 
@@ -689,12 +703,12 @@ class _Converter:
         }
 
     def _operation(self, operation: dict[str, Any], shared: list[Any]) -> dict[str, Any]:
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        parameters: dict[tuple[str, str], dict[str, Any]] = {}
         for node in (*shared, *as_list(operation.get("parameters"))):
             parameter = self._api.follow(node)
             where = as_text(parameter.get("in"))
-            found[where, "" if where == "body" else as_text(parameter.get("name"))] = parameter
-        listed = list(found.values())
+            parameters[where, "" if where == "body" else as_text(parameter.get("name"))] = parameter
+        listed = list(parameters.values())
         out = {key: value for key, value in operation.items() if key not in ("parameters", "responses", "schemes")}
         out["parameters"] = [self._parameter(one) for one in listed if one.get("in") not in ("body", "formData")]
         body = next((one for one in listed if one.get("in") == "body"), None)
@@ -774,31 +788,12 @@ def _security(scheme: dict[str, Any]) -> dict[str, Any]:
         return {**scheme, "type": "http", "scheme": "basic"}
     if kind == "oauth2":
         flow = as_text(scheme.get("flow"))
-        kept = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
-        return {**scheme, "flows": {_FLOWS.get(flow, flow): kept}}
+        details = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
+        return {**scheme, "flows": {_FLOWS.get(flow, flow): details}}
     return scheme
 
 
 # --- schemas --------------------------------------------------------------------------------------
-
-
-Direction = Literal["request", "response"]
-_TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object", "null"))
-_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
-_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
-_COUNTS = ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties")
-_NUMBERS = ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf")
-_PLAIN = ("const", "default", "uniqueItems", "deprecated", "contentEncoding", "contentMediaType")
-_WORDS = ("title", "description", "format")
-_UNTAKEN = ("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems")
-_INNER = frozenset((*_ONE, *_MANY, *_NAMED))
-_RARE = frozenset((*_PLAIN, *_COUNTS, *_NUMBERS, *_UNTAKEN))
-_MAX_DEPTH = 60
-_MAX_DESCRIPTION = 2000
-_MAX_EXAMPLE = 200
-_MAX_PATTERN = 4000
-_MAX_OWN_TEXT = 60
 
 
 class _Translation:
