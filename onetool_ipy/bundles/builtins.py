@@ -18,16 +18,6 @@ from onetool_ipy.base.errors import Conflict
 from onetool_ipy.base.files import Stamp, is_young, stamp_of, write_whole
 from onetool_ipy.core.tool import Problem
 
-__all__ = [
-    "BUILTINS",
-    "VERSION",
-    "BuiltIn",
-    "BuiltInSwitches",
-    "BuiltInTool",
-    "bundle_off",
-    "tool_off",
-]
-
 VERSION = "1"
 _FORMAT = 1
 SINCE = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -93,10 +83,10 @@ class BuiltInSwitches:
 
     def off(self) -> frozenset[str]:
         """The ids that are switched off."""
-        known = self._read
+        before = self._read
         stamp = stamp_of(self._name)
-        if stamp == known.stamp and not known.is_young:
-            return known.off
+        if stamp == before.stamp and not before.is_young:
+            return before.off
         fresh = self._read = self._load(stamp)
         self.reasons = _reasons(fresh.off)
         return fresh.off
@@ -110,13 +100,13 @@ class BuiltInSwitches:
         self.off()
         return [] if self._read.problem is None else [self._read.problem]
 
-    def switch(self, wanted: str, *, enabled: bool) -> None:
+    def switch(self, record_id: str, *, enabled: bool) -> None:
         """Turn a bundle or tool on or off. Needs the store's lock."""
         off = self.off()
         problem = self._read.problem
         if problem is not None and self._read.is_newer:
             raise Conflict(f"'{self._path}' {problem.message}", hint=problem.hint)
-        changed = off - {wanted} if enabled else off | {wanted}
+        changed = off - {record_id} if enabled else off | {record_id}
         if changed == off and problem is None:
             return
         text = json.dumps({"format": _FORMAT, "disabled": sorted(changed)}, indent=2)
@@ -137,22 +127,22 @@ class BuiltInSwitches:
             return self._unread(stamp, f"has format {number!r}; this version knows {_FORMAT}.", is_newer=is_newer)
         return _Read(stamp, young, off)
 
-    def _unread(self, stamp: Stamp, said: str, *, is_newer: bool) -> _Read:
+    def _unread(self, stamp: Stamp, message: str, *, is_newer: bool) -> _Read:
         hint = "Update onetool-ipy." if is_newer else "Correct or delete the file, or switch a tool again."
-        problem = Problem(self._name, said, f"Until then all built-in tools are on. {hint}")
+        problem = Problem(self._name, message, f"Until then all built-in tools are on. {hint}")
         return _Read(stamp, is_young(stamp), frozenset(), problem, is_newer)
 
 
 def _reasons(off: frozenset[str]) -> dict[str, str]:
     """Names of tools that are off -> which switch it is, and how to turn it on."""
-    found = {}
+    reasons = {}
     for bundle in BUILTINS:
         for tool in bundle.tools:
             if bundle.bundle_id in off:
-                found[tool.func] = bundle_off(bundle.slug)
+                reasons[tool.func] = bundle_off(bundle.slug)
             elif tool.tool_id in off:
-                found[tool.func] = tool_off(bundle.slug, tool.slug, VERSION)
-    return found
+                reasons[tool.func] = tool_off(bundle.slug, tool.slug, VERSION)
+    return reasons
 
 
 def bundle_off(slug: str) -> str:

@@ -24,8 +24,6 @@ from onetool_ipy.bundles.model import NO_ARGUMENTS, Bundle, GoTool, Tool
 from onetool_ipy.bundles.store import BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core.tool import ToolSpec
 
-__all__ = ["DEFAULT_SIZE", "MAX_SIZE", "BundleCatalog", "CatalogRow", "Key", "by_age", "page_of", "require_size"]
-
 DEFAULT_SIZE = 25
 MAX_SIZE = 256
 _MAX_TOKEN = 2000
@@ -36,13 +34,14 @@ Key = tuple[Any, ...]
 """The sort key of a row: numbers and texts, different for every row."""
 
 Row = TypeVar("Row")
+_TIERS = {"exact": 0, "prefix": 1, "word": 2, "fuzzy": 3}
 
 
 def require_size(size: Any) -> int:
     """The number of rows on a page: at least 1, at most 256."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        shown = values.safe_repr(size, 40)
-        raise InvalidRequest(f"pageSize: {shown} is not a number from 1 to {MAX_SIZE}.")
+        label = values.safe_repr(size, 40)
+        raise InvalidRequest(f"pageSize: {label} is not a number from 1 to {MAX_SIZE}.")
     return min(size, MAX_SIZE)
 
 
@@ -50,13 +49,13 @@ def page_of(
     rows: Sequence[Row], key: Callable[[Row], Key], *, size: Any, token: Any, query: Sequence[Any], store: str
 ) -> tuple[list[Row], str | None]:
     """Return the rows after the token's row, and the token of the next page. `rows` are sorted by `key`."""
-    wanted = require_size(size)
+    limit = require_size(size)
     start = 0
     if token is not None:
         after = _opened(token, query, store)
         start = next((i for i, row in enumerate(rows) if _is_behind(key(row), after)), len(rows))
-    chosen = list(rows[start : start + wanted])
-    more = start + wanted < len(rows)
+    chosen = list(rows[start : start + limit])
+    more = start + limit < len(rows)
     return chosen, _token(key(chosen[-1]), query, store) if more and chosen else None
 
 
@@ -68,8 +67,8 @@ def _is_behind(key: Key, after: Key) -> bool:
 
 
 def _token(key: Key, query: Sequence[Any], store: str) -> str:
-    said = json.dumps(list(key), separators=(",", ":")).encode()
-    return base64.urlsafe_b64encode(_mac(said, query, store) + said).decode().rstrip("=")
+    payload = json.dumps(list(key), separators=(",", ":")).encode()
+    return base64.urlsafe_b64encode(_mac(payload, query, store) + payload).decode().rstrip("=")
 
 
 def _opened(token: Any, query: Sequence[Any], store: str) -> Key:
@@ -77,21 +76,18 @@ def _opened(token: Any, query: Sequence[Any], store: str) -> Key:
         if not isinstance(token, str) or not 0 < len(token) <= _MAX_TOKEN:
             raise ValueError("no token")
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        mac, said = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
-        if mac != _mac(said, query, store) or _token(tuple(json.loads(said)), query, store) != token:
+        mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+        if mac != _mac(payload, query, store) or _token(tuple(json.loads(payload)), query, store) != token:
             raise ValueError("another list's")
-        return tuple(json.loads(said))
+        return tuple(json.loads(payload))
     except (ValueError, TypeError):
-        shown = values.safe_repr(token, 60)
-        raise InvalidRequest(f"pageToken: {shown} is not one of this list.", hint=_AGAIN) from None
+        label = values.safe_repr(token, 60)
+        raise InvalidRequest(f"pageToken: {label} is not one of this list.", hint=_AGAIN) from None
 
 
-def _mac(said: bytes, query: Sequence[Any], store: str) -> bytes:
+def _mac(payload: bytes, query: Sequence[Any], store: str) -> bytes:
     about = json.dumps([store, list(query)], ensure_ascii=True, default=str).encode()
-    return hashlib.blake2b(said, digest_size=_MAC_BYTES, key=hashlib.sha256(about).digest()).digest()
-
-
-_TIERS = {"exact": 0, "prefix": 1, "word": 2, "fuzzy": 3}
+    return hashlib.blake2b(payload, digest_size=_MAC_BYTES, key=hashlib.sha256(about).digest()).digest()
 
 
 class CatalogRow(NamedTuple):
@@ -151,9 +147,9 @@ class BundleCatalog:
     def search(self, text: str) -> list[tuple[Key, CatalogRow]]:
         """The rows that match, best first, each with its sort key; without any text all rows, the newest first."""
         state = self._now()
-        known = self._found
-        if known is not None and known[0] is state and known[1] == text:
-            return known[2]
+        cached = self._found
+        if cached is not None and cached[0] is state and cached[1] == text:
+            return cached[2]
         if text.strip():
             hits = self._indexed(state).search(text, limit=None)
             ranked = [((_TIERS[hit.tier], -hit.score, *_newest(row)), row) for hit in hits for row in hit.item.value]
@@ -164,7 +160,7 @@ class BundleCatalog:
         return ranked
 
     def _now(self) -> _State:
-        snapshot, off = self._store.look(), self._switches.off()
+        snapshot, off = self._store.snapshot(), self._switches.off()
         state = self._state
         if state is None or state.snapshot is not snapshot or state.off != off:
             state = self._state = self._made(snapshot, off)
@@ -178,9 +174,9 @@ class BundleCatalog:
             for tool in builtin.tools:
                 record = _tool_record(builtin, tool, off, self._find)
                 rows.append(CatalogRow(bundles[-1], record, tool.func, tool.func, is_chosen=True))
-        for held in snapshot.live():
-            bundles.append(held.bundle)
-            rows += _rows(held)
+        for stored in snapshot.live():
+            bundles.append(stored.bundle)
+            rows += _rows(stored)
         rows.sort(key=by_age)
         by_place = {(row.bundle.bundle_id, *row.tool.pair): row for row in rows}
         return _State(snapshot, off, bundles, rows, by_place)
@@ -194,18 +190,19 @@ class BundleCatalog:
         return self._index[1]
 
 
-def _rows(held: StoredBundle) -> list[CatalogRow]:
-    bundle = held.bundle
-    lead = bundle.bundle_id if held.twin else bundle.slug  # the slug's calls are those of the older twin
+def _rows(stored: StoredBundle) -> list[CatalogRow]:
+    bundle = stored.bundle
+    # The calls by the slug are those of the older bundle.
+    lead = bundle.bundle_id if stored.duplicate_of else bundle.slug
     return [
         CatalogRow(
             bundle,
             tool,
             name=f"{lead}.{tool.slug}@{tool.version}",
             plain_name=f"{lead}.{tool.slug}",
-            is_chosen=held.chosen(tool.slug) is tool,
+            is_chosen=stored.chosen(tool.slug) is tool,
         )
-        for tool in held.tools.values()
+        for tool in stored.tools.values()
     ]
 
 

@@ -30,21 +30,6 @@ from onetool_ipy.bundles.http.definition import Auth, BaseUrl, HttpDefinition, T
 from onetool_ipy.bundles.validation import fault, of_validation, require_id, require_slug, require_version, whole
 from onetool_ipy.core import names
 
-__all__ = [
-    "NO_ARGUMENTS",
-    "Bundle",
-    "BundleBody",
-    "GoTool",
-    "Page",
-    "Switch",
-    "Tool",
-    "ToolBody",
-    "ToolType",
-    "WireModel",
-    "read",
-]
-
-
 ToolType = Literal["go", "python", "http"]
 """`go` is the word of 002 for a local function; `python` means the same."""
 
@@ -102,9 +87,9 @@ def _said(check: Any) -> AfterValidator:
         try:
             return check(value)
         except OneToolError as exc:
-            said = exc.message.partition(": ")[2] if isinstance(exc, InvalidRequest) else exc.message
+            message = exc.message.partition(": ")[2] if isinstance(exc, InvalidRequest) else exc.message
             raise ValueError(
-                " ".join([said.rstrip("."), *([f"({exc.hint.rstrip('.')})"] if exc.hint else [])])
+                " ".join([message.rstrip("."), *([f"({exc.hint.rstrip('.')})"] if exc.hint else [])])
             ) from None
 
     return AfterValidator(run)
@@ -145,8 +130,8 @@ class WireModel(BaseModel):
 
 
 def _auth_has_place(record: Kind) -> Kind:
-    found: Any = record
-    if found.auth is not None and found.base_url is None:
+    node: Any = record
+    if node.auth is not None and node.base_url is None:
         raise ValueError("auth needs a baseUrl: it is sent to that host alone")
     return record
 
@@ -222,11 +207,11 @@ class _ToolFields(WireModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        wanted, other = ("http", "goTool") if self.type == "http" else ("goTool", "http")
-        given = {"http": self.http, "goTool": self.go_tool}
-        if given[wanted] is None:
-            raise ValueError(f"a tool of type '{self.type}' needs '{wanted}'")
-        if given[other] is not None:
+        part, other = ("http", "goTool") if self.type == "http" else ("goTool", "http")
+        parts = {"http": self.http, "goTool": self.go_tool}
+        if parts[part] is None:
+            raise ValueError(f"a tool of type '{self.type}' needs '{part}'")
+        if parts[other] is not None:
             raise ValueError(f"a tool of type '{self.type}' has no '{other}'")
         return self
 
@@ -288,15 +273,15 @@ class Tool(_ToolFields):
         return True
 
     def shared(self) -> dict[str, Any]:
-        found = super().shared()
-        return {key: found[key] for key in sorted(found, key=_place)}
+        record = super().shared()
+        return {key: record[key] for key in sorted(record, key=_place)}
 
     def stored(self) -> dict[str, Any]:
         """The part of the record that is stored; the rest is computed when it is needed."""
-        kept = {key: value for key, value in self.shared().items() if key not in self._computed}
+        record = {key: value for key, value in self.shared().items() if key not in self._computed}
         if self.output_schema_from is not None:
-            kept["outputSchemaFrom"] = self.output_schema_from
-        return kept
+            record["outputSchemaFrom"] = self.output_schema_from
+        return record
 
     @property
     def is_read_only(self) -> bool:
@@ -385,10 +370,10 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
 
 def _without_read_only(data: Mapping[str, Any], own: tuple[str, str]) -> dict[str, Any]:
     fresh = {key: value for key, value in data.items() if key not in _READ_ONLY}
-    for field, wanted, check in (("slug", own[0], require_slug), ("version", own[1], require_version)):
-        if field in fresh and check(fresh.pop(field)) != wanted:
-            said = f"it is another one than '{wanted}', which it is PUT under."
-            raise InvalidRequest(f"{field}: {said}", details=[fault(f"/{field}", said)])
+    for field, label, check in (("slug", own[0], require_slug), ("version", own[1], require_version)):
+        if field in fresh and check(fresh.pop(field)) != label:
+            message = f"it is another one than '{label}', which it is PUT under."
+            raise InvalidRequest(f"{field}: {message}", details=[fault(f"/{field}", message)])
     return fresh
 
 
@@ -405,5 +390,5 @@ def _own_copy(data: Mapping[str, Any]) -> Any:
     try:
         return json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8"))
     except UnicodeEncodeError as exc:
-        shown = ascii(exc.object[max(0, exc.start - 20) : exc.end])
-        raise whole(f"The text {shown} ends in half a character (a lone surrogate).") from None
+        excerpt = ascii(exc.object[max(0, exc.start - 20) : exc.end])
+        raise whole(f"The text {excerpt} ends in half a character (a lone surrogate).") from None

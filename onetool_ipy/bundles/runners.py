@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool, ToolBody
     from onetool_ipy.net.client import HttpClient, Rules
 
-__all__ = ["BundleContext", "FunctionRunner", "RunnerDependencies", "Runners"]
-
 _FOLDER = "bundles"
 
 
@@ -73,12 +71,12 @@ class Runners:
 
     def of(self, tool: Tool, name: str) -> HttpRunner | FunctionRunner:
         """Return the runner of a stored tool. Raises InvalidTool if the record was edited and cannot work."""
-        known = self._made.get(tool.tool_id)
-        if known is not None and (known[0] is tool or _decisive(known[0]) == _decisive(tool)):
-            return known[1]
-        made = self.new(tool, name, is_output_strict=tool.is_output_strict)
-        self._made[tool.tool_id] = (tool, made)
-        return made
+        cached = self._made.get(tool.tool_id)
+        if cached is not None and (cached[0] is tool or _decisive(cached[0]) == _decisive(tool)):
+            return cached[1]
+        runner = self.new(tool, name, is_output_strict=tool.is_output_strict)
+        self._made[tool.tool_id] = (tool, runner)
+        return runner
 
     def new(self, tool: Tool | ToolBody, name: str, *, is_output_strict: bool) -> HttpRunner | FunctionRunner:
         """Make a runner that is not kept, also of a tool that is not stored."""

@@ -49,9 +49,15 @@ from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.read import params
 
-__all__ = ["MAX_BYTES", "REAP_AFTER", "Bundles", "CallTool", "ServiceDependencies"]
-
 _ANYWHERE = "http://localhost/"
+MAX_BYTES = 1024 * 1024
+"""The largest record, as JSON."""
+
+_SHARED = "Arguments and secrets must not share a name; rename the argument."
+REAP_AFTER = datetime.timedelta(days=2)
+"""How long a deleted bundle stays before it is removed for good."""
+
+_BUILT_IN = frozenset(builtin.bundle_id for builtin in BUILTINS)
 
 
 def _wrong_parts(http: HttpDefinition, arguments: Set[str]) -> Iterator[tuple[str, InvalidTool]]:
@@ -83,22 +89,16 @@ def _parts(request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> di
     def prepared(part: dict[str, object]) -> Callable[[], object]:
         return lambda: PreparedRequest(bare.model_copy(update=part), arguments, steps)
 
-    made = {name: prepared(part) for name, part in alone.items()}
-    return made | {"auth": lambda: auth_of(request.auth, arguments, steps)}
-
-
-MAX_BYTES = 1024 * 1024
-"""The largest record, as JSON."""
-
-_SHARED = "Arguments and secrets must not share a name; rename the argument."
+    parts = {name: prepared(part) for name, part in alone.items()}
+    return parts | {"auth": lambda: auth_of(request.auth, arguments, steps)}
 
 
 def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: Collection[str]) -> None:
     """Raise InvalidRequest, which names every wrong field, for a tool that could not be called as it is written."""
     size = _size(body.shared())
     if size > MAX_BYTES:
-        said = f"The tool has {size:,} bytes; at most {MAX_BYTES:,} are kept."
-        raise BodyTooLarge(said, details=[fault("", said)])
+        message = f"The tool has {size:,} bytes; at most {MAX_BYTES:,} are kept."
+        raise BodyTooLarge(message, details=[fault("", message)])
     both = sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
     wrong = [_at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED) for name in both]
     try:
@@ -117,21 +117,21 @@ def _draft_runner(runners: Runners, body: ToolBody, name: str, bundle: Bundle | 
     return runners.new(whole, name, is_output_strict=body.output_schema_from != "document")
 
 
-def _reasons(body: ToolBody, found: InvalidTool) -> list[InvalidRequest]:
+def _reasons(body: ToolBody, error: InvalidTool) -> list[InvalidRequest]:
     """Every reason why a tool cannot work: its schemas, else the parts of its request, else the error found."""
     schemas = {"argSchema": body.arg_schema, "outputSchema": body.output_schema}
-    wrong = [_schema_fault(given, field) for field, given in schemas.items() if given is not None]
+    wrong = [_schema_fault(schema, field) for field, schema in schemas.items() if schema is not None]
     if any(wrong):
         return [one for one in wrong if one is not None]
-    parts = [("", found)]
+    parts = [("", error)]
     if body.http is not None:
         parts = list(_wrong_parts(body.http, {param.name for param in params(body.arg_schema)})) or parts
     place = "/http" if body.http is not None else "/goTool"
     return [_at(place + part, body.type, exc.message, exc.hint) for part, exc in parts]
 
 
-def _at(pointer: str, field: str, said: str, hint: str) -> InvalidRequest:
-    return InvalidRequest(f"{field}: {said}", hint=hint, details=[fault(pointer, said, hint)])
+def _at(pointer: str, field: str, message: str, hint: str) -> InvalidRequest:
+    return InvalidRequest(f"{field}: {message}", hint=hint, details=[fault(pointer, message, hint)])
 
 
 def _size(record: dict[str, Any]) -> int:
@@ -141,18 +141,12 @@ def _size(record: dict[str, Any]) -> int:
         return len(json.dumps(record, ensure_ascii=False).encode())
 
 
-def _schema_fault(given: dict[str, Any] | bool, field: str) -> InvalidRequest | None:
+def _schema_fault(schema: dict[str, Any] | bool, field: str) -> InvalidRequest | None:
     try:
-        OutputCheck(given)
+        OutputCheck(schema)
     except InvalidTool as exc:
         return _at(f"/{field}", field, exc.message, exc.hint)
     return None
-
-
-REAP_AFTER = datetime.timedelta(days=2)
-"""How long a deleted bundle stays before it is removed for good."""
-
-_BUILT_IN = frozenset(builtin.bundle_id for builtin in BUILTINS)
 
 
 class CallTool(Protocol):
@@ -190,23 +184,23 @@ class _Records:
 
     def stored(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
         """Return the stored bundle of that id; raises NotFound if there is none or it was deleted."""
-        found = snapshot.bundles.get(bundle_id)
-        if found is None or found.bundle.soft_deleted_at is not None:
+        stored = snapshot.bundles.get(bundle_id)
+        if stored is None or stored.bundle.soft_deleted_at is not None:
             raise self.no_bundle(bundle_id)
-        return found
+        return stored
 
     def changeable(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
         """`stored`, to change its tools; raises Forbidden while it is off."""
-        found = self.stored(snapshot, bundle_id)
-        _refuse_off(found.bundle)
-        return found
+        stored = self.stored(snapshot, bundle_id)
+        _refuse_off(stored.bundle)
+        return stored
 
     def bundle(self, bundle_id: str) -> Bundle:
         """The bundle of that id, built-in or stored."""
-        found = self.catalog.bundle(bundle_id)
-        if found is None:
+        bundle = self.catalog.bundle(bundle_id)
+        if bundle is None:
             raise self.no_bundle(bundle_id)
-        return found
+        return bundle
 
     def rows_of(self, bundle_id: str) -> dict[tuple[str, str], CatalogRow]:
         """The tools of a bundle by slug and version."""
@@ -261,11 +255,11 @@ class _Records:
     def _computed(self, row: CatalogRow, counts: Mapping[str, tuple[int, datetime.datetime]]) -> dict[str, Any]:
         """A version counts its own calls, and those by the slug alone while the slug stands for it."""
         names = [row.name, *([row.plain_name] if row.is_chosen else [])]
-        found = [counts[name] for name in dict.fromkeys(names) if name in counts]
-        last = max((at for _, at in found), default=None)
+        calls = [counts[name] for name in dict.fromkeys(names) if name in counts]
+        last = max((at for _, at in calls), default=None)
         reason = self._reason(row)
         return {
-            "call_count": sum(count for count, _ in found),
+            "call_count": sum(count for count, _ in calls),
             "last_called_at": last,
             "available": reason is None,
             "reason": reason,
@@ -300,13 +294,13 @@ def _require_auth(body: BundleBody) -> None:
         raise _at("/auth", "auth", exc.message, exc.hint) from None
 
 
-def _refuse_relative(held: StoredBundle) -> None:
+def _refuse_relative(stored: StoredBundle) -> None:
     """Refuse to take the base URL away from tools that need it."""
-    steps = [(tool.slug, step) for tool in held.tools.values() if tool.http for _, step in tool.http.plan()]
+    steps = [(tool.slug, step) for tool in stored.tools.values() if tool.http for _, step in tool.http.plan()]
     needing = sorted({slug for slug, step in steps if step.request.url_template.startswith("/")})
     if needing:
-        said = f"The URL of '{needing[0]}' is relative to the base URL of the bundle."
-        raise InvalidRequest(f"baseUrl: {said}", details=[fault("/baseUrl", said)])
+        message = f"The URL of '{needing[0]}' is relative to the base URL of the bundle."
+        raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
 
 
 def _no_tool(pair: tuple[str, str]) -> NotFound:
@@ -343,8 +337,8 @@ class Bundles:
     ) -> Bundle:
         """Create a bundle, or replace what it says; `was_created` of the result says which."""
         bundle_id = require_id(id)
-        given = {"slug": slug, "displayName": display_name, "description": description, "isEnabled": enabled}
-        body = read(BundleBody, {**given, "baseUrl": base_url, "auth": auth})
+        fields = {"slug": slug, "displayName": display_name, "description": description, "isEnabled": enabled}
+        body = read(BundleBody, {**fields, "baseUrl": base_url, "auth": auth})
         _require_auth(body)
         _refuse_built_in(bundle_id)
         taken = self._needs.taken(body.slug)
@@ -352,20 +346,20 @@ class Bundles:
             raise Conflict(f"The name '{body.slug}' is the name of the {taken}.", hint="Choose another name.")
         with self._store.writing() as snapshot:
             self._records.reap(snapshot)
-            known = snapshot.bundles.get(bundle_id)
-            if known is None:
+            before = snapshot.bundles.get(bundle_id)
+            if before is None:
                 self._store.require_sound(bundle_id)
-            elif known.bundle.soft_deleted_at is not None:
+            elif before.bundle.soft_deleted_at is not None:
                 raise Conflict(f"The bundle '{bundle_id}' was deleted.", hint="Make a new one under a new id.")
             other = snapshot.of_slug(body.slug)
             if other is not None and other.bundle.bundle_id != bundle_id:
                 raise Conflict(f"The name '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'.")
-            if known is not None and body.base_url is None:
-                _refuse_relative(known)
-            made = self._records.fresh_bundle(bundle_id, body, None if known is None else known.bundle)
-            self._store.save_bundle(made)
+            if before is not None and body.base_url is None:
+                _refuse_relative(before)
+            bundle = self._records.fresh_bundle(bundle_id, body, None if before is None else before.bundle)
+            self._store.save_bundle(bundle)
         self._needs.refresh()
-        return made.created() if known is None else made
+        return bundle.created() if before is None else bundle
 
     def patch_bundle(self, id: str, *, enabled: bool) -> Bundle:  # noqa: A002 - contract 15
         """Turn a bundle on or off, with all tools in it."""
@@ -389,8 +383,8 @@ class Bundles:
             stored = self._records.stored(snapshot, bundle_id)
             if not self._store.is_bare(bundle_id):
                 count = len(stored.tools)
-                said = f"holds {count} tool{'' if count == 1 else 's'}" if count else "holds files that are no tools"
-                raise Conflict(f"The bundle '{stored.bundle.slug}' {said}.", hint="Delete them first.")
+                content = f"holds {count} tool{'' if count == 1 else 's'}" if count else "holds files that are no tools"
+                raise Conflict(f"The bundle '{stored.bundle.slug}' {content}.", hint="Delete them first.")
             gone = stored.bundle.model_copy(update={"soft_deleted_at": self._needs.clock().astimezone(datetime.UTC)})
             self._store.save_bundle(gone)
         self._needs.refresh()
@@ -421,19 +415,19 @@ class Bundles:
         page_token: str | None = None,
     ) -> Page:
         """The bundles, built-in ones first, then the oldest first."""
-        wanted = _ids(ids)
+        chosen = _ids(ids)
         rows = [
             bundle
             for bundle in self.all_bundles()
-            if (wanted is None or bundle.bundle_id in wanted) and (bundle.is_enabled or include_disabled)
+            if (chosen is None or bundle.bundle_id in chosen) and (bundle.is_enabled or include_disabled)
         ]
-        query = ["bundles", sorted(wanted) if wanted is not None else None, bool(include_disabled)]
+        query = ["bundles", sorted(chosen) if chosen is not None else None, bool(include_disabled)]
         items, more = page_of(rows, _bundle_key, size=page_size, token=page_token, query=query, store=self._root)
         return Page(items=items, next_page_token=more)
 
     def reap(self) -> list[str]:
         """Remove bundles deleted two days ago that are still empty; returns their ids. Other writes do it too."""
-        if not any(self._records.is_due(stored) for stored in self._store.look().bundles.values()):
+        if not any(self._records.is_due(stored) for stored in self._store.snapshot().bundles.values()):
             return []
         with self._store.writing() as snapshot:
             return self._records.reap(snapshot)
@@ -453,7 +447,7 @@ class Bundles:
             bodies = [self._checked(*tool, bundle) for tool in tools]
         with self._store.writing() as snapshot:
             stored = self._records.changeable(snapshot, own)
-            taken = {*stored.tools, *stored.claimed}
+            taken = {*stored.tools, *stored.reserved}
             for pair, _ in bodies:
                 if pair in taken:
                     raise Conflict(
@@ -461,11 +455,11 @@ class Bundles:
                         hint="Give it another version, or delete that one first.",
                     )
                 taken.add(pair)
-            made = [self._records.fresh_tool(own, pair, body) for pair, body in bodies]
-            self._store.save_tools(own, made)
+            records = [self._records.fresh_tool(own, pair, body) for pair, body in bodies]
+            self._store.save_tools(own, records)
         self._needs.refresh()
         rows = self._records.rows_of(own)
-        return self._records.shown(rows[tool.pair] for tool in made if tool.pair in rows)
+        return self._records.shown(rows[tool.pair] for tool in records if tool.pair in rows)
 
     def get_tool(self, bundle_id: str, slug: str, version: str) -> Tool:
         """One tool, also of a disabled bundle."""
@@ -527,17 +521,17 @@ class Bundles:
         page_token: str | None = None,
     ) -> Page:
         """The tools of all bundles, the oldest first; with `tags` those that have one of them."""
-        wanted, words = _ids(bundle_ids), _texts(tags, "tags")
+        chosen, words = _ids(bundle_ids), _texts(tags, "tags")
         rows = [
             row
             for row in self._records.catalog.rows()
             if (row.is_on or include_disabled)
-            and (wanted is None or row.bundle.bundle_id in wanted)
+            and (chosen is None or row.bundle.bundle_id in chosen)
             and (words is None or not words.isdisjoint(row.tool.tags))
         ]
         query = [
             "tools",
-            *(sorted(one) if one is not None else None for one in (words, wanted)),
+            *(sorted(one) if one is not None else None for one in (words, chosen)),
             bool(include_disabled),
         ]
         items, more = page_of(rows, by_age, size=page_size, token=page_token, query=query, store=self._root)
@@ -554,11 +548,9 @@ class Bundles:
         """The tools that match a text, best first; equal ones by their last change, the newest first."""
         if not isinstance(q, str):
             raise InvalidRequest(f"q: {values.safe_repr(q, 80)} is not text.")
-        found = [one for one in self._records.catalog.search(q) if one[1].is_on or include_disabled]
+        hits = [one for one in self._records.catalog.search(q) if one[1].is_on or include_disabled]
         query = ["search", q, bool(include_disabled)]
-        items, more = page_of(
-            found, lambda one: one[0], size=page_size, token=page_token, query=query, store=self._root
-        )
+        items, more = page_of(hits, lambda one: one[0], size=page_size, token=page_token, query=query, store=self._root)
         return Page(items=self._records.shown([row for _, row in items]), next_page_token=more)
 
     # Calls
@@ -597,18 +589,18 @@ class Bundles:
         self, record: Mapping[str, Any] | WireModel, *, name: str = "draft", bundle: Bundle | None = None
     ) -> HttpRunner:
         """Make an HTTP tool of a bundle callable without storing it; refused as `put_tool` would refuse it."""
-        made = _draft_runner(self._runners, self._checked("draft", "1", _unlabelled(record), bundle)[1], name, bundle)
-        if not isinstance(made, HttpRunner):
+        runner = _draft_runner(self._runners, self._checked("draft", "1", _unlabelled(record), bundle)[1], name, bundle)
+        if not isinstance(runner, HttpRunner):
             raise InvalidRequest("type: only HTTP tools can be tried out without being stored.")
-        return made
+        return runner
 
     def preview(self, bundle_id: str, slug: str, version: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the requests that a call would send, masked. Nothing is sent."""
         row = self._row(*_place(bundle_id, slug, version))
-        made = self._runners.of(row.tool.within(row.bundle), row.name)
-        if not isinstance(made, HttpRunner):
+        runner = self._runners.of(row.tool.within(row.bundle), row.name)
+        if not isinstance(runner, HttpRunner):
             raise InvalidRequest(f"'{row.name}' is a local function; it sends nothing.")
-        return made.preview(args)
+        return runner.preview(args)
 
     def _checked(self, slug: str, version: str, record: Any, bundle: Bundle | None) -> tuple[tuple[str, str], ToolBody]:
         """Check a PUT of a tool into a bundle; returns slug and version, and the body."""
@@ -655,15 +647,15 @@ def _bundle_key(bundle: Bundle) -> Key:
     return (bundle.created_at.timestamp(), bundle.bundle_id)
 
 
-def _ids(given: Iterable[str] | None) -> set[str] | None:
-    found = _texts(given, "bundleIDs")
-    return None if found is None else {require_id(one, "bundleIDs") for one in found}
+def _ids(ids: Iterable[str] | None) -> set[str] | None:
+    texts = _texts(ids, "bundleIDs")
+    return None if texts is None else {require_id(one, "bundleIDs") for one in texts}
 
 
-def _texts(given: Iterable[str] | None, field: str) -> set[str] | None:
-    if given is None:
+def _texts(items: Iterable[str] | None, field: str) -> set[str] | None:
+    if items is None:
         return None
-    listed = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    listed = [items] if isinstance(items, str) or not isinstance(items, Iterable) else list(items)
     if not all(isinstance(one, str) for one in listed):
         raise InvalidRequest(f"{field}: {values.safe_repr(listed, 80)} is not a list of texts.")
     return set(listed)

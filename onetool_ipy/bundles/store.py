@@ -2,129 +2,101 @@
 
     bundles/<slug>/bundle.json, bundles/<slug>/<tool slug>@<version>.json, bundles/builtins.json
 
-The ids inside say what a file is; its name is for people. A name that some file system cannot hold, or not tell from
-another, has a short hash behind it. Files under other names, such as the ids of an earlier version, are read as well,
-and renamed at the next write: one rename for each, so that a kill at any moment loses nothing.
+The ids inside say what a file is; its name is for people, and any other name works too. A name that some file system
+cannot hold, or not tell from another, has a short hash behind it.
 
-The files are read into a `BundleSnapshot`, a value that is replaced as a whole; only changed files are read again. The
-file system is asked for changes each time, so that writes of another process are seen at once. A file that is damaged,
-misplaced or of a newer format costs only itself: it becomes a Problem and is never written to. Of two records that
-claim one slug, or one version of a tool, the older one is served, so that nothing stops working when branches are
-merged. Importing this module loads no pydantic.
+The files are read into a `BundleSnapshot`, a value that is replaced as a whole. The signature of the folders and files
+says whether the snapshot is still true; it is compared at each listing, so that writes of another process are seen at
+once, and only changed files are read again. A file that is damaged, misplaced or of a newer format costs only itself:
+it becomes a Problem and is never written to. Of two records that claim one slug, or one version of a tool, the older
+one is served, so that nothing stops working when branches are merged.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import stat
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base.background import do_together
 from onetool_ipy.base.errors import Conflict, InvalidRequest
 from onetool_ipy.base.files import Draft, Stamp, StoreError, is_young, locked, make_folder, stamp_from, stamp_of, sweep
-from onetool_ipy.bundles.validation import is_id
+from onetool_ipy.base.records import once
 from onetool_ipy.config.paths import Owners
+from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Problem
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Bundle, Tool
-
-__all__ = [
-    "BUNDLE_FILE",
-    "EMPTY",
-    "FORMAT",
-    "BundleSnapshot",
-    "BundleStore",
-    "RecordFile",
-    "StoredBundle",
-    "parse",
-    "snapshot_of",
-    "stored_slugs",
-]
-
-_MOST = 200
-_MAX_BYTES = 200_000
-
-
-def stored_slugs(root: Path) -> list[str]:
-    """The slugs of the enabled bundles, sorted, for the names in a notebook. Skips files that it cannot read."""
-    try:
-        folders = sorted(os.listdir(root))[:_MOST]
-    except OSError:
-        return []
-    import json
-
-    found = []
-    for folder in folders:
-        try:
-            with open(os.open(root / folder / "bundle.json", os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-                record = json.loads(file.read(_MAX_BYTES))
-            if record["isEnabled"] and not record.get("softDeletedAt"):
-                found.append(str(record["slug"]))
-        except (OSError, ValueError, TypeError, KeyError, RecursionError):
-            continue
-    return sorted(found)
-
 
 BUNDLE_FILE = "bundle.json"
 FORMAT = 1
 """The format of the files. A larger number was written by a later version of ours."""
 
 _COPY = "A copy needs ids of its own: change toolID or bundleID in it."
-_FIX = "Mend it, or delete it; the others are not touched."
+_FIX = "Fix it, or delete it; the others are not touched."
 _UPDATE = "Update onetool-ipy to use it; it is left as it is."
+_MAX_BYTES = 4 * 1024 * 1024
+_MAX_BUNDLES_NAMED = 200
+_MAX_BYTES_NAMED = 200_000
+_LOCK_WAIT_S = 30.0
+_MAX_READS = 4
+_MAX_OPEN = 200
+"""How many files are open at most while many are written."""
+_NEVER: Stamp = (0, 0, 0, 0)
+"""A stamp that no file has."""
+_RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
+_MAX_NAME_BYTES = 150
 
 
-class RecordFile(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFile:
     """One file: its stamp, its text (or why it cannot be read), its record or its fault.
 
-    `claims` is the slug and version of a record in a newer format, which stay taken.
+    A file that is `is_racy` may have changed since without a change of its stamp. `reserved` is the slug and version of
+    a record in a newer format, which stay taken.
     """
 
     stamp: Stamp
-    is_young: bool
+    is_racy: bool
     text: bytes | str
     record: Bundle | Tool | None = None
     fault: Problem | None = None
-    claims: tuple[str, str] | None = None
+    reserved: tuple[str, str] | None = None
 
 
+# `slugs` is kept in `__dict__`, so the class has no slots.
+@dataclass(frozen=True, kw_only=True, eq=False)
 class StoredBundle:
     """A bundle with its tools by slug and version, and where they are.
 
-    `paths` are the files of its tools by tool id, also of those that are not served. `claimed` are pairs taken by files
-    of a newer format.
+    `paths` are the files of its tools by tool id, also of those that are not served. `reserved` are pairs taken by
+    files of a newer format. `duplicate_of` is the id of an older bundle that has the same slug, or empty.
     """
 
-    __slots__ = ("_completed", "bundle", "claimed", "folder", "paths", "slugs", "tools", "twin")
+    folder: str
+    bundle: Bundle
+    tools: Mapping[tuple[str, str], Tool]
+    paths: Mapping[str, str]
+    reserved: frozenset[tuple[str, str]]
+    duplicate_of: str = ""
+    _completed: dict[str, Tool] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        folder: str,
-        bundle: Bundle,
-        tools: Mapping[tuple[str, str], Tool],
-        paths: Mapping[str, str],
-        claimed: frozenset[tuple[str, str]],
-    ) -> None:
-        self.folder = folder
-        self.paths = paths
-        self.bundle = bundle
-        self.tools = tools
-        self.claimed = claimed
-        self.twin = ""
-        self._completed: dict[str, Tool] = {}
-        self.slugs: dict[str, list[Tool]] = {}
-        for tool in tools.values():
-            self.slugs.setdefault(tool.slug, []).append(tool)
-        for versions in self.slugs.values():
-            versions.sort(key=_newest_first, reverse=True)
+    @once
+    def slugs(self) -> dict[str, list[Tool]]:
+        """The tools of each slug, the one changed last first."""
+        slugs: dict[str, list[Tool]] = {}
+        for tool in sorted(self.tools.values(), key=lambda tool: (tool.modified_at, tool.tool_id), reverse=True):
+            slugs.setdefault(tool.slug, []).append(tool)
+        return {slug: slugs[slug] for slug, _ in self.tools}
 
     def completed(self, tool: Tool) -> Tool:
         """A tool of it with the base URL and the auth of the bundle: the same object each time."""
@@ -145,168 +117,57 @@ class StoredBundle:
 
 
 class BundleSnapshot(NamedTuple):
-    """Bundles by id, the oldest first, also deleted ones; ids of live ones by slug; faults outside of records."""
+    """Bundles by id, the oldest first, also deleted ones; ids of live ones by slug; faults of files."""
 
     bundles: dict[str, StoredBundle]
     slugs: dict[str, str]
     problems: tuple[Problem, ...]
-    outside: tuple[Problem, ...] = ()
 
     def live(self) -> Iterable[StoredBundle]:
         """The bundles that were not deleted."""
-        return (held for held in self.bundles.values() if held.bundle.soft_deleted_at is None)
+        return (stored for stored in self.bundles.values() if stored.bundle.soft_deleted_at is None)
 
     def of_slug(self, slug: str) -> StoredBundle | None:
         """The live bundle of that slug."""
-        found = self.slugs.get(slug)
-        return None if found is None else self.bundles[found]
+        bundle_id = self.slugs.get(slug)
+        return None if bundle_id is None else self.bundles[bundle_id]
 
 
 EMPTY = BundleSnapshot({}, {}, ())
 
 
-def parse(path: str, text: bytes | str, stamp: Stamp, *, is_young: bool) -> RecordFile:
-    """Make a record of a file's text, or a fault."""
-    file = RecordFile(stamp, is_young, text)
-    if isinstance(text, str):
-        return file._replace(fault=Problem(path, text))
-    import orjson
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """What was read: the stamp of every folder and file, the files, and the snapshot made of them.
 
-    try:
-        data = orjson.loads(text)
-    except ValueError as exc:
-        return file._replace(fault=Problem(path, f"is damaged: {exc}.", _FIX))
-    if not isinstance(data, dict):
-        return file._replace(fault=Problem(path, "is damaged: it does not hold an object.", _FIX))
-    number = data.pop("format", None)
-    if isinstance(number, int) and number > FORMAT:
-        fault = Problem(path, f"has format {number}, which is newer than this version knows.", _UPDATE)
-        return file._replace(fault=fault, claims=_claims(data))
-    if number != FORMAT:
-        return file._replace(fault=Problem(path, f"is damaged: its format is {number!r}, not {FORMAT}.", _FIX))
-    return _record(path, data, file)
-
-
-def snapshot_of(files: Mapping[str, RecordFile], outside: tuple[Problem, ...]) -> BundleSnapshot:
-    """Put the records together. Of two that claim one place, the older one is served."""
-    problems = [*outside, *(file.fault for file in files.values() if file.fault is not None)]
-    folders: dict[str, list[tuple[str, RecordFile]]] = {}
-    for path, file in files.items():
-        folders.setdefault(os.path.dirname(path), []).append((path, file))
-    found = [held for folder, inside in folders.items() if (held := _held(folder, inside, problems)) is not None]
-    found.sort(key=lambda held: (held.bundle.created_at, held.bundle.bundle_id, held.folder))
-    found = _each_once(found, problems)
-    slugs: dict[str, str] = {}
-    for held in found:
-        bundle = held.bundle
-        if bundle.soft_deleted_at is not None:
-            continue
-        held.twin = slugs.get(bundle.slug, "")
-        if held.twin:
-            said = f"the name '{bundle.slug}' is that of the bundle '{held.twin}', which is older."
-            problems.append(
-                Problem(f"bundle {bundle.bundle_id}", said, "Its tools are not offered. Give it another name.")
-            )
-        slugs.setdefault(bundle.slug, bundle.bundle_id)
-    return BundleSnapshot({held.bundle.bundle_id: held for held in found}, slugs, tuple(problems), outside)
-
-
-def _record(path: str, data: dict[str, Any], file: RecordFile) -> RecordFile:
-    from onetool_ipy.bundles.model import Bundle, Tool, read
-
-    try:
-        record = read(Bundle, data) if os.path.basename(path) == BUNDLE_FILE else read(Tool, data)
-    except InvalidRequest as exc:
-        return file._replace(fault=Problem(path, f"is damaged: {exc.message}", _FIX))
-    if record.is_built_in:
-        return file._replace(fault=Problem(path, "holds a built-in, which has no file.", _FIX))
-    return file._replace(record=record)
-
-
-def _each_once(found: Sequence[StoredBundle], problems: list[Problem]) -> list[StoredBundle]:
-    """The bundles without copies of a whole folder, which would have the same ids."""
-    folders: dict[str, str] = {}
-    kept = []
-    for held in found:
-        first = folders.setdefault(held.bundle.bundle_id, held.folder)
-        if first == held.folder:
-            kept.append(held)
-        else:
-            said = f"holds the bundle '{held.bundle.bundle_id}', which is in '{os.path.basename(first)}' too."
-            problems.append(Problem(held.folder, said, _COPY))
-    return kept
-
-
-def _held(folder: str, inside: list[tuple[str, RecordFile]], problems: list[Problem]) -> StoredBundle | None:
-    from onetool_ipy.bundles.model import Bundle, Tool
-
-    bundle = next((file.record for _, file in inside if isinstance(file.record, Bundle)), None)
-    if bundle is None:
-        if not any(path.endswith(BUNDLE_FILE) for path, _ in inside):
-            problems.append(Problem(folder, "has tools and no 'bundle.json'; they are not offered.", _FIX))
-        return None
-    tools: dict[tuple[str, str], Tool] = {}
-    paths: dict[str, str] = {}
-    found = [(path, file.record) for path, file in inside if isinstance(file.record, Tool)]
-    for path, tool in sorted(found, key=_oldest_first):
-        if tool.bundle_id != bundle.bundle_id or tool.tool_id in paths:
-            said = f"holds the tool '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not its own."
-            problems.append(Problem(path, said, _COPY))
-            continue
-        paths[tool.tool_id] = path
-        first = tools.setdefault(tool.pair, tool)
-        if first is not tool:
-            known = os.path.basename(paths[first.tool_id])
-            said = f"version '{tool.version}' of '{tool.slug}' is in '{known}' too, which is older."
-            problems.append(Problem(path, said, "It is not offered. Delete it, or give it another version."))
-    claimed = frozenset(file.claims for _, file in inside if file.claims is not None)
-    return StoredBundle(folder, bundle, tools, paths, claimed)
-
-
-def _claims(data: Mapping[str, Any]) -> tuple[str, str] | None:
-    slug, version = data.get("slug"), data.get("version")
-    return (slug, version) if isinstance(slug, str) and isinstance(version, str) else None
-
-
-def _oldest_first(one: tuple[str, Tool]) -> tuple[Any, ...]:
-    """The order in which files are served: of a file and its copy, the one that is named by its slug comes first."""
-    path, tool = one
-    return (tool.created_at, tool.tool_id, os.path.basename(path) != tool_file(tool, ()), path)
-
-
-def _newest_first(tool: Tool) -> tuple[Any, ...]:
-    return (tool.modified_at, tool.tool_id)
-
-
-_MAX_BYTES_STORE = 4 * 1024 * 1024
-_LOCK_WAIT_S = 30.0
-_MAX_LOOKS = 4
-_AT_ONCE = 200
-"""How many files are open at most while many are written."""
-_NEVER: Stamp = (0, 0, 0, 0)
-"""A stamp that no file has."""
-
-Item = TypeVar("Item")
-
-
-class _Listed(NamedTuple):
-    """The record files in a folder, and the faults of the others."""
-
-    paths: list[str]
-    faults: list[Problem]
-
-
-class _Seen(NamedTuple):
-    """The result of one look: every folder and file with its stamp, and their content.
-
-    `listed` are the record files of a folder; they are valid while the folder has the same stamp.
+    A state that is not `is_current` has files in it that were written since its snapshot was made.
     """
 
-    stamps: dict[str, Stamp | None]
+    signature: dict[str, Stamp | None]
     files: dict[str, RecordFile]
-    snapshot: BundleSnapshot
-    is_young: bool
-    listed: dict[str, _Listed]
+    faults: tuple[Problem, ...] = ()
+    snapshot: BundleSnapshot = EMPTY
+    is_racy: bool = False
+    is_current: bool = True
+
+
+def stored_slugs(root: Path) -> list[str]:
+    """The slugs of the enabled bundles, sorted, for the names in a notebook. Skips files that it cannot read."""
+    try:
+        folders = sorted(os.listdir(root))[:_MAX_BUNDLES_NAMED]
+    except OSError:
+        return []
+    slugs = []
+    for folder in folders:
+        try:
+            # Opening a FIFO would wait for a writer.
+            with open(os.open(root / folder / BUNDLE_FILE, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+                record = json.loads(file.read(_MAX_BYTES_NAMED))
+            if record["isEnabled"] and not record.get("softDeletedAt"):
+                slugs.append(str(record["slug"]))
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            continue
+    return sorted(slugs)
 
 
 class BundleStore:
@@ -320,45 +181,46 @@ class BundleStore:
         self.root = root
         self._is_found = is_found
         self._on_made = on_made
-        self._seen = _Seen({str(root): None}, {}, EMPTY, is_young=False, listed={})
-        self._written: dict[str, RecordFile] = {}
-        self._made: dict[str, Path] = {}
+        self._state = _State(signature={str(root): None}, files={})
+        self._new_folders: dict[str, Path] = {}
 
     def is_empty(self) -> bool:
         """Whether there certainly is no bundle; reads no file."""
-        return not self._seen.files and not os.path.isdir(self.root)
+        return not self._state.files and not os.path.isdir(self.root)
 
-    def look(self) -> BundleSnapshot:
-        """Return what the files hold now."""
-        before = self._seen
-        for _ in range(_MAX_LOOKS):
-            stamps, listed, faults = self._listed(before)
-            if stamps == before.stamps and not before.is_young:
-                return before.snapshot
-            found = {path: stamp for path, stamp in stamps.items() if path.endswith(".json") and stamp is not None}
-            files = {path: self._file(path, stamp, before.files.get(path)) for path, stamp in found.items()}
-            if len(found) == sum(path.endswith(".json") for path in stamps) and all(map(os.path.lexists, found)):
-                break  # else another process renames or deletes files in this moment
-        young = any(stamp is not None and is_young(stamp) for stamp in stamps.values())
-        same = files.keys() == before.files.keys() and all(files[p].text == before.files[p].text for p in files)
-        same = same and faults == before.snapshot.outside
-        snapshot = before.snapshot if same else snapshot_of(files, faults)
-        self._seen = _Seen(stamps, files, snapshot, young, listed)
-        self._written = {}
+    def snapshot(self) -> BundleSnapshot:
+        """Return what the files hold now: the same object as long as nothing changed."""
+        state = self._state
+        for _ in range(_MAX_READS):
+            signature, faults = self._scan()
+            if signature == state.signature and not state.is_racy:
+                return state.snapshot
+            stamps = {path: stamp for path, stamp in signature.items() if path.endswith(".json")}
+            files = {path: _file(path, stamp, state.files.get(path)) for path, stamp in stamps.items() if stamp}
+            # Another process may rename a file between the listing and the reading: then it is under neither name.
+            if len(files) == len(stamps) and all(map(os.path.lexists, files)):
+                break
+        is_same = state.is_current and faults == state.faults and files.keys() == state.files.keys()
+        is_same = is_same and all(file.text == state.files[path].text for path, file in files.items())
+        snapshot = state.snapshot if is_same else _snapshot(files, faults)
+        is_racy = any(stamp is not None and is_young(stamp) for stamp in signature.values())
+        self._state = _State(signature=signature, files=files, faults=faults, snapshot=snapshot, is_racy=is_racy)
         return snapshot
 
-    def glance(self, bundle: str, slug: str) -> BundleSnapshot:
-        """`look` at the files that one slug depends on: a few system calls, however many tools there are."""
-        seen = self._seen
-        if not seen.is_young:
-            places = self._places(seen.snapshot.of_slug(bundle), slug)
-            if places is not None and all(stamp_of(place) == seen.stamps.get(place) for place in places):
-                return seen.snapshot
-        return self.look()
+    def snapshot_for(self, bundle: str, slug: str) -> BundleSnapshot:
+        """Return a snapshot that is true for one slug of a bundle: a few system calls, however many tools there are."""
+        state = self._state
+        stored = state.snapshot.of_slug(bundle)
+        if stored is not None and not state.is_racy:
+            paths = [stored.paths[tool.tool_id] for tool in stored.versions(slug)]
+            paths += [str(self.root), stored.folder, os.path.join(stored.folder, BUNDLE_FILE)]
+            if all(stamp_of(path) == state.signature.get(path) for path in paths):
+                return state.snapshot
+        return self.snapshot()
 
     def problems(self) -> tuple[Problem, ...]:
         """The files that cannot be used, and why."""
-        return self.look().problems
+        return self.snapshot().problems
 
     @contextmanager
     def writing(self) -> Iterator[BundleSnapshot]:
@@ -369,55 +231,54 @@ class BundleStore:
         if is_new:
             self._on_made()
         with locked(self.root / ".store", _LOCK_WAIT_S):
-            self._made = {}
-            snapshot = self.look()
-            yield self.look() if rename_to_slugs(snapshot) else snapshot
+            self._new_folders = {}
+            yield self.snapshot()
 
     def save_bundle(self, bundle: Bundle) -> None:
-        """Write a bundle. Needs the lock."""
-        folder = self._folder(bundle.bundle_id)
-        if folder is None:
-            name = free_name(bundle.slug, bundle.bundle_id, set(map(_folded, os.listdir(self.root))))
-            folder = self._made[bundle.bundle_id] = self.root / name
+        """Write a bundle into the folder of its slug, which moves with a new slug. Needs the lock."""
+        before = self._folder(bundle.bundle_id)
+        names = {_folded(name) for name in os.listdir(self.root) if before is None or name != before.name}
+        own = self.root / free_name(bundle.slug, bundle.bundle_id, names)
+        folder = before or own
         make_folder(folder)
         sweep(folder)
         self._write({folder / BUNDLE_FILE: (bundle, bundle.to_dict())})
+        # A folder that cannot be renamed keeps its name: it is read under any name.
+        with suppress(OSError):
+            os.rename(folder, own)
+            folder = own
+        self._new_folders[bundle.bundle_id] = folder
 
     def save_tools(self, bundle_id: str, tools: Iterable[Tool]) -> None:
         """Write tools of a bundle. Needs the lock."""
-        folder, held = self._folder(bundle_id), self._seen.snapshot.bundles.get(bundle_id)
+        folder, stored = self._folder(bundle_id), self._state.snapshot.bundles.get(bundle_id)
         if folder is None:
             raise StoreError(self.root, f"the bundle '{bundle_id}' is gone", doing="write")
         sweep(folder)
-        taken = set(map(_folded, os.listdir(folder)))
-        records: dict[Path, tuple[Bundle | Tool, Mapping[str, Any]]] = {}
+        names = set(map(_folded, os.listdir(folder)))
+        records: dict[Path, tuple[Bundle | Tool, Json]] = {}
         for tool in tools:
-            known = None if held is None else held.paths.get(tool.tool_id)
-            name = tool_file(tool, taken) if known is None else os.path.basename(known)
-            taken.add(_folded(name))
+            path = None if stored is None else stored.paths.get(tool.tool_id)
+            name = tool_file(tool, names) if path is None else os.path.basename(path)
+            names.add(_folded(name))
             records[folder / name] = tool, tool.stored()
         self._write(records)
 
     def remove_tool(self, tool: Tool) -> None:
         """Delete a tool's file. Needs the lock."""
-        held = self._seen.snapshot.bundles.get(tool.bundle_id)
-        path = None if held is None else held.paths.get(tool.tool_id)
+        stored = self._state.snapshot.bundles.get(tool.bundle_id)
+        path = None if stored is None else stored.paths.get(tool.tool_id)
         if path is not None:
             _unlink(Path(path))
 
     def require_sound(self, bundle_id: str) -> None:
         """Raise Conflict if the file of that bundle exists and cannot be read."""
-        for path, file in self._seen.files.items():
-            if file.fault is None or not path.endswith(BUNDLE_FILE):
-                continue
-            folder = os.path.dirname(path)
-            inside = (text.text for place, text in self._seen.files.items() if os.path.dirname(place) == folder)
-            if os.path.basename(folder) == bundle_id or any(_names(text, bundle_id) for text in inside):
-                self.require_readable(Path(path))
-
-    def _folder(self, bundle_id: str) -> Path | None:
-        held = self._seen.snapshot.bundles.get(bundle_id)
-        return self._made.get(bundle_id) if held is None else Path(held.folder)
+        # A damaged file, and the tools beside it, may still name the bundle that they belong to.
+        pattern = re.compile(rb'"bundleID":\s*"%s"' % re.escape(bundle_id.encode()))
+        files = self._state.files
+        for path, file in files.items():
+            if isinstance(file.text, bytes) and pattern.search(file.text):
+                self.require_readable(Path(path).parent / BUNDLE_FILE)
 
     def is_bare(self, bundle_id: str) -> bool:
         """Whether a bundle's folder holds nothing but the bundle itself."""
@@ -443,26 +304,34 @@ class BundleStore:
 
     def require_readable(self, path: Path) -> None:
         """Raise Conflict for a file that could not be read: its content would be lost."""
-        held = self._seen.files.get(str(path))
-        if held is not None and held.fault is not None:
-            raise Conflict(f"'{path}' {held.fault.message}", hint=held.fault.hint)
+        file = self._state.files.get(str(path))
+        if file is not None and file.fault is not None:
+            raise Conflict(f"'{path}' {file.fault.message}", hint=file.fault.hint)
 
-    def _write(self, records: Mapping[Path, tuple[Bundle | Tool, Mapping[str, Any]]]) -> None:
+    def _folder(self, bundle_id: str) -> Path | None:
+        stored = self._state.snapshot.bundles.get(bundle_id)
+        return self._new_folders.get(bundle_id) if stored is None else Path(stored.folder)
+
+    def _write(self, records: Mapping[Path, tuple[Bundle | Tool, Json]]) -> None:
         """Write files of one folder: all, or if one cannot be written none of the new ones."""
         for path in records:
             self.require_readable(path)
-        texts = {path: (record, _text(data)) for path, (record, data) in records.items()}
+        texts = [(path, _text(data)) for path, (_, data) in records.items()]
         try:
-            chunks = list(_chunks([(path, text) for path, (_, text) in texts.items()], _AT_ONCE))
-            for some in chunks:
-                _write_some(some, is_last=some is chunks[-1])
+            for start in range(0, len(texts), _MAX_OPEN):
+                _write_some(texts[start : start + _MAX_OPEN], is_last=start + _MAX_OPEN >= len(texts))
         except BaseException:  # also an interrupt
             for path in records:
-                if str(path) not in self._seen.files:
+                if str(path) not in self._state.files:
                     with suppress(OSError):
                         os.unlink(path)
             raise
-        self._written = {str(path): RecordFile(_NEVER, True, text, record) for path, (record, text) in texts.items()}
+        # The next snapshot reads the texts, and parses none of those that are as they were written.
+        files = {
+            str(path): RecordFile(stamp=_NEVER, is_racy=True, text=text, record=records[path][0])
+            for path, text in texts
+        }
+        self._state = replace(self._state, signature={}, files={**self._state.files, **files}, is_current=False)
 
     def _require_own(self) -> None:
         """Refuse a `.onetool` that another user made."""
@@ -475,63 +344,43 @@ class BundleStore:
         if owners != {os.geteuid()}:
             raise StoreError(self.root.parent, "another user owns it", doing="use")
 
-    def _listed(self, before: _Seen) -> tuple[dict[str, Stamp | None], dict[str, _Listed], tuple[Problem, ...]]:
-        """Every folder and file with its stamp, the record files of each folder, and the faults outside of records."""
+    def _scan(self) -> tuple[dict[str, Stamp | None], tuple[Problem, ...]]:
+        """Return the stamp of every folder and record file, None for one that was just deleted; and other faults."""
         root = str(self.root)
-        stamps: dict[str, Stamp | None] = {root: stamp_of(root)}
-        listed: dict[str, _Listed] = {}
+        signature: dict[str, Stamp | None] = {root: stamp_of(root)}
         faults: list[Problem] = []
-        if stamps[root] is None:
-            return stamps, listed, ()
+        if signature[root] is None:
+            return signature, ()
         try:
             self._require_own()
-            for folder in _folders(root, faults):
-                stamp = stamps[folder] = stamp_of(folder)
-                known = None if before.is_young or before.stamps.get(folder) != stamp else before.listed.get(folder)
-                inside = known or _records(folder)
-                if inside is None:
+            for folder in sorted(_entries(root), key=lambda entry: entry.name):
+                if not folder.is_dir(follow_symlinks=False):
+                    if folder.is_dir():
+                        faults.append(Problem(folder.path, "is not a folder, and is not read."))
                     continue
-                listed[folder] = inside
-                faults += inside.faults
-                for path in inside.paths:
-                    stamps[path] = _plain_stamp(path)
+                signature[folder.path] = stamp_of(folder.path)
+                for entry in _entries(folder.path):
+                    if not entry.name.endswith(".json"):
+                        continue
+                    if entry.is_file(follow_symlinks=False):
+                        signature[entry.path] = _plain_stamp(entry.path)
+                    else:
+                        faults.append(Problem(entry.path, "is not a plain file, and is not read."))
         except (OSError, StoreError) as exc:
-            said = exc if isinstance(exc, StoreError) else StoreError.of(root, exc, doing="read")
-            return {root: stamps[root]}, {}, (Problem(root, said.message, said.hint),)
-        return stamps, listed, tuple(faults)
-
-    def _file(self, path: str, stamp: Stamp, before: RecordFile | None) -> RecordFile:
-        if before is not None and before.stamp == stamp and not before.is_young:
-            return before
-        text = _read(path, stamp)
-        for known in (before, self._written.get(path)):  # what we wrote need not be parsed
-            if known is not None and known.text == text:
-                return known._replace(stamp=stamp, is_young=is_young(stamp))
-        return parse(path, text, stamp, is_young=is_young(stamp))
-
-    def _places(self, held: StoredBundle | None, slug: str) -> list[str] | None:
-        """The folders and files that a slug of a bundle depends on."""
-        if held is None:
-            return None
-        tools = [held.paths[tool.tool_id] for tool in held.versions(slug)]
-        return [str(self.root), held.folder, os.path.join(held.folder, BUNDLE_FILE), *tools]
+            error = exc if isinstance(exc, StoreError) else StoreError.of(root, exc, doing="read")
+            return {root: signature[root]}, (Problem(root, error.message, error.hint),)
+        return signature, tuple(faults)
 
 
-# --- names of files -------------------------------------------------------------------------------
-
-_RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))))
-_MAX_NAME_BYTES = 150
-
-
-def free_name(wanted: str, own_id: str, taken: Collection[str], suffix: str = "") -> str:
-    """A name that every file system can hold and tell from those taken: as wanted, or with a short hash behind it.
+def free_name(name: str, own_id: str, taken: Collection[str], suffix: str = "") -> str:
+    """A name that every file system can hold and tell from those taken: as it is, or with a short hash behind it.
 
     The names that are taken are given as `_folded` makes them.
     """
-    is_odd = wanted.partition(".")[0].casefold() in _RESERVED or len(wanted.encode()) > _MAX_NAME_BYTES
-    if not is_odd and _folded(wanted + suffix) not in taken:
-        return wanted + suffix
-    short = wanted.encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
+    is_odd = name.partition(".")[0].casefold() in _RESERVED or len(name.encode()) > _MAX_NAME_BYTES
+    if not is_odd and _folded(name + suffix) not in taken:
+        return name + suffix
+    short = name.encode()[:_MAX_NAME_BYTES].decode("utf-8", "ignore")
     return f"{short}-{hashlib.sha256(own_id.encode()).hexdigest()[:8]}{suffix}"
 
 
@@ -540,45 +389,143 @@ def tool_file(tool: Tool, taken: Collection[str]) -> str:
     return free_name(f"{tool.slug}@{tool.version}", tool.tool_id, taken, ".json")
 
 
-def rename_to_slugs(snapshot: BundleSnapshot) -> bool:
-    """Rename files and folders that are not named by slugs; True if one was. Needs the lock.
-
-    What cannot be renamed keeps its name, under which it is read as well.
-    """
-    renamed = False
-    for held in snapshot.bundles.values():
-        tools = {tool.tool_id: tool for tool in held.tools.values()}
-        for tool_id, path in held.paths.items():
-            if tool_id in tools:
-                renamed |= _renamed(path, partial(tool_file, tools[tool_id]))
-        renamed |= _renamed(held.folder, partial(free_name, held.bundle.slug, held.bundle.bundle_id))
-    return renamed
-
-
-def _renamed(path: str, name_among: Callable[[Collection[str]], str]) -> bool:
-    folder, name = os.path.split(path)
-    if name == name_among(()):
-        return False
-    try:
-        wanted = name_among({_folded(other) for other in os.listdir(folder) if other != name})
-        if name == wanted:
-            return False
-        os.rename(path, os.path.join(folder, wanted))
-    except OSError:
-        return False
-    return True
-
-
 def _folded(name: str) -> str:
     return unicodedata.normalize("NFC", name).casefold()
 
 
-def _names(text: bytes | str, bundle_id: str) -> bool:
-    """Whether a file, damaged or not, says that it belongs to a bundle."""
-    return isinstance(text, bytes) and re.search(rb'"bundleID":\s*"%s"' % bundle_id.encode(), text) is not None
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """The visible entries of a folder; none if it was removed meanwhile."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry for entry in entries if not entry.name.startswith(".")]
+    except FileNotFoundError:
+        return []
 
 
-def _write_some(texts: Sequence[tuple[Path, bytes]], *, is_last: bool) -> None:
+def _plain_stamp(path: str) -> Stamp | None:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return stamp_from(status) if stat.S_ISREG(status.st_mode) else None
+
+
+def _file(path: str, stamp: Stamp, before: RecordFile | None) -> RecordFile:
+    """Read a file, unless its stamp says that it is the same; parse its text, unless that is the same."""
+    if before is not None and before.stamp == stamp and not before.is_racy:
+        return before
+    text = _read(path, stamp)
+    if before is not None and before.text == text:
+        return replace(before, stamp=stamp, is_racy=is_young(stamp))
+    return _parse(path, RecordFile(stamp=stamp, is_racy=is_young(stamp), text=text))
+
+
+def _read(path: str, stamp: Stamp) -> bytes | str:
+    """Return the content of a file, or why it cannot be read."""
+    if stamp[2] > _MAX_BYTES:
+        return f"It has {stamp[2]:,} bytes; a file has at most {_MAX_BYTES:,}."
+    try:
+        with open(path, "rb") as file:
+            if fault := Owners().fault(os.fstat(file.fileno()), path):
+                return f"It {fault.message} {fault.hint}"
+            return file.read(_MAX_BYTES)
+    except OSError as exc:
+        return StoreError.of(path, exc, doing="read").message
+
+
+def _parse(path: str, file: RecordFile) -> RecordFile:
+    """Make a record of a file's text, or a fault."""
+    import orjson
+
+    from onetool_ipy.bundles.model import Bundle, Tool, read
+
+    def faulty(message: str, hint: str = _FIX, reserved: tuple[str, str] | None = None) -> RecordFile:
+        return replace(file, fault=Problem(path, message, hint), reserved=reserved)
+
+    if isinstance(file.text, str):
+        return faulty(file.text, "")
+    try:
+        data = orjson.loads(file.text)
+    except ValueError as exc:
+        return faulty(f"is damaged: {exc}.")
+    if not isinstance(data, dict):
+        return faulty("is damaged: it does not hold an object.")
+    number = data.pop("format", None)
+    if isinstance(number, int) and number > FORMAT:
+        slug, version = data.get("slug"), data.get("version")
+        reserved = (slug, version) if isinstance(slug, str) and isinstance(version, str) else None
+        return faulty(f"has format {number}, which is newer than this version knows.", _UPDATE, reserved)
+    if number != FORMAT:
+        return faulty(f"is damaged: its format is {number!r}, not {FORMAT}.")
+    try:
+        record = read(Bundle, data) if os.path.basename(path) == BUNDLE_FILE else read(Tool, data)
+    except InvalidRequest as exc:
+        return faulty(f"is damaged: {exc.message}")
+    return faulty("holds a built-in, which has no file.") if record.is_built_in else replace(file, record=record)
+
+
+def _snapshot(files: Mapping[str, RecordFile], faults: tuple[Problem, ...]) -> BundleSnapshot:
+    """Put the records together. Of two that claim one place, the older one is served."""
+    problems = [*faults, *(file.fault for file in files.values() if file.fault is not None)]
+    folders: dict[str, dict[str, RecordFile]] = {}
+    for path, file in files.items():
+        folders.setdefault(os.path.dirname(path), {})[path] = file
+    read = [stored for folder, inside in folders.items() if (stored := _bundle(folder, inside, problems)) is not None]
+    bundles: dict[str, StoredBundle] = {}
+    slugs: dict[str, str] = {}
+    duplicates: dict[str, str] = {}
+    for stored in sorted(read, key=lambda one: (one.bundle.created_at, one.bundle.bundle_id, one.folder)):
+        bundle = stored.bundle
+        if bundle.bundle_id in bundles:
+            first = os.path.basename(bundles[bundle.bundle_id].folder)
+            message = f"holds the bundle '{bundle.bundle_id}', which is in '{first}' too."
+            problems.append(Problem(stored.folder, message, _COPY))
+            continue
+        if bundle.soft_deleted_at is None:
+            older = slugs.setdefault(bundle.slug, bundle.bundle_id)
+            if older != bundle.bundle_id:
+                duplicates[bundle.bundle_id] = older
+                message = f"the name '{bundle.slug}' is that of the bundle '{older}', which is older."
+                hint = "Its tools are not offered. Give it another name."
+                problems.append(Problem(f"bundle {bundle.bundle_id}", message, hint))
+        bundles[bundle.bundle_id] = stored
+    bundles |= {own: replace(bundles[own], duplicate_of=older) for own, older in duplicates.items()}
+    return BundleSnapshot(bundles, slugs, tuple(problems))
+
+
+def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem]) -> StoredBundle | None:
+    """Put the files of one folder together; None, with a problem, if it has no bundle that can be read."""
+    from onetool_ipy.bundles.model import Bundle, Tool
+
+    bundle = next((file.record for file in files.values() if isinstance(file.record, Bundle)), None)
+    if bundle is None:
+        if os.path.join(folder, BUNDLE_FILE) not in files:
+            problems.append(Problem(folder, "has tools and no 'bundle.json'; they are not offered.", _FIX))
+        return None
+
+    def age(path: str, tool: Tool) -> tuple[Any, ...]:
+        # Of a file and its copy, the one that is named by its slug is served.
+        return (tool.created_at, tool.tool_id, os.path.basename(path) != tool_file(tool, ()), path)
+
+    tools: dict[tuple[str, str], Tool] = {}
+    paths: dict[str, str] = {}
+    records = [(path, file.record) for path, file in files.items() if isinstance(file.record, Tool)]
+    for path, tool in sorted(records, key=lambda pair: age(*pair)):
+        if tool.bundle_id != bundle.bundle_id or tool.tool_id in paths:
+            message = f"holds the tool '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not its own."
+            problems.append(Problem(path, message, _COPY))
+            continue
+        paths[tool.tool_id] = path
+        first = tools.setdefault(tool.pair, tool)
+        if first is not tool:
+            name = os.path.basename(paths[first.tool_id])
+            message = f"version '{tool.version}' of '{tool.slug}' is in '{name}' too, which is older."
+            problems.append(Problem(path, message, "It is not offered. Delete it, or give it another version."))
+    reserved = frozenset(file.reserved for file in files.values() if file.reserved is not None)
+    return StoredBundle(folder=folder, bundle=bundle, tools=tools, paths=paths, reserved=reserved)
+
+
+def _write_some(texts: Collection[tuple[Path, bytes]], *, is_last: bool) -> None:
     """Write files of one folder. All are synced at the same time: one after the other, each waits for the disk."""
     drafts: list[Draft] = []
     try:
@@ -595,10 +542,6 @@ def _write_some(texts: Sequence[tuple[Path, bytes]], *, is_last: bool) -> None:
         raise
 
 
-def _chunks(items: list[Item], size: int) -> Iterator[list[Item]]:
-    return (items[start : start + size] for start in range(0, len(items), size))
-
-
 def _mode(path: Path) -> int:
     try:
         return stat.S_IMODE(os.lstat(path).st_mode)
@@ -606,9 +549,7 @@ def _mode(path: Path) -> int:
         return 0o600
 
 
-def _text(record: Mapping[str, Any]) -> bytes:
-    import json
-
+def _text(record: Json) -> bytes:
     import orjson
 
     whole = {"format": FORMAT, **record}
@@ -616,59 +557,6 @@ def _text(record: Mapping[str, Any]) -> bytes:
         return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a number of more than 64 bits
         return json.dumps(whole, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
-
-
-def _folders(root: str, faults: list[Problem]) -> list[str]:
-    found = []
-    with os.scandir(root) as entries:
-        for entry in entries:
-            if entry.name.startswith("."):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                found.append(entry.path)
-            elif entry.is_dir() or is_id(entry.name):
-                faults.append(Problem(entry.path, "is not a folder, and is not read."))
-    return sorted(found)
-
-
-def _records(folder: str) -> _Listed | None:
-    """The record files of a bundle's folder, or None if it was removed meanwhile."""
-    found = _Listed([], [])
-    try:
-        inside = os.scandir(folder)
-    except FileNotFoundError:
-        return None
-    with inside:
-        for entry in inside:
-            name = entry.name
-            if name.startswith(".") or not name.endswith(".json"):
-                continue
-            if not entry.is_file(follow_symlinks=False):
-                found.faults.append(Problem(entry.path, "is not a plain file, and is not read."))
-            else:
-                found.paths.append(entry.path)
-    return found
-
-
-def _plain_stamp(path: str) -> Stamp | None:
-    try:
-        found = os.lstat(path)
-    except FileNotFoundError:  # deleted in this moment
-        return None
-    return stamp_from(found) if stat.S_ISREG(found.st_mode) else None
-
-
-def _read(path: str, stamp: Stamp) -> bytes | str:
-    """Return the content of a file, or why it cannot be read."""
-    if stamp[2] > _MAX_BYTES_STORE:
-        return f"It has {stamp[2]:,} bytes; a file has at most {_MAX_BYTES_STORE:,}."
-    try:
-        with open(path, "rb") as file:
-            if fault := Owners().fault(os.fstat(file.fileno()), path):
-                return f"It {fault.message} {fault.hint}"
-            return file.read(_MAX_BYTES_STORE)
-    except OSError as exc:
-        return StoreError.of(path, exc, doing="read").message
 
 
 def _unlink(path: Path) -> None:

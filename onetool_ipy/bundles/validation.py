@@ -20,22 +20,6 @@ from onetool_ipy.schema.check import pointer
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
 
-__all__ = [
-    "MAX_RUNES",
-    "Fault",
-    "beneath",
-    "fault",
-    "is_id",
-    "new_id",
-    "of_validation",
-    "require_id",
-    "require_slug",
-    "require_version",
-    "together",
-    "whole",
-    "with_others",
-]
-
 Fault = dict[str, str]
 
 _MAX_SAID = 5
@@ -60,25 +44,25 @@ _SIMPLE = re.compile(r"[A-Za-z0-9-]+")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
-def fault(pointer: str, *said: str) -> Fault:
+def fault(pointer: str, *words: str) -> Fault:
     """Make a fault: its pointer, and its message in whole sentences."""
-    return {"pointer": pointer, "message": " ".join(_sentence(text) for text in said if text)}
+    return {"pointer": pointer, "message": " ".join(_sentence(text) for text in words if text)}
 
 
-def whole(said: str) -> InvalidRequest:
+def whole(message: str) -> InvalidRequest:
     """The refusal of a whole body."""
-    return InvalidRequest(said, details=[fault("", said)])
+    return InvalidRequest(message, details=[fault("", message)])
 
 
 def of_validation(exc: ValidationError, kind: type[BaseModel], data: Any) -> InvalidRequest:
     """The refusal of data that does not fit a model. The message names every field."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
-    known = [str(field.alias) for field in kind.model_fields.values()]
-    named = [_named(error, known) for error in errors]
+    fields = [str(field.alias) for field in kind.model_fields.values()]
+    named = [_named(error, fields) for error in errors]
     more = f" (and {len(named) - _MAX_SAID} more)" if len(named) > _MAX_SAID else ""
-    said = "; ".join(dict.fromkeys(named[:_MAX_SAID])) + more
-    details = [fault(_pointer(error, data), _said(error, known)) for error in errors[:_MAX_LISTED]]
-    return InvalidRequest(said if said.endswith("?") else said + ".", details=details)
+    message = "; ".join(dict.fromkeys(named[:_MAX_SAID])) + more
+    details = [fault(_pointer(error, data), _said(error, fields)) for error in errors[:_MAX_LISTED]]
+    return InvalidRequest(message if message.endswith("?") else message + ".", details=details)
 
 
 def together(refusals: Sequence[InvalidRequest]) -> InvalidRequest:
@@ -86,10 +70,10 @@ def together(refusals: Sequence[InvalidRequest]) -> InvalidRequest:
     refusals = list({exc.message: exc for exc in refusals}.values())
     if len(refusals) == 1:
         return refusals[0]
-    said = "; ".join(exc.message.rstrip(".") for exc in refusals)
+    message = "; ".join(exc.message.rstrip(".") for exc in refusals)
     hint = " ".join(dict.fromkeys(exc.hint for exc in refusals if exc.hint))
     details = {(each["pointer"], each["message"]): each for exc in refusals for each in exc.details}
-    return InvalidRequest(f"{said}.", hint=hint, details=list(details.values())[:_MAX_LISTED])
+    return InvalidRequest(f"{message}.", hint=hint, details=list(details.values())[:_MAX_LISTED])
 
 
 def with_others(first: InvalidRequest, checks: Iterable[Callable[[], Any]]) -> InvalidRequest:
@@ -109,22 +93,24 @@ def beneath(exc: InvalidRequest, place: str) -> InvalidRequest:
     return InvalidRequest(exc.message, hint=exc.hint, details=details or [fault(place, exc.message, exc.hint)])
 
 
-def _named(error: Any, known: list[str]) -> str:
+def _named(error: Any, fields: list[str]) -> str:
     place = ".".join(str(part) for part in error["loc"])
-    said = _said(error, known)
+    message = _said(error, fields)
     if error["type"] == "extra_forbidden":
-        return f"'{place}': {said}"
-    return f"'{place}' {_WORDS[error['type']]}" if error["type"] in _WORDS else f"{place}: {said}" if place else said
+        return f"'{place}': {message}"
+    return (
+        f"'{place}' {_WORDS[error['type']]}" if error["type"] in _WORDS else f"{place}: {message}" if place else message
+    )
 
 
-def _said(error: Any, known: list[str]) -> str:
+def _said(error: Any, fields: list[str]) -> str:
     if error["type"] == "extra_forbidden":
-        near = suggest(str(error["loc"][0]), known, limit=1) if len(error["loc"]) == 1 else []
+        near = suggest(str(error["loc"][0]), fields, limit=1) if len(error["loc"]) == 1 else []
         return "no such field" + (f", did you mean '{near[0]}'?" if near else "")
     if error["type"] in _WORDS:
         return f"it {_WORDS[error['type']]}"
-    said = str(error["msg"]).removeprefix("Value error, ").rstrip(".").replace("Input should be", "it must be")
-    return said[:1].lower() + said[1:] if said[:2] != said[:2].upper() else said
+    message = str(error["msg"]).removeprefix("Value error, ").rstrip(".").replace("Input should be", "it must be")
+    return message[:1].lower() + message[1:] if message[:2] != message[:2].upper() else message
 
 
 def _pointer(error: Any, data: Any) -> str:
@@ -169,8 +155,8 @@ def require_id(value: Any, field: str = "bundleID") -> str:
         text = str(value) if isinstance(value, (uuid.UUID, uuid_utils.UUID)) else ""
     if is_id(text):
         return text
-    shown = values.safe_repr(value, _MAX_SHOWN)
-    raise InvalidRequest(f"{field}: {shown} is not a UUIDv7.", hint="Make one with box.bundles.new_id().")
+    label = values.safe_repr(value, _MAX_SHOWN)
+    raise InvalidRequest(f"{field}: {label} is not a UUIDv7.", hint="Make one with box.bundles.new_id().")
 
 
 def require_slug(value: Any, field: str = "slug") -> str:
@@ -188,24 +174,24 @@ def require_version(value: Any, field: str = "version") -> str:
 
 def _label(value: Any, field: str, also: str) -> str:
     if not isinstance(value, str) or not value:
-        shown = "it is empty" if value == "" else f"{values.safe_repr(value, _MAX_SHOWN)} is not text"
-        raise _refusal(field, f"{shown}.")
+        message = "it is empty" if value == "" else f"{values.safe_repr(value, _MAX_SHOWN)} is not text"
+        raise _refusal(field, f"{message}.")
     text = unicodedata.normalize("NFC", value[: 4 * MAX_RUNES])
     if len(text) > MAX_RUNES or len(value) > 4 * MAX_RUNES:
-        shown = values.safe_repr(value, _MAX_SHOWN)
-        raise _refusal(field, f"{shown} is longer than {MAX_RUNES} characters.")
+        message = values.safe_repr(value, _MAX_SHOWN)
+        raise _refusal(field, f"{message} is longer than {MAX_RUNES} characters.")
     for rune in text if not _SIMPLE.fullmatch(text) else ():
         if not _is_allowed(rune, also):
-            shown, allowed = (
+            message, allowed = (
                 values.safe_repr(value, _MAX_SHOWN),
                 "letters, digits and '-'" + (" and '.'" if also else ""),
             )
-            raise _refusal(field, f"{shown} holds {rune!r}.", f"Allowed are {allowed}.")
+            raise _refusal(field, f"{message} holds {rune!r}.", f"Allowed are {allowed}.")
     return text
 
 
-def _refusal(field: str, said: str, hint: str = "") -> InvalidRequest:
-    return InvalidRequest(f"{field}: {said}", hint=hint, details=[fault(f"/{field}", said, hint)])
+def _refusal(field: str, message: str, hint: str = "") -> InvalidRequest:
+    return InvalidRequest(f"{field}: {message}", hint=hint, details=[fault(f"/{field}", message, hint)])
 
 
 def _is_allowed(rune: str, also: str) -> bool:

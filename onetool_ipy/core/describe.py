@@ -1,9 +1,9 @@
 """A Python function -> ToolSpec: its schema from annotations, its words from a Google-style docstring.
 
-Plain types (str, int, float, bool, None, Any, list, dict, Literal, TypedDict and unions of them) become JSON Schema
-without a library. Richer ones (datetime, Path, Enum, dataclasses, pydantic models, tuples, Annotated) need pydantic,
-which is imported with the first of them. A type that pydantic does not know is checked by `isinstance`: only Python
-code can pass such an object. A docstring is read as far as possible; the rest of it is description.
+pydantic makes the schema of every type, and converts arguments to those types that JSON does not have (datetime, Path,
+Enum, dataclasses, models, tuples). It is imported with the first function that is described, not at `%load_ext`. A type
+that pydantic does not know is checked by `isinstance`: only Python code can pass such an object. A docstring is read as
+far as possible; the rest of it is description.
 """
 
 from __future__ import annotations
@@ -16,18 +16,16 @@ import typing
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Union
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.core.result import Json
-from onetool_ipy.core.tool import Origin, ToolSpec
+from onetool_ipy.core.tool import FunctionFacts, Origin, ToolSpec
 from onetool_ipy.schema.check import Converter, accepts
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
-
-__all__ = ["Docstring", "from_function", "read", "with_default"]
 
 _SECTIONS = {
     "args": "args",
@@ -44,7 +42,11 @@ _OTHER = {"raises", "note", "notes", "see also", "todo", "warning", "warnings", 
 _HEADER = re.compile(r"^(\w[\w ]*)::?\s*$")
 _INLINE = re.compile(r"^(returns|return|yields|example|examples):\s+(\S.*)$", re.IGNORECASE)
 _ARG = re.compile(r"^(\*{0,2}[\w.-]+)\s*+(?:\(.*?\)\s*+)?:(?:\s+(.*))?$")
-_KEPT = re.compile(r"^(\s|[-*+] |\d+[.)] )")
+_OWN_LINE = re.compile(r"^(\s|[-*+] |\d+[.)] )")
+
+_Param = inspect.Parameter
+_BY_POSITION = (_Param.POSITIONAL_ONLY, _Param.POSITIONAL_OR_KEYWORD)
+_JSON_TYPES = (str, int, float, bool, None, type(None), list, dict, Any, object)
 
 
 class Docstring(NamedTuple):
@@ -80,51 +82,33 @@ def read(text: str | None) -> Docstring:
 
 
 def _paragraphs(lines: list[str]) -> str:
-    blocks = re.split(r"\n\s*\n", "\n".join(lines).strip("\n"))
-    return "\n\n".join(_joined(block) for block in blocks if block.strip())
-
-
-def _joined(block: str) -> str:
-    """Join a paragraph into one line. List items and indented lines keep their own lines."""
-    text = ""
-    for line in block.split("\n"):
-        text += (("\n" if _KEPT.match(line) else " ") if text else "") + line.rstrip()
-    return text
+    """Join each paragraph into one line. List items and indented lines keep their own lines."""
+    blocks = []
+    for block in re.split(r"\n\s*\n", "\n".join(lines).strip("\n")):
+        text = ""
+        for line in block.split("\n"):
+            text += (("\n" if _OWN_LINE.match(line) else " ") if text else "") + line.rstrip()
+        blocks += [text] if block.strip() else []
+    return "\n\n".join(blocks)
 
 
 def _arguments(lines: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     name = ""
     for line in _dedent(lines):
         match = _ARG.match(line)
         if match:
             name = match.group(1).lstrip("*")
-            found[name] = (match.group(2) or "").strip()
+            descriptions[name] = (match.group(2) or "").strip()
         elif name and line.strip():
-            found[name] = f"{found[name]} {line.strip()}".strip()
-    return found
+            descriptions[name] = f"{descriptions[name]} {line.strip()}".strip()
+    return descriptions
 
 
 def _dedent(lines: list[str]) -> list[str]:
     widths = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
     margin = min(widths, default=0)
     return [line[margin:].rstrip() for line in lines]
-
-
-_PLAIN: dict[Any, Json] = {
-    str: {"type": "string"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    bool: {"type": "boolean"},
-    None: {"type": "null"},
-    type(None): {"type": "null"},
-    list: {"type": "array"},
-    dict: {"type": "object"},
-    Any: {},
-    object: {},
-    inspect.Parameter.empty: {},
-}
-_Param = inspect.Parameter
 
 
 def from_function(
@@ -134,33 +118,39 @@ def from_function(
     description: str = "",
     example: str = "",
     origin: Origin = "cell",
+    cache_key: Callable[..., Any] | None = None,
     **fields: Any,
 ) -> ToolSpec:
-    """Describe a function as a tool; what is given here replaces what the function says of itself."""
+    """Describe a function as a tool; these arguments replace what the function says of itself."""
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as exc:
         raise InvalidTool(f"'{name}': the arguments of {values.safe_repr(fn, 80)} are not known.") from exc
     inner = _inner(fn)
     hints = _hints_of(inner)
-    returned = hints.get("return", signature.return_annotation)
     sections = read(_doc(fn, inner))
     try:
         parameters, converters = _schema(signature, hints, sections.args)
     except InvalidTool as exc:
         raise InvalidTool(f"'{name}': {exc.message}", hint=exc.hint) from exc
-    fields.setdefault("returned", cache(partial(_returned, hints.get("return", Any))))
+    kinds = signature.parameters.values()
+    positional = [param.name for param in kinds if param.kind in _BY_POSITION]
+    positional += [f"*{param.name}" for param in kinds if param.kind is _Param.VAR_POSITIONAL]
     return ToolSpec(
         name=name,
         description=description or sections.description or name.rpartition(".")[2],
         parameters=parameters,
-        converters=converters,
         run=_runner(fn, signature),
         is_async=inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner),
-        returns=sections.returns or _type_name(returned),
+        returns=sections.returns or _type_name(hints.get("return", signature.return_annotation)),
         example=example or sections.example,
         origin=origin,
-        positional=_positional(signature),
+        function=FunctionFacts(
+            converters=converters,
+            positional=tuple(positional),
+            cache_key=cache_key,
+            returned=cache(partial(_returned, hints.get("return", Any))),
+        ),
         **fields,
     )
 
@@ -170,17 +160,15 @@ def _hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(fn, include_extras=True)
     except Exception:  # noqa: BLE001 - a foreign annotation may name anything and raise anything
-        raw = getattr(inspect.unwrap(fn), "__annotations__", {})
-        return {key: _resolve_one(fn, value) for key, value in raw.items()}
-
-
-def _resolve_one(fn: Callable[..., Any], annotation: Any) -> Any:
-    if not isinstance(annotation, str):
-        return annotation
-    try:
-        return eval(annotation, getattr(inspect.unwrap(fn), "__globals__", {}))  # noqa: S307 - the author's own code
-    except Exception:  # noqa: BLE001 - as above
-        return Any
+        inner = inspect.unwrap(fn)
+    hints: dict[str, Any] = {}
+    for name, annotation in getattr(inner, "__annotations__", {}).items():
+        try:
+            is_text = isinstance(annotation, str)
+            hints[name] = eval(annotation, getattr(inner, "__globals__", {})) if is_text else annotation  # noqa: S307 - the author's own code
+        except Exception:  # noqa: BLE001 - as above
+            hints[name] = Any
+    return hints
 
 
 def _inner(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -189,8 +177,7 @@ def _inner(fn: Callable[..., Any]) -> Callable[..., Any]:
         fn = fn.func
     if inspect.isroutine(fn):
         return fn
-    own = "__init__" if inspect.isclass(fn) else "__call__"
-    inner: Callable[..., Any] = getattr(fn, own, fn)
+    inner: Callable[..., Any] = getattr(fn, "__init__" if inspect.isclass(fn) else "__call__", fn)
     return inner
 
 
@@ -198,8 +185,8 @@ def _doc(fn: Callable[..., Any], inner: Callable[..., Any]) -> str | None:
     """Return the docstring; for an object that of its `__call__`, else of its class."""
     if inspect.isroutine(fn) or inspect.isclass(fn):
         return inspect.getdoc(fn)
-    own = inspect.getdoc(inner) if isinstance(inner, types.FunctionType | types.MethodType) else None
-    return own or (None if isinstance(fn, partial) else inspect.getdoc(type(fn)))
+    doc = inspect.getdoc(inner) if isinstance(inner, types.FunctionType | types.MethodType) else None
+    return doc or (None if isinstance(fn, partial) else inspect.getdoc(type(fn)))
 
 
 def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[dict[str, Any]], Any]:
@@ -215,7 +202,7 @@ def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[d
         for name, kind in kinds.items():
             if kind is _Param.VAR_POSITIONAL:
                 positional.extend(rest.pop(name, ()))
-            elif kind in (_Param.POSITIONAL_ONLY, _Param.POSITIONAL_OR_KEYWORD) and by_position:
+            elif kind in _BY_POSITION and by_position:
                 by_position = name in rest or _needs_later(signature, name, rest)
                 if by_position:
                     positional.append(rest.pop(name, signature.parameters[name].default))
@@ -224,20 +211,11 @@ def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[d
     return run
 
 
-def _needs_later(signature: inspect.Signature, name: str, given: Mapping[str, Any]) -> bool:
-    """Whether a later positional-only argument was given, so that this one must be passed too."""
-    later = list(signature.parameters.values())
-    later = later[[p.name for p in later].index(name) + 1 :]
-    only = (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL)
-    return any(p.kind in only and p.name in given for p in later)
-
-
-def _positional(signature: inspect.Signature) -> tuple[str, ...]:
-    """The arguments that may be given by position; `*name` takes the rest."""
-    kinds = (_Param.POSITIONAL_ONLY, _Param.POSITIONAL_OR_KEYWORD)
-    found = [p.name for p in signature.parameters.values() if p.kind in kinds]
-    rest = [f"*{p.name}" for p in signature.parameters.values() if p.kind is _Param.VAR_POSITIONAL]
-    return (*found, *rest)
+def _needs_later(signature: inspect.Signature, name: str, args: Mapping[str, Any]) -> bool:
+    """Whether the call has a later positional-only argument, so that this one must be passed too."""
+    order = list(signature.parameters.values())
+    later = order[[param.name for param in order].index(name) + 1 :]
+    return any(p.kind in (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL) and p.name in args for p in later)
 
 
 def _schema(
@@ -251,10 +229,9 @@ def _schema(
     for param in signature.parameters.values():
         hint = _hint(param, hints)
         if param.kind is _Param.VAR_KEYWORD:
-            extra = _plain_schema(hint) or True
+            extra = _typed(hint, param.name, defs)[0] or True
             continue
-        plain = _plain_schema(hint)
-        schema, converter = (plain, None) if plain is not None else _typed(hint, param.name, defs)
+        schema, converter = _typed(hint, param.name, defs)
         if converter is not None:
             converters[param.name] = converter
         if descriptions.get(param.name):
@@ -275,11 +252,11 @@ def _schema(
 def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
     """Return the type of an argument. None is accepted if it is the default."""
     hint = hints.get(param.name, param.annotation)
-    if isinstance(hint, str):
+    if isinstance(hint, str) or hint is object or hint is _Param.empty:
         hint = Any
     if param.kind is _Param.VAR_POSITIONAL:
-        return list if _is_anything(hint) else list[hint]  # type: ignore[valid-type]  # a type known at run time
-    if param.default is None and not _is_anything(hint):
+        return list if hint is Any else list[hint]  # type: ignore[valid-type]  # a type known at run time
+    if param.default is None and hint is not Any:
         try:
             return Union[hint, None]  # noqa: UP007 - `|` is not defined for every annotation
         except TypeError:  # an annotation that is not a type
@@ -287,62 +264,62 @@ def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
     return hint
 
 
-def _is_anything(hint: Any) -> bool:
-    return hint is Any or hint is object or hint is _Param.empty
-
-
 def with_default(schema: Json, default: Any, converter: Converter | None = None) -> Json:
     """Add a default that JSON can hold to the schema of an argument."""
-    shown = values.to_json(default)
-    plain = isinstance(default, (str, int, float, bool, list, tuple, dict, type(None)))
-    if not (plain or (converter is not None and accepts(converter, default))):
+    is_plain = isinstance(default, (str, int, float, bool, list, tuple, dict, type(None)))
+    if not (is_plain or (converter is not None and accepts(converter, default))):
         return schema
-    if (shown is None) != (default is None) or isinstance(default, (bytes, bytearray)):
-        return schema  # NaN, or what JSON writes in a form that the schema does not mean
-    return {**schema, "default": shown}
+    value = values.to_json(default)
+    # NaN becomes None, and bytes become a text that the schema does not mean.
+    if (value is None) != (default is None) or isinstance(default, (bytes, bytearray)):
+        return schema
+    return {**schema, "default": value}
 
 
-def _plain_schema(hint: Any) -> Json | None:
-    """Return the schema of a plain type, or None if the type needs pydantic."""
-    try:
-        known = _PLAIN.get(hint)
-    except TypeError:  # an unhashable annotation
-        return {}
-    if known is not None:
-        return dict(known)
+def _is_json(hint: Any) -> bool:
+    """Whether a JSON value that fits the schema of a type already is what the type asks for."""
+    from typing_extensions import is_typeddict
+
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        return {"enum": list(inner)} if all(type(i) in (str, int, bool, type(None)) for i in inner) else None
+        return all(type(option) in (str, int, bool, type(None)) for option in inner)
+    if origin in (Union, types.UnionType, list, dict):
+        return all(map(_is_json, inner)) and (origin is not dict or inner[0] is str)
+    if is_typeddict(hint):
+        return all(map(_is_json, typing.get_type_hints(hint).values()))
+    return any(hint is plain for plain in _JSON_TYPES)
+
+
+def _supported(hint: Any, outer: tuple[Any, ...] = ()) -> Any:
+    """Return a type with each `typing.TypedDict` in it as one of typing_extensions: older Pythons' are refused."""
+    if hint in outer:
+        return dict
+    if typing.is_typeddict(hint):
+        from typing_extensions import TypedDict
+
+        fields = {name: _supported(inner, (*outer, hint)) for name, inner in typing.get_type_hints(hint).items()}
+        for name in hint.__optional_keys__:
+            fields[name] = NotRequired[fields[name]]
+        return TypedDict(hint.__name__, fields)  # type: ignore[operator]  # its fields are known at run time
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
-        options = [_plain_schema(i) for i in inner]
-        return None if None in options else {"anyOf": options}
-    if origin is list and len(inner) == 1:
-        items = _plain_schema(inner[0])
-        return None if items is None else {"type": "array", "items": items}
-    if origin is dict and len(inner) == 2 and inner[0] is str:
-        rest = _plain_schema(inner[1])
-        return None if rest is None else {"type": "object", "additionalProperties": rest}
-    return _typed_dict(hint) if typing.is_typeddict(hint) else None
-
-
-def _typed_dict(hint: Any) -> Json | None:
-    try:
-        fields = {name: _plain_schema(inner) for name, inner in typing.get_type_hints(hint).items()}
-    except Exception:  # noqa: BLE001 - an annotation that cannot be resolved
-        return {"type": "object"}
-    if None in fields.values():
-        return None
-    return {"type": "object", "properties": fields, "required": sorted(hint.__required_keys__)}
+        return Union[tuple(_supported(option, outer) for option in inner)]  # noqa: UP007 - of any number of options
+    if origin in (list, dict):
+        return origin[tuple(_supported(part, outer) for part in inner)]
+    return hint
 
 
 def _returned(hint: Any) -> Json | None:
-    """The schema of what a function returns; None if its annotation says nothing, or names one of our own classes."""
+    """The schema of what a function returns; None if that has no JSON form, or is one of our own classes."""
     if str(getattr(hint, "__module__", "")).startswith("onetool_ipy.") or hint is None or hint is type(None):
         return None
-    plain = _plain_schema(hint)
-    if plain is not None:
-        return plain or None
-    return _returned_by_pydantic(hint)
+    from pydantic import TypeAdapter
+
+    try:
+        schema = TypeAdapter(_supported(hint)).json_schema(mode="serialization", by_alias=False)
+    except Exception:  # noqa: BLE001 - pydantic runs the author's own classes
+        return None
+    return None if '"format": "binary"' in json.dumps(schema) else schema or None
 
 
 def _type_name(hint: Any) -> str:
@@ -358,6 +335,7 @@ def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter
 
     try:
+        hint = _supported(hint)
         adapter: TypeAdapter[Any] = TypeAdapter(hint)
         schema = adapter.json_schema()
         clash = any(key in defs and defs[key] != value for key, value in schema.get("$defs", {}).items())
@@ -369,18 +347,7 @@ def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
         raise InvalidTool(f"argument '{name}': {type(exc).__name__}: {exc}") from exc
     for key, value in schema.pop("$defs", {}).items():
         defs[f"{name}.{key}" if clash else key] = value
-    return schema, _Typed(adapter)
-
-
-def _returned_by_pydantic(hint: Any) -> Json | None:
-    """The JSON Schema of the values of a type as they are sent; None if it has no JSON form, or is binary."""
-    from pydantic import TypeAdapter
-
-    try:
-        found = TypeAdapter(hint).json_schema(mode="serialization", by_alias=False)
-    except Exception:  # noqa: BLE001 - pydantic runs the author's own classes
-        return None
-    return None if '"format": "binary"' in json.dumps(found) else found
+    return schema, None if _is_json(hint) else _Typed(adapter)
 
 
 def _of_class(hint: Any) -> Converter | None:
@@ -389,7 +356,8 @@ def _of_class(hint: Any) -> Converter | None:
 
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about annotations that are no types: anything goes there
+            # pydantic warns of annotations that are not types; such an argument takes anything.
+            warnings.simplefilter("ignore")
             return _Class(TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True)), hint)
     except Exception:  # noqa: BLE001 - what pydantic cannot take in any way is let through as it is
         return None

@@ -465,8 +465,8 @@ class Executor:
         token = current.enter(self._scope(bound, spec))
         try:
             if spec.is_async:
-                if limit_s is None and spec.run_sync is not None:
-                    return spec.run_sync(args)
+                if limit_s is None and spec.http is not None:
+                    return spec.http.send(args)
                 return self._await(lambda: spec.run(args), limit_s)
             value = spec.run(args)
             if type(value) not in LAZY:

@@ -1,7 +1,6 @@
 """ToolSpec and ToolCall: what a tool is, and what is asked of it. `ToolResult`, the answer, is in `result`.
 
 Also the protocols that other rooms fulfil: `Source` (where tools come from) and `Step` (code around every call).
-They are NamedTuples and plain classes: a frozen dataclass takes ten times as long to make, and `%load_ext` pays for it.
 
 Fingerprints are short hashes that stay the same in every process as long as the tool is the same. `fingerprint` covers
 everything that a tool is; a source may say what that is by `ToolSpec.identity`. Code of this package is left out: it
@@ -14,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -21,32 +21,10 @@ from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
 from onetool_ipy.core.names import FOR_PEOPLE
-from onetool_ipy.core.result import Frozen, Json, ToolResult
+from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.schema.check import Checker, Converter
 from onetool_ipy.schema.read import Param, argument_lines, python_names, signature_text
 from onetool_ipy.schema.read import params as schema_params
-
-__all__ = [
-    "BADGES",
-    "PROJECT_ORIGINS",
-    "Admit",
-    "BoundCall",
-    "CallSource",
-    "Dep",
-    "Origin",
-    "Problem",
-    "Record",
-    "Require",
-    "Source",
-    "Step",
-    "ToolCall",
-    "ToolSpec",
-    "UncheckedCall",
-    "code_hash",
-    "code_of",
-    "fingerprint",
-    "schema_hash",
-]
 
 Origin = Literal["builtin", "file", "entry_point", "config", "bundle", "mcp", "cell"]
 """Where a tool was defined, in the order in which names are given away."""
@@ -94,116 +72,104 @@ class Dep(NamedTuple):
     install: str = ""
 
 
-class ToolSpec(Frozen):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerFacts:
+    """What an MCP server says of its tool besides words and schemas. All of it is for people and for other clients.
+
+    `hints` are "destructive", "idempotent" and "open world"; `icon` is a `data:` address, `meta` is `_meta`.
+    """
+
+    server: str = ""
+    title: str = ""
+    hints: Mapping[str, bool] = field(default_factory=dict)
+    icon: str = ""
+    meta: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionFacts:
+    """What only Python functions have.
+
+    `converters` turn JSON into the types of arguments. `positional` names the arguments that may be given by position,
+    the last one as `*name` if it takes the rest; None means the schema's own order. `cache_key` computes what a result
+    depends on. `returned` gives the JSON Schema of the return annotation, which nothing enforces; None if that says too
+    little.
+    """
+
+    converters: Mapping[str, Converter] = field(default_factory=dict)
+    positional: tuple[str, ...] | None = None
+    cache_key: Callable[..., Any] | None = None
+    returned: Callable[[], Json | None] | None = None
+
+
+class HttpHooks(NamedTuple):
+    """What only HTTP tools have: `send` runs a call in the thread of a sync caller, `preview` shows its requests.
+
+    A preview has no secrets in it, and sends nothing.
+    """
+
+    send: Callable[[dict[str, Any]], Any]
+    preview: Callable[[dict[str, Any]], list[Json]]
+
+
+# The derived attributes below are kept in `__dict__`, so the class has no slots.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ToolSpec:
     """One tool: its canonical name, its words, the JSON Schema of its arguments, and how to run it.
 
-    `run` takes the checked arguments as one dict. `run_sync`, where an async tool has it, does the same in the thread
-    of a sync caller. A tool of a pack file has two states, its text and its code. `load`, where it is set, gives the
-    tool as its code or record is now: it imports a pack file. Until then `parameters` are those of the text, which are
-    for people; no call is checked by them. `positional` names the arguments that
-    Python may give by position, the last one as `*name` if it takes the rest; None stands for the schema's own order.
-    `version` marks one version of a tool that is listed under its plain name: it is found by its own name, and not
-    listed beside it. `preview`, where it is set, tells what a call would send, without secrets and without sending
-    it. `identity`, where it is set, gives all that the tool is, as JSON: the text of its file, its record, its server's
-    definition. It imports nothing, and says the same of a tool that is known by its text and of the loaded one.
-    `record` is the version and the id of the bundle record that a tool is made from. A tool that is not `is_listed` is
-    found by its name and offered nowhere: a server's prompts, and the reading of its resources. MCP clients see a tool
-    with a `resource` (an address or its template) as that resource, and one that is a `prompt` as a prompt. A tool that
-    `limits_itself` keeps `timeout_s` without the time that a person takes to answer its questions. `hints` are what its
-    server says of it: "destructive", "idempotent", "open world"; `icon` is a picture as a `data:` address, `meta` is
-    what else it says (`_meta`). `returned`, where it is set, gives the JSON Schema of what a function returns by its
-    annotation, which nothing enforces; None if that says too little.
+    `run` takes the checked arguments as one dict. A tool of a pack file has two states, its text and its code. `load`,
+    where it is set, gives the tool as its code or record is now: it imports a pack file. Until then `parameters` are
+    those of the text, which are for people; no call is checked by them. `identity`, where it is set, gives all that the
+    tool is, as JSON: the text of its file, its record, its server's definition. It imports nothing, and says the same
+    of a tool that is known by its text and of the loaded one. `record` is the version and the id of the bundle record
+    that a tool is made from. A tool that is not `is_listed` is found by its name and offered nowhere: a server's
+    prompts, and the reading of its resources. MCP clients see a tool with a `resource` (an address or its template) as
+    that resource, and one that is a `prompt` as a prompt.
     """
 
     name: str
     description: str
     parameters: Json
     run: Callable[[dict[str, Any]], Any]
-    run_sync: Callable[[dict[str, Any]], Any] | None
-    is_async: bool
-    converters: Mapping[str, Converter]
-    returns: str
-    example: str
-    tags: tuple[str, ...]
-    origin: Origin
-    server: str
-    read_only: bool
-    timeout_s: float | None
-    limits_itself: bool
-    cache_key: Callable[..., Any] | None
-    output_schema: Json | None
-    disabled: str
-    where: str
-    load: Callable[[], ToolSpec] | None
-    positional: tuple[str, ...] | None
-    deps: tuple[Dep, ...]
-    version: str
-    preview: Callable[[dict[str, Any]], Any] | None
-    identity: Callable[[], Any] | None
-    record: tuple[str, str]
-    is_listed: bool
-    resource: str
-    prompt: bool
-    title: str
-    hints: Mapping[str, bool]
-    icon: str
-    meta: Mapping[str, Any]
-    returned: Callable[[], Json | None] | None
-
-    def __init__(
-        self,
-        *,
-        name: str,
-        description: str,
-        parameters: Json,
-        run: Callable[[dict[str, Any]], Any],
-        run_sync: Callable[[dict[str, Any]], Any] | None = None,
-        is_async: bool = False,
-        converters: Mapping[str, Converter] | None = None,
-        returns: str = "",
-        example: str = "",
-        tags: Sequence[str] = (),
-        origin: Origin = "cell",
-        server: str = "",
-        read_only: bool = False,
-        timeout_s: float | None = None,
-        limits_itself: bool = False,
-        cache_key: Callable[..., Any] | None = None,
-        output_schema: Json | None = None,
-        disabled: str = "",
-        where: str = "",
-        load: Callable[[], ToolSpec] | None = None,
-        positional: Sequence[str] | None = None,
-        deps: Sequence[Dep] = (),
-        version: str = "",
-        preview: Callable[[dict[str, Any]], Any] | None = None,
-        identity: Callable[[], Any] | None = None,
-        record: tuple[str, str] = ("", ""),
-        is_listed: bool = True,
-        resource: str = "",
-        prompt: bool = False,
-        title: str = "",
-        hints: Mapping[str, bool] | None = None,
-        icon: str = "",
-        meta: Mapping[str, Any] | None = None,
-        returned: Callable[[], Json | None] | None = None,
-    ) -> None:
-        fields = dict(locals())
-        del fields["self"]
-        self.__dict__.update(fields)
-        self.__dict__.update(
-            converters=converters or {},
-            tags=tuple(tags),
-            positional=None if positional is None else tuple(positional),
-            deps=tuple(deps),
-            hints=hints or {},
-            meta=meta or {},
-        )
+    is_async: bool = False
+    returns: str = ""
+    example: str = ""
+    tags: tuple[str, ...] = ()
+    origin: Origin = "cell"
+    where: str = ""
+    read_only: bool = False
+    timeout_s: float | None = None
+    output_schema: Json | None = None
+    disabled: str = ""
+    load: Callable[[], ToolSpec] | None = None
+    deps: tuple[Dep, ...] = ()
+    identity: Callable[[], object] | None = None
+    record: tuple[str, str] = ("", "")
+    is_listed: bool = True
+    resource: str = ""
+    prompt: bool = False
+    function: FunctionFacts = FunctionFacts()
+    http: HttpHooks | None = None
+    server_facts: ServerFacts = ServerFacts()
 
     def replace(self, **changes: Any) -> ToolSpec:
         """The same tool with other values for some of its fields."""
-        fields = {key: self.__dict__[key] for key in ToolSpec.__annotations__}
-        return ToolSpec(**{**fields, **changes})
+        return replace(self, **changes)
+
+    @property
+    def server(self) -> str:
+        """The name of the MCP server that the tool belongs to, or empty."""
+        return self.server_facts.server
+
+    @property
+    def version(self) -> str:
+        """The version in the name of a bundle's tool: such a tool is found by its name, and not listed."""
+        return self.name.partition("@")[2] if self.origin == "bundle" else ""
+
+    @property
+    def limits_itself(self) -> bool:
+        """Whether the tool keeps `timeout_s` itself, without the time that a person takes to answer its questions."""
+        return self.http is not None or (self.origin == "mcp" and self.is_listed)
 
     @property
     def is_offered(self) -> bool:
@@ -213,12 +179,16 @@ class ToolSpec(Frozen):
     @property
     def badges(self) -> tuple[str, ...]:
         """The marks of the tool, for people: read-only, destructive, idempotent, open world."""
-        return (*(("read-only",) if self.read_only else ()), *(hint for hint, is_so in self.hints.items() if is_so))
+        return (
+            *(("read-only",) if self.read_only else ()),
+            *(hint for hint, is_so in self.server_facts.hints.items() if is_so),
+        )
 
     @property
     def meta_text(self) -> str:
         """What else the server says of the tool, as JSON for people; empty if it says nothing."""
-        return values.cut(json.dumps(self.meta, ensure_ascii=False), _MAX_META_SHOWN) if self.meta else ""
+        meta = self.server_facts.meta
+        return values.cut(json.dumps(meta, ensure_ascii=False), _MAX_META_SHOWN) if meta else ""
 
     @property
     def pack(self) -> str:
@@ -256,7 +226,9 @@ class ToolSpec(Frozen):
     @once
     def positions(self) -> tuple[tuple[str, ...], str]:
         """Return the arguments that Python may give by position, and the name of the one that takes the rest, or ""."""
-        names = self.positional if self.positional is not None else tuple(param.name for param in self.params)
+        names = self.function.positional
+        if names is None:
+            names = tuple(param.name for param in self.params)
         return (names[:-1], names[-1][1:]) if names and names[-1].startswith("*") else (names, "")
 
     @once
@@ -288,7 +260,7 @@ class ToolSpec(Frozen):
     @once
     def checker(self) -> Checker:
         """Return the compiled check of the arguments. Raises InvalidTool if the schema is not valid."""
-        return Checker(self.parameters, self.converters)
+        return Checker(self.parameters, self.function.converters)
 
     def __repr__(self) -> str:
         return printable(f"ToolSpec({self.signature})")
@@ -395,8 +367,8 @@ def code_of(fn: Any, depth: int = 0) -> list[Any]:
     if depth > _DEEP:
         return []
     if isinstance(fn, partial):
-        given = [*fn.args, *(part for pair in sorted(fn.keywords.items()) for part in pair)]
-        return [code_of(fn.func, depth + 1), [repr(one) for one in given if isinstance(one, _PLAIN)]]
+        bound = [*fn.args, *(part for pair in sorted(fn.keywords.items()) for part in pair)]
+        return [code_of(fn.func, depth + 1), [repr(one) for one in bound if isinstance(one, _PLAIN)]]
     code = getattr(fn, "__code__", None)
     if code is None:
         own: Any = type(fn).__call__ if callable(fn) else None

@@ -21,7 +21,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool, OneToolError
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.core.result import Json
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import ServerFacts, ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.resources import LISTS, read_offers
 from onetool_ipy.schema.check import Checker
@@ -111,14 +111,15 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
         run=lambda args: call(wire, args),
         is_async=True,
         origin="mcp",
-        server=definition.name,
         read_only=definition.trusted and hints.get("readOnlyHint") is True,
-        title=tool.get("title", ""),
-        hints=_hints(hints, is_trusted=definition.trusted),
-        icon=tool["icon"],
-        meta=tool.get("_meta", {}),
+        server_facts=ServerFacts(
+            server=definition.name,
+            title=tool.get("title", ""),
+            hints=_hints(hints, is_trusted=definition.trusted),
+            icon=tool["icon"],
+            meta=tool.get("_meta", {}),
+        ),
         timeout_s=definition.timeout_s,
-        limits_itself=True,
         output_schema=tool.get("outputSchema"),
         where=definition.where,
         identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), _identity(tool)],

@@ -22,7 +22,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, InvalidOutput, Unavailable
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.result import Json
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import ServerFacts, ToolSpec
 from onetool_ipy.mcp.content import block_of
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.render.media import Audio, Blocks, Image, PromptMessage, PromptMessages, Resource
@@ -160,12 +160,11 @@ def offer_specs(
             run=run,
             is_async=True,
             origin="mcp",
-            server=definition.name,
+            server_facts=ServerFacts(server=definition.name),
             read_only=definition.trusted,
             timeout_s=definition.timeout_s,
             tags=(tag,),
             where=definition.where,
-            positional=("uri",) if tag == "resource" else None,
             identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), name, parameters],
             is_listed=False,
         )

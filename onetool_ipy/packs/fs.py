@@ -22,8 +22,6 @@ from onetool_ipy.base.records import Value
 from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 
-__all__ = ["Confined", "OutsideRoots", "Private", "packs"]
-
 _MAX_ENTRIES = 100_000
 _CHUNK = 1024 * 1024
 _MAX_FROM_OUTSIDE = 10 * 1024 * 1024
@@ -108,10 +106,10 @@ class Confined:
         """Return the cache key of a path: real path, time of change, size; None if it cannot be cached."""
         try:
             real = self._real(path)
-            found = os.stat(real)
+            status = os.stat(real)
         except (OSError, ValueError, ExecutionFailed):
             return None
-        return (real, found.st_mtime_ns, found.st_size)
+        return (real, status.st_mtime_ns, status.st_size)
 
     def listing_stamp(self, path: str, recursive: bool = False, **_: Any) -> tuple[str, int, int] | None:
         """Return `stamp`, or None for a recursive listing, since a directory's time ignores changes further down."""
@@ -163,8 +161,8 @@ class Confined:
         while todo:
             place, label, left = todo.pop()
             try:
-                with self._opened(place, label or path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as found:
-                    entries = [(entry.name, *_kind(entry)) for entry in found]
+                with self._opened(place, label or path, os.O_RDONLY | os.O_DIRECTORY) as fd, os.scandir(fd) as scan:
+                    entries = [(entry.name, *_kind(entry)) for entry in scan]
             except ExecutionFailed:
                 if place == top:
                     raise
@@ -187,11 +185,11 @@ class Confined:
         try:
             lies = _opened_path(fd) or os.path.realpath(real)
             self._require_inside(lies, path)
-            found = os.fstat(fd)
-            _require_kind(found, flags, path)
-            self._refuse_state(found, lies, path)
+            status = os.fstat(fd)
+            _require_kind(status, flags, path)
+            self._refuse_state(status, lies, path)
             if not flags & os.O_DIRECTORY:
-                self._refuse_secrets(found, lies, path)
+                self._refuse_secrets(status, lies, path)
             yield fd
         finally:
             os.close(fd)
@@ -201,41 +199,41 @@ class Confined:
             home = os.path.realpath(root)
             if real == home or real.startswith(home.rstrip("/") + "/"):
                 return
-        shown = ", ".join(f"'{root}'" for root in self._roots) or "none"
+        roots = ", ".join(f"'{root}'" for root in self._roots) or "none"
         named = real if path.startswith("~") else path
         raise OutsideRoots(
-            f"'{named}' is outside the allowed folders ({shown}).", hint="Add it to fs.roots, then run: %tool trust"
+            f"'{named}' is outside the allowed folders ({roots}).", hint="Add it to fs.roots, then run: %tool trust"
         )
 
-    def _refuse_secrets(self, found: os.stat_result, lies: str, path: str) -> None:
+    def _refuse_secrets(self, status: os.stat_result, lies: str, path: str) -> None:
         """Refuse the secrets file of any project, by its path and by its inode, since a hard link is the same file.
 
         An editor's copies beside it (`secrets.yaml~`, `.secrets.yaml.swp`) are refused too.
         """
         parent, name = os.path.split(lies)
         is_named = _SECRETS in name.casefold() and os.path.basename(parent).casefold() == _FOLDER
-        if is_named or any(_is_same(found, file) for file in self._secrets_files(lies)):
+        if is_named or any(_is_same(status, file) for file in self._secrets_files(lies)):
             raise OutsideRoots(f"'{path}' holds secrets and is never read.")
 
     def _secrets_files(self, lies: str) -> Iterator[str | Path]:
         """Yield the secrets files to compare with: the known ones, and of every project above the file or a root."""
         yield from self._private.secrets_files
-        seen: set[str] = set()
+        folders: set[str] = set()
         for start in (lies, *(os.path.realpath(root) for root in self._roots)):
             folder = start
-            while folder not in seen:
-                seen.add(folder)
+            while folder not in folders:
+                folders.add(folder)
                 yield os.path.join(folder, _FOLDER, _SECRETS)
                 folder = os.path.dirname(folder)
 
-    def _refuse_state(self, found: os.stat_result, lies: str, path: str) -> None:
+    def _refuse_state(self, status: os.stat_result, lies: str, path: str) -> None:
         """Refuse everything in a state directory: tokens, approvals, the arguments and results of calls."""
         folders = self._private.state
         is_inside = any(_is_below(lies, folder) for folder in folders)
         # A hard link elsewhere is the same file under another path. Few files have one, so this walk is rare.
-        if not is_inside and stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-            kept = (file for folder in folders for file in Path(folder).rglob("*"))
-            is_inside = any(_is_same(found, file) for file in kept)
+        if not is_inside and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            files = (file for folder in folders for file in Path(folder).rglob("*"))
+            is_inside = any(_is_same(status, file) for file in files)
         if is_inside:
             raise OutsideRoots(
                 f"'{path}' is in a state directory of onetool-ipy, which fs never reads.",
@@ -252,28 +250,28 @@ def _folded(path: str) -> str:
     return path if path.isascii() and path.islower() else unicodedata.normalize("NFC", path).casefold()
 
 
-def _is_same(found: os.stat_result, file: str | Path) -> bool:
+def _is_same(status: os.stat_result, file: str | Path) -> bool:
     try:
-        return os.path.samestat(found, os.stat(file))
+        return os.path.samestat(status, os.stat(file))
     except (OSError, ValueError):
         return False
 
 
-def _require_kind(found: os.stat_result, flags: int, path: str) -> None:
+def _require_kind(status: os.stat_result, flags: int, path: str) -> None:
     """Require a directory for a listing, else a regular file; opening anything else could block or have effects."""
     if flags & os.O_DIRECTORY:
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             raise ExecutionFailed(f"'{path}' is not a directory.", hint="Read a file with fs.read_file.")
-    elif stat.S_ISDIR(found.st_mode):
+    elif stat.S_ISDIR(status.st_mode):
         raise ExecutionFailed(f"'{path}' is a directory.", hint="List it with fs.list_dir.")
-    elif not stat.S_ISREG(found.st_mode) or _is_of_kernel(found):
+    elif not stat.S_ISREG(status.st_mode) or _is_of_kernel(status):
         raise ExecutionFailed(f"'{path}' is not a regular file.")
 
 
-def _is_of_kernel(found: os.stat_result) -> bool:
+def _is_of_kernel(status: os.stat_result) -> bool:
     """Whether a file is under /proc, which shows processes and their environment."""
     try:
-        return found.st_dev == os.stat("/proc/self").st_dev
+        return status.st_dev == os.stat("/proc/self").st_dev
     except OSError:
         return False
 
@@ -288,14 +286,14 @@ def _read_up_to(fd: int, limit: int) -> bytes:
 
 def _kind(entry: os.DirEntry[str]) -> tuple[str, int | None]:
     try:
-        found = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except OSError:
         return "other", None
-    if stat.S_ISLNK(found.st_mode):
+    if stat.S_ISLNK(status.st_mode):
         return "symlink", None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         return "directory", None
-    return ("file", found.st_size) if stat.S_ISREG(found.st_mode) else ("other", None)
+    return ("file", status.st_size) if stat.S_ISREG(status.st_mode) else ("other", None)
 
 
 def _opened_path(fd: int) -> str | None:

@@ -9,8 +9,6 @@ from typing import Any
 
 from onetool_ipy.core.decorate import mark
 
-__all__ = ["Clock", "packs"]
-
 Clock = Callable[[], datetime.datetime]
 
 

@@ -9,15 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
     from onetool_ipy.sdk.batch import batch_execute, normalize_items
     from onetool_ipy.sdk.http import api_headers, lazy_client, safe_request
     from onetool_ipy.sdk.requirements import check_deps, deps_of, requires_cli, requires_lib
     from onetool_ipy.sdk.tools import (
-        Audio,
-        Blocks,
-        Image,
-        Resource,
-        ResourceLink,
         Roots,
         Sample,
         UserForm,
@@ -64,11 +60,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "batch": ("batch_execute", "normalize_items"),
-    "requirements": ("check_deps", "deps_of", "requires_cli", "requires_lib"),
-    "http": ("api_headers", "lazy_client", "safe_request"),
-    "tools": (
-        *("Audio", "Blocks", "Image", "Resource", "ResourceLink", "Roots", "Sample", "UserForm"),
+    "sdk.batch": ("batch_execute", "normalize_items"),
+    "sdk.requirements": ("check_deps", "deps_of", "requires_cli", "requires_lib"),
+    "sdk.http": ("api_headers", "lazy_client", "safe_request"),
+    "render.media": ("Audio", "Blocks", "Image", "Resource", "ResourceLink"),
+    "sdk.tools": (
+        *("Roots", "Sample", "UserForm"),
         *("ask_client", "ask_model", "ask_user", "call_tool", "client_can", "get_config", "get_pack", "get_secret"),
         *("log", "progress"),
     ),
@@ -81,7 +78,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{home}"), name)
+    return getattr(import_module(f"onetool_ipy.{home}"), name)
 
 
 def __dir__() -> list[str]:

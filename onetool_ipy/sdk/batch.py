@@ -36,8 +36,6 @@ from onetool_ipy.base.errors import Unavailable, UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.sdk.tools import progress as report_progress
 
-__all__ = ["Outcome", "batch_execute", "normalize_items", "require_engine", "run_items", "runs_in_threads"]
-
 Func = Callable[[Any], Any]
 Outcome = tuple[bool, Any]
 """Whether the item succeeded, and its value or the text of its failure."""
@@ -116,8 +114,8 @@ def require_engine(engine: Any) -> None:
     distributed = sys.modules.get("distributed")
     is_client = distributed is not None and isinstance(engine, distributed.Client)
     if not (is_client or isinstance(engine, Executor) or (isinstance(engine, str) and engine in ("threads", "dask"))):
-        shown = values.safe_repr(engine, 80)
-        raise UsageProblem(f"No engine {shown}.", hint='Valid: "threads", "dask", a distributed.Client, an Executor.')
+        label = values.safe_repr(engine, 80)
+        raise UsageProblem(f"No engine {label}.", hint='Valid: "threads", "dask", a distributed.Client, an Executor.')
 
 
 def runs_in_threads(engine: Any) -> bool:
@@ -269,12 +267,12 @@ class _ExecutorWorkers:
         """Wait for a future that has finished."""
         future = _get(self._done)
         try:
-            found = future.result(0)
+            outcome = future.result(0)
         except CancelledError:
             return future, (False, "It was cancelled.")
         except Exception as exc:  # noqa: BLE001 - what an executor itself raises is the item's failure
             return future, (False, _message(exc))
-        return future, found if self._context is not None else _unpack_outcome(found)
+        return future, outcome if self._context is not None else _unpack_outcome(outcome)
 
     def cancel(self, running: Iterable[Future[Any]], grace_s: float) -> None:
         """Cancel what has not begun, and give the rest some time to finish."""
@@ -287,11 +285,11 @@ def _in_dask(items: Sequence[Any], func: Func, width: int | None, client: Any | 
     """Run items on a Dask cluster. If a worker dies, another one runs its items."""
     distributed = _distributed()
     packed = _pack_function_by_value(func)
-    with _dask_client(distributed, client, width) as found:
-        if found.asynchronous:
+    with _dask_client(distributed, client, width) as scheduler:
+        if scheduler.asynchronous:
             raise UsageProblem("The Dask client is asynchronous.", hint="Make it with Client(...) alone.")
-        most = width or _ITEMS_PER_CORE * (sum(found.ncores().values()) or 1)
-        yield from _in_window(items, most, _DaskWorkers(distributed, found, packed), grace_s)
+        most = width or _ITEMS_PER_CORE * (sum(scheduler.ncores().values()) or 1)
+        yield from _in_window(items, most, _DaskWorkers(distributed, scheduler, packed), grace_s)
 
 
 class _DaskWorkers:
@@ -417,10 +415,10 @@ def _pack_module(func: Any) -> types.ModuleType | None:
 
 
 def _member(module: types.ModuleType, name: str) -> Any:
-    found: Any = module
+    member: Any = module
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        member = getattr(member, part, None)
+    return member
 
 
 def _not_sendable(func: Func, exc: Exception) -> UsageProblem:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from onetool_ipy.net.body import HttpResponse
 
-__all__ = ["api_headers", "lazy_client", "safe_request"]
-
 _T = TypeVar("_T")
+_MAX_BODY = 200
+_MAX_READ = 70_000
 
 
 def api_headers(secret_name: str, *, header_name: str = "Authorization", prefix: str = "Bearer ") -> dict[str, str]:
@@ -38,24 +38,20 @@ def lazy_client(factory: Callable[[], _T], *, secret_name: str | None = None) ->
     value, the client is made anew. After a factory that raised, the next call tries again.
     """
     making = threading.RLock()  # a factory that asks for its own client fails; it does not wait for ever
-    made: list[tuple[str | None, _T]] = []
+    clients: list[tuple[str | None, _T]] = []
 
     def get() -> _T | None:
         secret = None
         if secret_name is not None and (secret := get_secret(secret_name)) is None:
             return None
-        if not made or made[0][0] != secret:
+        if not clients or clients[0][0] != secret:
             with making:
-                if not made or made[0][0] != secret:
-                    made[:] = [(secret, factory())]
-                return made[0][1]
-        return made[0][1]
+                if not clients or clients[0][0] != secret:
+                    clients[:] = [(secret, factory())]
+                return clients[0][1]
+        return clients[0][1]
 
     return get
-
-
-_MAX_BODY = 200
-_MAX_READ = 70_000
 
 
 def safe_request(

@@ -33,22 +33,6 @@ if TYPE_CHECKING:
 
     from onetool_ipy.core.registry import Registry
 
-__all__ = [
-    "COLUMNS",
-    "Dep",
-    "Kind",
-    "Requirements",
-    "check_deps",
-    "deps_of",
-    "is_installed",
-    "merge_deps",
-    "read_declared",
-    "read_decorated",
-    "require_deps",
-    "requires_cli",
-    "requires_lib",
-]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 Kind = Literal["cli", "lib"]
@@ -85,8 +69,8 @@ def requires_lib(name: str, *, install: str = "") -> Callable[[_F], _F]:
 
 def deps_of(fn: Callable[..., Any]) -> tuple[Dep, ...]:
     """Return what decorators declared on a function, in their order."""
-    found = getattr(fn, _ATTRIBUTE, ())
-    return found if isinstance(found, tuple) else ()
+    deps = getattr(fn, _ATTRIBUTE, ())
+    return deps if isinstance(deps, tuple) else ()
 
 
 def read_declared(value: Any) -> tuple[Dep, ...]:
@@ -175,8 +159,8 @@ def _register_again(fn: Callable[..., Any]) -> None:
     scope, box = current.scope(), current.toolbox()
     if marks == Marks() or box is None or (scope is not None and scope.importing):
         return
-    known = box.registry.get(names.canonical(marks.name or name_of(fn), pack=marks.pack or "nb"))
-    if known is not None and known.origin == "cell":
+    spec = box.registry.get(names.canonical(marks.name or name_of(fn), pack=marks.pack or "nb"))
+    if spec is not None and spec.origin == "cell":
         box.adopt(fn)
 
 
@@ -272,9 +256,9 @@ def _library_version(name: str) -> str | None:
     """Return the version of the distribution of that name, else of the one that contains the module."""
     from importlib import metadata
 
-    found = _distribution_version(name)
-    if found is not None:
-        return found
+    version = _distribution_version(name)
+    if version is not None:
+        return version
     for distribution in metadata.packages_distributions().get(name.partition(".")[0], ()):
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(distribution)

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Iterator
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.schema.read import identifier, python_names
 
-__all__ = ["stubs"]
-
 _FOLDER = "onetool_ipy/live"
 _INCOMPLETE = re.compile(r"""'(?:\\.|[^'\\])*+'?|"(?:\\.|[^"\\])*+"?|\b(?:dict|list)\b(?!\[)|(\*\*\w+)(?!\s*:|\w)""")
 _COMPLETE = {"dict": "dict[str, Any]", "list": "list[Any]"}
@@ -68,7 +66,7 @@ def _tool(kind: str, spec: ToolSpec) -> str:
 def _typed(listed: str) -> str:
     """Complete the types for strict checkers: `dict` becomes `dict[str, Any]`, `**rest` becomes `**rest: Any`."""
     return _INCOMPLETE.sub(
-        lambda found: _COMPLETE.get(found[0]) or (found[0] if found[1] is None else f"{found[1]}: Any"), listed
+        lambda match: _COMPLETE.get(match[0]) or (match[0] if match[1] is None else f"{match[1]}: Any"), listed
     )
 
 

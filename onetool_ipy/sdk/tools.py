@@ -20,29 +20,9 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, Question, checked, count_question
-from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 
-__all__ = [
-    "Audio",
-    "Blocks",
-    "Image",
-    "LogLevel",
-    "Resource",
-    "ResourceLink",
-    "Roots",
-    "Sample",
-    "UserForm",
-    "ask_client",
-    "ask_model",
-    "ask_user",
-    "call_tool",
-    "client_can",
-    "get_config",
-    "get_pack",
-    "get_secret",
-    "log",
-    "progress",
-]
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+_LEVELS = {"debug": 10, "info": 20, "notice": 20, "warning": 30, "error": 40}
 
 
 def get_pack(name: str) -> Any | None:
@@ -56,8 +36,8 @@ def call_tool(name: str, /, **kwargs: Any) -> Any:
     Raises ValueError if there is no such pack or tool.
     """
     box = current.require()
-    found = box.registry.find(name)
-    pack_name, _, tool_name = (found.name if found is not None else name).partition(".")
+    spec = box.registry.find(name)
+    pack_name, _, tool_name = (spec.name if spec is not None else name).partition(".")
     pack = box.pack(pack_name)
     if pack is None:
         raise ValueError(f"Pack not found: {pack_name}")
@@ -72,14 +52,14 @@ def get_config(pack: str | None = None) -> dict[str, Any]:
     """Return a copy of the settings of the running tool's pack, or of the pack named; empty if it has none."""
     if pack is None:
         pack = _own_pack()
-    found = current.require().config.settings.packs.get(pack)
-    return {} if found is None else values.plain_copy(found.data)[0]
+    settings = current.require().config.settings.packs.get(pack)
+    return {} if settings is None else values.plain_copy(settings.data)[0]
 
 
 def get_secret(name: str) -> str | None:
     """Return the secret of that name, from secrets.yaml, else from the environment."""
-    found = current.require().config.secrets.get(name)
-    return None if found is None else str(found)
+    secret = current.require().config.secrets.get(name)
+    return None if secret is None else str(secret)
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
@@ -98,10 +78,6 @@ def _own_pack() -> str:
         asking = sys._getframe(2).f_globals.get("pack")
         return asking if isinstance(asking, str) else ""
     return here.spec.pack if here.spec is not None else ""
-
-
-LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-_LEVELS = {"debug": 10, "info": 20, "notice": 20, "warning": 30, "error": 40}
 
 
 class UserForm(NamedTuple):

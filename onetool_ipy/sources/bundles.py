@@ -20,7 +20,7 @@ from onetool_ipy.bundles.store import EMPTY, BundleSnapshot, BundleStore, Stored
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import LIMITED
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import Problem, Source, ToolSpec
+from onetool_ipy.core.tool import HttpHooks, Problem, Source, ToolSpec
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool
@@ -54,9 +54,9 @@ class BundleTools:
     def tools(self) -> Iterator[ToolSpec]:
         if self._store.is_empty():
             return
-        self._last_listed = snapshot = self._store.look()
+        self._last_listed = snapshot = self._store.snapshot()
         for held in snapshot.live():
-            if held.twin:
+            if held.duplicate_of:
                 continue
             for slug in held.slugs:
                 chosen = held.chosen(slug)
@@ -67,7 +67,7 @@ class BundleTools:
     def problems(self) -> Iterator[Problem]:
         if self._store.is_empty():
             return
-        snapshot = self._store.look()
+        snapshot = self._store.snapshot()
         yield from snapshot.problems
         for held in snapshot.live():
             if not held.bundle.is_enabled:
@@ -80,11 +80,11 @@ class BundleTools:
         """Whether the files changed since the tools were last listed."""
         if self._store.is_empty() and self._last_listed is EMPTY:
             return False
-        return self._store.look() is not self._last_listed
+        return self._store.snapshot() is not self._last_listed
 
     def _load(self, bundle: str, slug: str, version: str) -> ToolSpec:
         """Return the tool that a name stands for now."""
-        held = self._store.glance(bundle, slug).of_slug(bundle)
+        held = self._store.snapshot_for(bundle, slug).of_slug(bundle)
         tool = None
         if held is not None:
             tool = held.tools.get((slug, version)) if version else held.chosen(slug)
@@ -106,19 +106,18 @@ class BundleTools:
             description=tool.description or tool.display_name or tool.slug,
             parameters=tool.arg_schema,
             run=partial(self._arequest if tool.http is not None else self._function, tool, name),
-            run_sync=partial(self._request, tool, name) if tool.http is not None else None,
+            http=None
+            if tool.http is None
+            else HttpHooks(partial(self._request, tool, name), partial(self._preview, tool, name)),
             is_async=tool.http is not None,
-            tags=tool.tags,
+            tags=tuple(tool.tags),
             read_only=tool.http is not None and tool.is_read_only,  # a record does not tell this of a function
             origin="bundle",
             timeout_s=self._limit_s(tool),
-            limits_itself=tool.http is not None,
             output_schema=tool.output_schema if isinstance(tool.output_schema, dict) else None,
             disabled=off,
             where=f"bundle {bundle.slug}",
             load=partial(self._load, bundle.slug, tool.slug, version),
-            version=version,
-            preview=partial(self._preview, tool, name) if tool.http is not None else None,
             identity=partial(self._identity, tool),
             record=(tool.version, tool.tool_id),
         )
@@ -202,7 +201,7 @@ def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
         return 0, []
     from urllib.parse import urlsplit
 
-    listed = (held.completed(tool) for held in store.look().live() for tool in held.tools.values())
+    listed = (held.completed(tool) for held in store.snapshot().live() for tool in held.tools.values())
     tools = [tool for tool in listed if tool.http is not None]
     steps = [step for tool in tools if tool.http is not None for _, step in tool.http.plan()]
     return len(tools), sorted({urlsplit(step.request.url_template).netloc for step in steps})

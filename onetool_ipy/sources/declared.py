@@ -24,8 +24,6 @@ from onetool_ipy.config.settings import Definition
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import Origin, Problem, ToolSpec
 
-__all__ = ["FILE", "HTTP_REFUSED", "Declared", "DefinitionChecks", "Handlers", "read_definition"]
-
 FILE = "tools.1.json"
 """The name of the record of checks; it holds the format's number."""
 HTTP_REFUSED = "HTTP tools not yet supported (coming in v2)"
@@ -73,16 +71,16 @@ class Declared:
     ) -> None:
         self._specs: list[ToolSpec] = []
         self._problems: list[Problem] = []
-        known = None if checks is None else checks.read(len(definitions))
+        record = None if checks is None else checks.read(len(definitions))
         bad: list[int] = []
         for index, definition in enumerate(definitions):
-            if known is not None and index not in known and definition.name:
+            if record is not None and index not in record and definition.name:
                 self._specs.append(_read_checked(definition, handlers))
             elif not self._check(definition, handlers):
                 bad.append(index)
         for problem in self._problems:
             _log.error("%s", problem)
-        if checks is not None and known is None and definitions:
+        if checks is not None and record is None and definitions:
             checks.write(bad, len(definitions))
 
     def tools(self) -> Iterable[ToolSpec]:
@@ -96,13 +94,13 @@ class Declared:
 
     def _check(self, definition: Definition, handlers: Handlers) -> bool:
         """Add the definition's tool, its problems, or both; return whether it has no problem."""
-        data, where, known = definition.data, definition.where, len(self._problems)
+        data, where, count = definition.data, definition.where, len(self._problems)
         try:
             self._specs.append(read_definition(data, handlers, where=where))
         except InvalidTool as exc:
             self._problems.append(Problem(where, exc.message, exc.hint))
         self._problems += (Problem(where, text, "It is ignored.") for text in _unknown_keys(data))
-        return len(self._problems) == known
+        return len(self._problems) == count
 
 
 def read_definition(
@@ -164,10 +162,10 @@ def _text(data: Mapping[str, Any], key: str, name: str) -> str:
 
 
 def _tags(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    found = data.get("tags") or ()
-    if not isinstance(found, (list, tuple)) or not all(isinstance(tag, str) for tag in found):
+    tags = data.get("tags") or ()
+    if not isinstance(tags, (list, tuple)) or not all(isinstance(tag, str) for tag in tags):
         raise InvalidTool(f"'{name}': tags must be a list of texts.")
-    return tuple(found)
+    return tuple(tags)
 
 
 def _parameters(data: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -175,8 +173,8 @@ def _parameters(data: Mapping[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(parameters, Mapping):
         raise InvalidTool(f"'{name}': parameters must be a JSON Schema object.")
     if parameters.get("type") != "object":
-        shown = values.safe_repr(parameters.get("type"), 40)
-        raise InvalidTool(f"'{name}': parameters.type must be \"object\", not {shown}.")
+        label = values.safe_repr(parameters.get("type"), 40)
+        raise InvalidTool(f"'{name}': parameters.type must be \"object\", not {label}.")
     return dict(parameters)
 
 
@@ -188,17 +186,17 @@ def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpe
             raise InvalidTool(f"'{name}': a mock needs implementation.mock_response.")
         return None
     if kind not in _KINDS:
-        shown = values.safe_repr(kind, 40)
-        raise InvalidTool(f"'{name}': no implementation type {shown}. Valid: {', '.join(_KINDS)}.")
-    wanted = inner.get("handler")
-    if not isinstance(wanted, str) or not wanted:
+        label = values.safe_repr(kind, 40)
+        raise InvalidTool(f"'{name}': no implementation type {label}. Valid: {', '.join(_KINDS)}.")
+    handler = inner.get("handler")
+    if not isinstance(handler, str) or not handler:
         raise InvalidTool(f"'{name}': {kind} needs implementation.handler.")
-    known = handlers()[kind]
-    if wanted not in known:
-        near = did_you_mean(wanted, known)
-        valid = ", ".join(known) or "none"
-        raise InvalidTool(f"'{name}': no {kind} handler '{wanted}'. {near}".strip(), hint=f"Valid: {valid}.")
-    return known[wanted]
+    tools = handlers()[kind]
+    if handler not in tools:
+        near = did_you_mean(handler, tools)
+        valid = ", ".join(tools) or "none"
+        raise InvalidTool(f"'{name}': no {kind} handler '{handler}'. {near}".strip(), hint=f"Valid: {valid}.")
+    return tools[handler]
 
 
 def _mock(answer: Any) -> Callable[[dict[str, Any]], Any]:
@@ -216,7 +214,7 @@ def _only_reads(handler: ToolSpec | None) -> bool:
 
 def _unknown_keys(data: Mapping[str, Any]) -> list[str]:
     inner = data.get("implementation")
-    found: list[tuple[str, tuple[str, ...]]] = [(str(key), _KEYS) for key in data if key not in _KEYS]
+    keys: list[tuple[str, tuple[str, ...]]] = [(str(key), _KEYS) for key in data if key not in _KEYS]
     if isinstance(inner, Mapping) and inner.get("type") in _KINDS:
-        found += [(f"implementation.{key}", _INNER_KEYS) for key in inner if key not in _INNER_KEYS]
-    return [f"'{data.get('name')}': unknown key '{key}' (known: {', '.join(known)})." for key, known in found]
+        keys += [(f"implementation.{key}", _INNER_KEYS) for key in inner if key not in _INNER_KEYS]
+    return [f"'{data.get('name')}': unknown key '{key}' (known: {', '.join(valid)})." for key, valid in keys]

@@ -11,8 +11,6 @@ from onetool_ipy.core.decorate import marks_of, name_of
 from onetool_ipy.core.tool import Origin, Problem, ToolSpec
 from onetool_ipy.sdk.requirements import deps_of
 
-__all__ = ["Functions", "spec_of"]
-
 
 def spec_of(fn: Callable[..., Any], *, pack: str, origin: Origin, where: str = "") -> ToolSpec:
     """Describe a function as a tool of a pack, with its `@tool` marks. Raises InvalidTool."""

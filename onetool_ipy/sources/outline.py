@@ -16,7 +16,12 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base.files import StoreError, read_own, write_whole
 from onetool_ipy.core.tool import Dep
 
-__all__ = ["FILE", "OutlineCache", "OutlineFault", "PackOutline", "ToolOutline"]
+_NUMBER = 6
+FILE = f"packs.{_NUMBER}.json"
+"""The name holds the format, so that releases with different formats do not overwrite each other's cache."""
+
+_FORMAT = f"{_NUMBER} {__version__}"
+_MAX_BYTES = 64 * 1024 * 1024
 
 
 class ToolOutline(NamedTuple):
@@ -84,13 +89,6 @@ def _tool(data: dict[str, Any]) -> ToolOutline:
     return ToolOutline(**fields)
 
 
-_NUMBER = 6
-FILE = f"packs.{_NUMBER}.json"
-"""The name holds the format, so that releases with different formats do not overwrite each other's cache."""
-_FORMAT = f"{_NUMBER} {__version__}"
-_MAX_BYTES = 64 * 1024 * 1024
-
-
 class OutlineCache:
     """Outlines by key. The file is read once, and written when something is new; unused entries are dropped then."""
 
@@ -103,9 +101,9 @@ class OutlineCache:
     def get(self, key: str) -> PackOutline | None:
         """Return the outline under this key, or None."""
         self._asked.add(key)
-        known = self._read().get(key)
+        entry = self._read().get(key)
         try:
-            return None if known is None else PackOutline.from_json(known)
+            return None if entry is None else PackOutline.from_json(entry)
         except (TypeError, ValueError, KeyError, AttributeError):
             return None
 

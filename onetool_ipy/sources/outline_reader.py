@@ -26,8 +26,6 @@ from onetool_ipy.schema.read import ANNOTATION, DEFAULT
 from onetool_ipy.sdk.requirements import merge_deps, read_declared, read_decorated
 from onetool_ipy.sources.outline import OutlineFault, PackOutline, ToolOutline
 
-__all__ = ["MAX_BYTES", "read_outline"]
-
 MAX_BYTES = 1_000_000
 _MAX_TOOLS = 1_000
 _MAX_FAULTS = 50
@@ -58,8 +56,8 @@ def read_outline(text: str | bytes, *, pack: str) -> PackOutline:
     except (SyntaxError, ValueError) as exc:
         line = getattr(exc, "lineno", None)
         place = f"line {line}: " if line else ""
-        said = printable(str(getattr(exc, "msg", None) or exc), 200)
-        return PackOutline(pack, error=f"{place}{type(exc).__name__}: {said}")
+        message = printable(str(getattr(exc, "msg", None) or exc), 200)
+        return PackOutline(pack, error=f"{place}{type(exc).__name__}: {message}")
     except (RecursionError, MemoryError) as exc:
         return PackOutline(pack, error=f"{type(exc).__name__}: the text is nested too deeply or too large to be read")
     except Exception as exc:  # noqa: BLE001 - untrusted text: whatever it breaks affects only this file
@@ -69,10 +67,10 @@ def read_outline(text: str | bytes, *, pack: str) -> PackOutline:
 def _decoded(text: bytes) -> str:
     """Decode a file by the encoding that its first lines declare. Raises SyntaxError."""
     for line in text.split(b"\n", 2)[:2]:
-        found = _COOKIE.match(line)
-        if found is None:
+        cookie = _COOKIE.match(line)
+        if cookie is None:
             continue
-        name = found[1].decode("ascii", "replace")
+        name = cookie[1].decode("ascii", "replace")
         if _ENCODING.fullmatch(name.lower().replace("_", "-")) is None:
             raise SyntaxError(f"unknown encoding: {name}")
         break
@@ -90,13 +88,14 @@ class _OutlineReader:
         self._functions = {node.name: node for node in self._statements if isinstance(node, _Function)}
 
     def outline(self) -> PackOutline:
-        said = self._assigned("pack")
-        if said is not None:
-            name = constant(said.value)
+        assignment = self._assigned("pack")
+        if assignment is not None:
+            name = constant(assignment.value)
             if not isinstance(name, str) or not name.isidentifier():
-                shown = source(said.value)[:40]
+                label = source(assignment.value)[:40]
                 return PackOutline(
-                    self._pack, error=f'line {said.lineno}: pack = {shown} is not a name; write e.g. pack = "brave"'
+                    self._pack,
+                    error=f'line {assignment.lineno}: pack = {label} is not a name; write e.g. pack = "brave"',
                 )
             self._pack = name
         self._read_requires()
@@ -166,36 +165,38 @@ class _OutlineReader:
 
     def _read_requires(self) -> None:
         """Read `requires = {...}`: what the whole pack needs."""
-        said = self._assigned("requires")
-        if said is None:
+        assignment = self._assigned("requires")
+        if assignment is None:
             return
         try:
-            self._deps = read_declared(constant(said.value))
+            self._deps = read_declared(constant(assignment.value))
         except InvalidTool as exc:
-            self._faults.append(OutlineFault(said.lineno, exc.message, exc.hint))
+            self._faults.append(OutlineFault(assignment.lineno, exc.message, exc.hint))
 
     def _wanted(self) -> list[str]:
         """Return the names in `__all__` that may be functions; without `__all__`, the public functions."""
         public = [name for name in self._functions if not name.startswith("_")]
-        said = self._assigned("__all__")
-        if said is None:
+        assignment = self._assigned("__all__")
+        if assignment is None:
             return public
-        exported = constant(said.value, nodes=_MAX_EXPORTS)
+        exported = constant(assignment.value, nodes=_MAX_EXPORTS)
         if not isinstance(exported, (list, tuple)) or not all(isinstance(name, str) for name in exported):
             self._faults.append(
-                OutlineFault(said.lineno, "__all__ is not a plain list of names.", "Every public function is offered.")
+                OutlineFault(
+                    assignment.lineno, "__all__ is not a plain list of names.", "Every public function is offered."
+                )
             )
             return public
         more = [n for node in self._statements if isinstance(node, ast.AugAssign) for n in _added(node)]
         bound = self._bound()
-        wanted = list(dict.fromkeys([*exported, *more]))
-        for name in wanted:
+        names = list(dict.fromkeys([*exported, *more]))
+        for name in names:
             if name not in bound and "*" not in bound and len(self._faults) < _MAX_FAULTS:
-                shown = printable(name, _SHOWN)
+                label = printable(name, _SHOWN)
                 self._faults.append(
-                    OutlineFault(said.lineno, f"__all__ names '{shown}', which the file does not define.")
+                    OutlineFault(assignment.lineno, f"__all__ names '{label}', which the file does not define.")
                 )
-        return [name for name in wanted if bound.get(name, "*" in bound)]
+        return [name for name in names if bound.get(name, "*" in bound)]
 
     def _bound(self) -> dict[str, bool]:
         """Map every name that the file binds to whether it may be a function."""
@@ -211,18 +212,20 @@ class _OutlineReader:
                 bound.update({a.asname or a.name: True for a in node.names})
             elif isinstance(node, (ast.Assign, ast.AnnAssign)):
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                made = isinstance(node.value, (ast.Call, ast.Name, ast.Attribute, ast.Lambda))
-                bound.update({t.id: made for target in targets for t in ast.walk(target) if isinstance(t, ast.Name)})
+                is_function = isinstance(node.value, (ast.Call, ast.Name, ast.Attribute, ast.Lambda))
+                bound.update(
+                    {t.id: is_function for target in targets for t in ast.walk(target) if isinstance(t, ast.Name)}
+                )
         return bound
 
     def _assigned(self, name: str) -> ast.Assign | ast.AnnAssign | None:
-        found: ast.Assign | ast.AnnAssign | None = None
+        assignment: ast.Assign | ast.AnnAssign | None = None
         for node in self._statements:
             if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
-                found = node
+                assignment = node
             elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
-                found = node if node.value is not None else found
-        return found
+                assignment = node if node.value is not None else assignment
+        return assignment
 
 
 def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
@@ -242,8 +245,8 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 def _added(node: ast.AugAssign) -> list[str]:
     if not isinstance(node.target, ast.Name) or node.target.id != "__all__":
         return []
-    found = constant(node.value, nodes=_MAX_EXPORTS)
-    return [name for name in found if isinstance(name, str)] if isinstance(found, (list, tuple)) else []
+    exports = constant(node.value, nodes=_MAX_EXPORTS)
+    return [name for name in exports if isinstance(name, str)] if isinstance(exports, (list, tuple)) else []
 
 
 def _texts(value: Any) -> list[str]:

@@ -39,15 +39,13 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
-from onetool_ipy.core.tool import Origin, Problem, ToolSpec
+from onetool_ipy.core.tool import FunctionFacts, Origin, Problem, ToolSpec
 from onetool_ipy.sdk.requirements import merge_deps
 from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-__all__ = ["GROUP", "MAX_FILES", "EntryPoints", "PackFile", "PackFileSearch", "PackFiles", "save_functions"]
 
 GROUP = "onetool_ipy.packs"
 MAX_FILES = 2_000
@@ -56,6 +54,8 @@ _MAX_DEPTH = 20
 _MAGIC = frozenset("*?[")
 _SUFFIXES = (".dist-info", ".egg-info")
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_MAX_BYTES = 1_000_000
+_log = logging.getLogger("onetool_ipy.sources")
 
 
 class _TooManyEntries(Exception):
@@ -76,21 +76,21 @@ class PackFileSearch:
 
     def files(self, patterns: Sequence[str]) -> list[Path]:
         """Return the files in the order of the patterns, then by name."""
-        found: dict[str, None] = {}
+        paths: dict[str, None] = {}
         for pattern in patterns:
             parts = self._parts(pattern)
             if parts is None:
                 continue
             try:
-                found.update(dict.fromkeys(sorted(self._matching(parts), key=_by_folder)))
+                paths.update(dict.fromkeys(sorted(self._matching(parts), key=_by_folder)))
             except _TooManyEntries:
                 message = f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders."
                 self._report("tools_dir", message, "Name the folder of the pack files more closely.")
                 break
-        chosen = [path for path in found if self._counts(path)]
+        chosen = [path for path in paths if self._counts(path)]
         if len(chosen) > MAX_FILES:
-            said = f"finds {len(chosen):,} pack files; only the first {MAX_FILES:,} count."
-            self._report("tools_dir", said, "Remove some, or join them.")
+            excess = f"finds {len(chosen):,} pack files; only the first {MAX_FILES:,} count."
+            self._report("tools_dir", excess, "Remove some, or join them.")
         return [Path(path) for path in chosen[:MAX_FILES]]
 
     def _report(self, where: str, message: str, hint: str = "") -> None:
@@ -163,17 +163,17 @@ class PackFileSearch:
         if is_link:
             return self._is_below(os.path.realpath(path))
         folder = os.path.dirname(path)
-        known = self._inside.get(folder)
-        if known is None:
-            known = self._inside[folder] = self._is_below(os.path.realpath(folder))
-        return known
+        is_inside = self._inside.get(folder)
+        if is_inside is None:
+            is_inside = self._inside[folder] = self._is_below(os.path.realpath(folder))
+        return is_inside
 
     def _is_below(self, real: str) -> bool:
         return real == self._real or real.startswith(self._real.rstrip(os.sep) + os.sep)
 
     def _report_outside(self, path: str) -> None:
-        said = f"is a link that leads out of '{self._root.name}/', so it does not count."
-        problem = Problem(printable(path), said, "Copy what it leads to instead.")
+        message = f"is a link that leads out of '{self._root.name}/', so it does not count."
+        problem = Problem(printable(path), message, "Copy what it leads to instead.")
         if problem not in self.problems:
             self.problems.append(problem)
 
@@ -181,15 +181,15 @@ class PackFileSearch:
         """Whether a path is a regular file inside the root, in folders that only its owner may write."""
         try:
             is_link = os.path.islink(path)
-            found = os.stat(path)
+            status = os.stat(path)
         except (OSError, ValueError):
             return False
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return False
         if not self._is_inside(path, is_link=is_link):
             self._report_outside(path)
             return False
-        if fault := self._owners.fault(found, path):
+        if fault := self._owners.fault(status, path):
             self._report(path, *fault)
             return False
         real = os.path.realpath(path) if is_link else path
@@ -204,20 +204,16 @@ class PackFileSearch:
             folder = os.path.dirname(folder)
 
     def _is_safe(self, folder: str) -> bool:
-        known = self._folders.get(folder)
-        if known is None:
+        is_safe = self._folders.get(folder)
+        if is_safe is None:
             try:
                 fault = self._owners.fault(os.stat(folder), folder)
             except OSError:
                 return False
             if fault is not None:
                 self._report(folder, *fault)
-            known = self._folders[folder] = fault is None
-        return known
-
-
-_MAX_BYTES = 1_000_000
-_log = logging.getLogger("onetool_ipy.sources")
+            is_safe = self._folders[folder] = fault is None
+        return is_safe
 
 
 def _by_folder(path: str) -> list[str]:
@@ -314,7 +310,7 @@ class PackFile:
             name=tool.name,
             description=tool.description,
             parameters=tool.parameters,
-            positional=tool.positional,
+            function=FunctionFacts(positional=tool.positional),
             run=lambda args: self._load(tool.name).run(args),
             is_async=tool.is_async,
             returns=tool.returns,
@@ -366,18 +362,18 @@ class PackFile:
             stamp = stamp_of(self.path)
             if self._is_current(stamp):  # another thread has looked while this one waited
                 return
-            found = self._outlined(stamp)
-            is_new = found.outline is not self._seen.outline
+            look = self._outlined(stamp)
+            is_new = look.outline is not self._seen.outline
             if is_new:
                 self._fault = ""
-            self._seen = found  # one store: Stop may come at any line, and a look that was cut off is done again
-        if is_new and found.outline.error:
-            _log.error("%s: %s", self._shown, found.outline.error)
+            self._seen = look  # one store: Stop may come at any line, and a look that was cut off is done again
+        if is_new and look.outline.error:
+            _log.error("%s: %s", self._shown, look.outline.error)
 
     def _is_current(self, stamp: Stamp | None) -> bool:
         """Whether the last look saw the file with this stamp, late enough to be sure of its text."""
-        seen = self._seen
-        return seen.stamp is not None and stamp == seen.stamp and not seen.is_young
+        look = self._seen
+        return look.stamp is not None and stamp == look.stamp and not look.is_young
 
     def _outlined(self, stamp: Stamp | None) -> _Look:
         """Return the outline of the file, and its text if it was read."""
@@ -385,8 +381,8 @@ class PackFile:
             return _Look(PackOutline(self._stem, error="The file is gone."))
         young = is_young(stamp)
         key = f"{self.path}|{stamp}"
-        if self._cache is not None and not young and (known := self._cache.get(key)) is not None:
-            return _Look(known, None, stamp, young)
+        if self._cache is not None and not young and (cached := self._cache.get(key)) is not None:
+            return _Look(cached, None, stamp, young)
         try:
             text = self._read()
         except Unreadable as exc:
@@ -414,15 +410,15 @@ class PackFile:
     def _import(self) -> _Loaded:
         """Run the file. `require_trust` raises Untrusted if the user has not approved it."""
         self._require_trust(self.path)
-        seen = self._seen
-        outline = seen.outline
+        look = self._seen
+        outline = look.outline
         if outline.error:
             raise Unavailable(f"The pack file '{self._shown}' cannot be used: {outline.error}")
         outer = current.scope()
         inside = outer or current.Scope(current.toolbox())
         token = current.enter(inside.while_importing())
         try:
-            module = self._import_installed() if self._module else self._run_file(seen)
+            module = self._import_installed() if self._module else self._run_file(look)
         except (Exception, SystemExit) as exc:
             self._fault = f"fails when it is imported: {type(exc).__name__}: {exc}"
             _log.error("%s fails when it is imported: %s", self._shown, type(exc).__name__)
@@ -434,11 +430,11 @@ class PackFile:
         self._fault = ""
         return self._described(module, outline)
 
-    def _run_file(self, seen: _Look) -> types.ModuleType:
+    def _run_file(self, look: _Look) -> types.ModuleType:
         """Run the file as a module of its own. Compiles it here, because cached bytecode may be older than an edit."""
-        text = seen.text if seen.text is not None else self._read()
+        text = look.text if look.text is not None else self._read()
         key = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:8]
-        module = types.ModuleType(f"onetool_pack_{seen.outline.pack}_{key}")
+        module = types.ModuleType(f"onetool_pack_{look.outline.pack}_{key}")
         module.__file__ = str(self.path)
         before = sys.modules.get(module.__name__)
         sys.modules[module.__name__] = module
@@ -541,24 +537,24 @@ class PackFiles:
 
     def refresh(self) -> bool:
         """Look for new, changed and removed files. Returns whether there are others than those listed."""
-        found = self._found()
-        changed = found != self._listed
+        paths = self._found()
+        changed = paths != self._listed
         files: dict[Path, PackFile] = {}
         owners = Owners(self._root)
         with collector_paused():
-            for path in found:
-                known = self._files.get(path)
-                if known is None:
-                    known = PackFile(
+            for path in paths:
+                file = self._files.get(path)
+                if file is None:
+                    file = PackFile(
                         path,
                         cache=self._cache,
                         require_trust=self._require_trust,
                         owners=owners,
                         on_import=self._on_import,
                     )
-                elif known.refresh():
+                elif file.refresh():
                     changed = True
-                files[path] = known
+                files[path] = file
         self._files = files
         if self._cache is not None:
             self._cache.save()
@@ -567,9 +563,9 @@ class PackFiles:
     def _found(self) -> list[Path]:
         """Return the files that count; the others become problems."""
         search = PackFileSearch(self._root)
-        found = search.files(self._patterns)
+        paths = search.files(self._patterns)
         self._problems = search.problems
-        return found
+        return paths
 
 
 def save_functions(file: Path, text: str, *, pack: str) -> list[str]:
@@ -618,10 +614,10 @@ def _span(node: ast.stmt) -> tuple[int, int]:
 
 
 def _replace(text: str, node: _Function, piece: str) -> str:
-    for known in ast.parse(text).body:
-        if isinstance(known, _Function) and known.name == node.name:
+    for statement in ast.parse(text).body:
+        if isinstance(statement, _Function) and statement.name == node.name:
             lines = text.splitlines(keepends=True)
-            start, end = _span(known)
+            start, end = _span(statement)
             return "".join([*lines[:start], piece, *lines[end:]])
     return f"{text.rstrip()}\n\n\n{piece}"
 
@@ -629,8 +625,8 @@ def _replace(text: str, node: _Function, piece: str) -> str:
 def _add_line(text: str, piece: str) -> str:
     """Add an import or another statement after the file's docstring and imports, unless the file has it."""
     tree = ast.parse(text)
-    wanted = ast.dump(ast.parse(piece))
-    if any(ast.dump(ast.Module([node], [])) == wanted for node in tree.body):
+    dump = ast.dump(ast.parse(piece))
+    if any(ast.dump(ast.Module([node], [])) == dump for node in tree.body):
         return text
     last = 0
     for node in tree.body:
@@ -649,8 +645,8 @@ def _export(text: str, names: list[str]) -> str:
             continue
         if node.targets[0].id != "__all__" or not isinstance(node.value, (ast.List, ast.Tuple)):
             continue
-        known = [e.value for e in node.value.elts if isinstance(e, ast.Constant)]
-        listed = ", ".join(f'"{name}"' for name in dict.fromkeys([*map(str, known), *names]))
+        exports = [e.value for e in node.value.elts if isinstance(e, ast.Constant)]
+        listed = ", ".join(f'"{name}"' for name in dict.fromkeys([*map(str, exports), *names]))
         lines = text.splitlines(keepends=True)
         start, end = _span(node)
         return "".join([*lines[:start], f"__all__ = [{listed}]\n", *lines[end:]])
@@ -731,8 +727,8 @@ def _any_offer() -> bool:
     """Whether any distribution may offer a pack. False is certain, True is not."""
     for place in sys.path:
         try:
-            with os.scandir(place or ".") as found:
-                folders = [entry.path for entry in found if entry.name.endswith(_SUFFIXES)]
+            with os.scandir(place or ".") as entries:
+                folders = [entry.path for entry in entries if entry.name.endswith(_SUFFIXES)]
         except NotADirectoryError:
             return True  # an archive: importlib.metadata can look into it
         except (OSError, ValueError):

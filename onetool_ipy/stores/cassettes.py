@@ -375,8 +375,8 @@ def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str]
 def _requests(spec: ToolSpec, args: Mapping[str, Any], mask: Callable[[str], str]) -> list[Json] | None:
     """Return method and URL of what an HTTP tool sent, masked; None for any other tool."""
     with suppress(OneToolError, KeyError, TypeError, ValueError):
-        if spec.preview is not None:
-            requests = spec.preview(dict(args))
+        if spec.http is not None:
+            requests = spec.http.preview(dict(args))
             return [{name: mask(str(request[name])) for name in ("method", "url")} for request in requests]
     return None
 

@@ -55,7 +55,7 @@ def test_every_word_of_the_decorator_is_taken(project: Project) -> None:
         2.0,
     )
     assert spec.example == "find('x')\nfind('y')"
-    assert spec.cache_key(a=1) == {"a": 1}
+    assert spec.function.cache_key(a=1) == {"a": 1}
     assert locate("x") == "x"
 
 

@@ -21,6 +21,7 @@ from onetool_ipy.base import errors
 from onetool_ipy.base.background import MAX_ITEMS
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import MAX_DEPTH, CallIds, own_frames
+from onetool_ipy.core.tool import HttpHooks
 from onetool_ipy.sources.functions import spec_of
 from tests.core.support import MakeBench, short
 from tests.harness.patience import HANG_S
@@ -351,7 +352,11 @@ async def test_an_async_tool_that_can_block_runs_in_the_thread_of_a_sync_caller(
         return threading.current_thread().name
 
     table = bench()
-    table.add(spec_of(where, pack="t", origin="cell").replace(run_sync=lambda _: threading.current_thread().name))
+    table.add(
+        spec_of(where, pack="t", origin="cell").replace(
+            http=HttpHooks(lambda _: threading.current_thread().name, lambda _: [])
+        )
+    )
 
     assert table.call("t.where").data == threading.current_thread().name
     assert table.call("t.where", timeout_s=60).data == "onetool-loop"  # a limit that it does not keep itself
@@ -560,7 +565,7 @@ def test_calls_import_no_event_loop_unless_they_need_one() -> None:
         "import sys, onetool_ipy\n"
         "box = onetool_ipy.open_toolbox()\n"
         "assert box.call('time.now').ok\n"
-        "print([m for m in ('asyncio', 'concurrent.futures', 'ctypes', 'pydantic', 'yaml') if m in sys.modules])"
+        "print([m for m in ('asyncio', 'concurrent.futures', 'ctypes', 'yaml') if m in sys.modules])"
     )
     import subprocess
 

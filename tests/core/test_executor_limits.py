@@ -19,6 +19,7 @@ import pytest
 
 from onetool_ipy import ToolResult, ToolSpec
 from onetool_ipy.base.background import MAX_ABANDONED
+from onetool_ipy.core.tool import FunctionFacts
 from tests.core.support import Bench, MakeBench
 from tests.harness.patience import HANG_S, until
 
@@ -339,7 +340,8 @@ def test_the_limit_covers_the_conversion_of_arguments(bench: MakeBench, gate: th
 
     table = bench()
     parameters = {"type": "object", "properties": {"a": {}}}
-    table.add(ToolSpec(name="t.f", description="x", parameters=parameters, run=lambda a: 1, converters={"a": Slow()}))
+    function = FunctionFacts(converters={"a": Slow()})
+    table.add(ToolSpec(name="t.f", description="x", parameters=parameters, run=lambda a: 1, function=function))
 
     assert table.call("t.f", {"a": 1}, timeout_s=0.05).error.reason == "timeout"
 

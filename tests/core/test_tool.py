@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from dataclasses import fields
 from typing import Any
 
 import pytest
 
 import onetool_ipy
-from onetool_ipy import Failure, ToolCall, ToolCallError, ToolResult
+from onetool_ipy import Failure, ToolCall, ToolCallError, ToolResult, ToolSpec
 from onetool_ipy.base import errors
-from onetool_ipy.core.tool import Problem
+from onetool_ipy.core.tool import HttpHooks, Problem, ServerFacts
 
 OPEN: dict[str, Any] = {"type": "object"}
 
@@ -183,3 +184,15 @@ def test_the_face_of_the_package_names_what_it_offers() -> None:
     assert set(onetool_ipy.__all__) <= set(dir(onetool_ipy))
     with pytest.raises(AttributeError, match="nothing"):
         onetool_ipy.nothing  # noqa: B018
+
+
+def test_a_spec_has_few_fields_and_the_rest_is_derived() -> None:
+    """Groups that only one kind of tool has are values of their own; nothing that follows from a field is a field."""
+    spec = ToolSpec(name="shop.buy@1.2", description="x", parameters={"type": "object"}, run=len, origin="bundle")
+    hooks = HttpHooks(len, lambda _: [])
+
+    assert len(fields(ToolSpec)) <= 24
+    assert (spec.version, spec.limits_itself, spec.replace(http=hooks).limits_itself) == ("1.2", False, True)
+    remote = spec.replace(origin="mcp", server_facts=ServerFacts(server="shop"))
+    assert (remote.version, remote.server, remote.limits_itself) == ("", "shop", True)
+    assert not remote.replace(is_listed=False).limits_itself

@@ -51,7 +51,7 @@ def test_hints_of_a_server_are_badges(said: dict[str, Any], trusted: bool, shown
 def test_no_of_a_trusted_server_is_kept() -> None:
     spec = spec_of({"name": "x", "annotations": {"destructiveHint": False}}, trusted=True)
 
-    assert (spec.badges, dict(spec.hints)) == ((), {"destructive": False})
+    assert (spec.badges, dict(spec.server_facts.hints)) == ((), {"destructive": False})
 
 
 def test_title_and_icons_are_kept_and_nothing_is_fetched() -> None:
@@ -64,9 +64,9 @@ def test_title_and_icons_are_kept_and_nothing_is_fetched() -> None:
     ]
     spec = spec_of({"name": "x", "title": "Order \n things", "icons": icons})
 
-    assert (spec.title, spec.icon) == ("Order things", PIXEL)
-    assert spec_of({"name": "x", "annotations": {"title": "Older"}}).title == "Older"
-    assert spec_of({"name": "x", "icons": [{"src": "data:image/png;base64," + "A" * 33_000}]}).icon == ""
+    assert (spec.server_facts.title, spec.server_facts.icon) == ("Order things", PIXEL)
+    assert spec_of({"name": "x", "annotations": {"title": "Older"}}).server_facts.title == "Older"
+    assert spec_of({"name": "x", "icons": [{"src": "data:image/png;base64," + "A" * 33_000}]}).server_facts.icon == ""
 
 
 @pytest.mark.parametrize(
@@ -93,17 +93,17 @@ def test_a_tool_without_an_icon_has_that_of_its_server() -> None:
 
     specs = to_specs(definition, ServerListing(tools, icon=PIXEL), nothing)
 
-    assert [spec.icon for spec in specs] == [PIXEL, OTHER]
+    assert [spec.server_facts.icon for spec in specs] == [PIXEL, OTHER]
 
 
 def test_meta_is_kept_shown_and_bounded() -> None:
     spec = spec_of({"name": "x", "_meta": {"shop.example/color": "green"}})
 
-    assert dict(spec.meta) == {"shop.example/color": "green"}
+    assert dict(spec.server_facts.meta) == {"shop.example/color": "green"}
     assert spec.meta_text == '{"shop.example/color": "green"}'
     assert len(spec_of({"name": "x", "_meta": {"long": "x" * 3_000}}).meta_text) <= 1_000
     for odd in ({"long": "x" * 5_000}, {}, [1], "x", None):
-        assert spec_of({"name": "x", "_meta": odd}).meta == {}
+        assert spec_of({"name": "x", "_meta": odd}).server_facts.meta == {}
 
 
 def test_meta_does_not_make_it_another_tool() -> None:

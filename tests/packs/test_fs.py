@@ -560,8 +560,8 @@ def test_a_race_between_check_and_open_does_not_lead_out(desk: Desk) -> None:
 
 
 def test_what_a_cached_answer_depends_on(desk: Desk) -> None:
-    read = desk.box.registry.get("fs.read_file").cache_key
-    listed = desk.box.registry.get("fs.list_dir").cache_key
+    read = desk.box.registry.get("fs.read_file").function.cache_key
+    listed = desk.box.registry.get("fs.list_dir").function.cache_key
     path = desk.root / "a.txt"
 
     before = read(path=str(path))

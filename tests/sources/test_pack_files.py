@@ -560,10 +560,11 @@ TYPED = '''
 
 def _item_schema(parameters: dict[str, Any]) -> Any:
     """The properties of an item of the argument `items`."""
-    return parameters["properties"]["items"].get("items", {}).get("properties")
+    is_typed = "items" in parameters["properties"]["items"]
+    return {name: row["type"] for name, row in parameters["$defs"]["Item"]["properties"].items()} if is_typed else None
 
 
-ITEM = {"name": {"type": "string"}, "count": {"type": "integer"}}
+ITEM = {"name": "string", "count": "integer"}
 
 
 def test_a_list_has_the_schema_of_the_code_once_the_file_was_imported(project: Project) -> None:

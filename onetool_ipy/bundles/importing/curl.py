@@ -14,8 +14,6 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, draft_tool, mark
 
-__all__ = ["import_curl"]
-
 _MAX_TEXT = 1 << 20
 _SHORT = {
     "X": "request", "H": "header", "d": "data", "F": "form", "u": "user", "G": "get", "I": "head", "A": "user-agent",
@@ -63,6 +61,19 @@ _NOTED = {
     "time-cond": "a time condition is not sent",
 }
 _DATA = ("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json")
+_TOKEN = re.compile(
+    r"""(?P<blank>[ \t]+)|(?P<line>\n\s*+)|(?P<joined>\\\n)"""
+    r"""|'(?P<single>[^']*)'|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|\$?"(?P<double>(?:[^"\\]|\\.)*)\""""
+    r"""|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))"""
+    r"""|(?P<quote>\$?['"])|(?P<end>[|;&<>])|\\(?P<escaped>.?)|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
+    re.ASCII | re.DOTALL,
+)
+_IN_DOUBLE = re.compile(
+    r"""\\(?P<escaped>.)|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))|[^\\`$]+|\$""",
+    re.ASCII | re.DOTALL,
+)
+_ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
+_ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
 
 
 def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None = None) -> SampleDraft:
@@ -78,62 +89,62 @@ def _read_command(words: list[str]) -> SampleRequest:
     """Parse the words of a curl command. Raises InvalidRequest if they are not one."""
     if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
         raise InvalidRequest("The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on.")
-    found = SampleRequest()
+    sample = SampleRequest()
     rest = deque(words[1:])
     only_urls = False
     while rest:
         word = rest.popleft()
         if only_urls or not word.startswith("-") or word == "-":
-            found.urls.append(word)
+            sample.urls.append(word)
         elif word == "--":
             only_urls = True
         elif word.startswith("--"):
-            _take(found, word[2:], None, rest)
+            _take(sample, word[2:], None, rest)
         else:
-            _short(found, word[1:], rest)
-    if len(found.urls) != 1:
-        said = f"{len(found.urls)} URLs" if found.urls else "no URL"
+            _short(sample, word[1:], rest)
+    if len(sample.urls) != 1:
+        count = f"{len(sample.urls)} URLs" if sample.urls else "no URL"
         raise InvalidRequest(
-            f"The command has {said}; it needs exactly one.", hint="Quote a URL that has blanks or & in it."
+            f"The command has {count}; it needs exactly one.", hint="Quote a URL that has blanks or & in it."
         )
-    return found
+    return sample
 
 
-def _short(found: SampleRequest, letters: str, rest: deque[str]) -> None:
+def _short(sample: SampleRequest, letters: str, rest: deque[str]) -> None:
     """Read short options together, such as `-sSXPOST`; the last one may have its value attached."""
     for index, letter in enumerate(letters):
         name = _SHORT.get(letter)
         if name is None:
             raise InvalidRequest(f"The option '-{letter}' of curl is not known here.", hint="Leave it out.")
         if name in _VALUED:
-            _take(found, name, letters[index + 1 :] or None, rest)
+            _take(sample, name, letters[index + 1 :] or None, rest)
             return
-        _take(found, name, None, rest)
+        _take(sample, name, None, rest)
 
 
-def _take(found: SampleRequest, name: str, attached: str | None, rest: deque[str]) -> None:
+def _take(sample: SampleRequest, name: str, attached: str | None, rest: deque[str]) -> None:
     value = ""
     if name in _VALUED:
         if attached is None and not rest:
             raise InvalidRequest(f"The option '{name}' has no value.")
         value = attached if attached is not None else rest.popleft()
     if name in _DATA:
-        found.data.append((name, value))
+        sample.data.append((name, value))
     elif name in ("form", "form-string"):
-        found.form.append((name, value))
+        sample.form.append((name, value))
     elif name in _SETS:
-        _SETS[name](found, value)
+        _SETS[name](sample, value)
     elif name in _NOTED:
-        found.notes.append(f"'{name}' is left out: {_NOTED[name]}")
+        sample.notes.append(f"'{name}' is left out: {_NOTED[name]}")
     elif name in ("next", "config", "upload-file", "aws-sigv4", "unix-socket", "digest", "ntlm", "negotiate"):
         raise InvalidRequest(f"The option '{name}' of curl cannot be imported.")
     elif name not in _QUIET:
         raise InvalidRequest(f"The option '--{name}' of curl is not known here.", hint="Leave it out.")
 
 
-def _max_time(found: SampleRequest, value: str) -> None:
+def _max_time(sample: SampleRequest, value: str) -> None:
     try:
-        found.max_time_s = float(value)
+        sample.max_time_s = float(value)
     except ValueError:
         raise InvalidRequest(f"'{value}' is not a number of seconds.") from None
 
@@ -153,20 +164,6 @@ _SETS: dict[str, Callable[[SampleRequest, str], None]] = {
     "head": lambda found, _: setattr(found, "is_head", True),
 }
 
-_TOKEN = re.compile(
-    r"""(?P<blank>[ \t]+)|(?P<line>\n\s*+)|(?P<joined>\\\n)"""
-    r"""|'(?P<single>[^']*)'|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|\$?"(?P<double>(?:[^"\\]|\\.)*)\""""
-    r"""|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))"""
-    r"""|(?P<quote>\$?['"])|(?P<end>[|;&<>])|\\(?P<escaped>.?)|(?P<plain>\$|[^\s\\'"`$|;&<>]+|\s)""",
-    re.ASCII | re.DOTALL,
-)
-_IN_DOUBLE = re.compile(
-    r"""\\(?P<escaped>.)|(?P<command>`|\$\()|(?P<variable>\$(?:\{[A-Za-z_]\w*\}|[A-Za-z_]\w*))|[^\\`$]+|\$""",
-    re.ASCII | re.DOTALL,
-)
-_ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3})|(.))", re.DOTALL)
-_ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
-
 
 def _words(text: str) -> list[str]:
     """Split one command into words as bash does; nothing is expanded or run.
@@ -175,30 +172,30 @@ def _words(text: str) -> list[str]:
     quote without an end, a command substitution, or more than one command.
     """
     text = re.sub("[\ue000\ue001]", "?", text).replace("\r\n", "\n").strip()
-    found: list[str] = []
+    words: list[str] = []
     word: str | None = None
     for token in _TOKEN.finditer(text):
         kind = token.lastgroup
         if kind == "joined":
             continue
         if kind in ("blank", "line"):
-            found += [] if word is None else [word]
+            words += [] if word is None else [word]
             word = None
             rest = text[token.end() : token.end() + 40]
-            if kind == "line" and found and rest and not rest.startswith("-"):
+            if kind == "line" and words and rest and not rest.startswith("-"):
                 raise InvalidRequest(f"'{rest}': a second line begins; end the line before it with a backslash.")
             continue
         word = (word or "") + _piece(token, text)
-    return found + ([] if word is None else [word])
+    return words + ([] if word is None else [word])
 
 
 def _piece(token: re.Match[str], text: str) -> str:
     kind = str(token.lastgroup)
-    shown = text[token.start() : token.start() + 20]
+    excerpt = text[token.start() : token.start() + 20]
     if kind == "quote":
-        raise InvalidRequest(f"The quote {token[0]} that begins at '{shown}' has no end.")
+        raise InvalidRequest(f"The quote {token[0]} that begins at '{excerpt}' has no end.")
     if kind == "end":
-        raise InvalidRequest(f"'{shown}': only one curl command can be read, nothing more.")
+        raise InvalidRequest(f"'{excerpt}': only one curl command can be read, nothing more.")
     if kind == "double":
         return "".join(_in_double(part) for part in _IN_DOUBLE.finditer(token["double"]))
     if kind == "ansi":
@@ -215,8 +212,8 @@ def _in_double(part: re.Match[str]) -> str:
 
 def _variable(token: re.Match[str]) -> str:
     if token["command"]:
-        shown = "$(...)" if token[0] == "$(" else "`...`"
-        raise InvalidRequest(f"A command inside the command, {shown}, cannot be run here.")
+        excerpt = "$(...)" if token[0] == "$(" else "`...`"
+        raise InvalidRequest(f"A command inside the command, {excerpt}, cannot be run here.")
     return mark(token["variable"].strip("${}"))
 
 

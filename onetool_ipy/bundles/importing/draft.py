@@ -18,15 +18,6 @@ from onetool_ipy.bundles.importing.document import ImportNotes
 from onetool_ipy.bundles.importing.labels import UniqueNames
 from onetool_ipy.net.hosts import pattern_of
 
-__all__ = [
-    "BundleDraft",
-    "ImportRequest",
-    "MissingServer",
-    "OfferedOperations",
-    "OperationChoice",
-    "host_of",
-]
-
 _READING = ("GET", "HEAD")
 _MAX_TOOLS = 20_000
 _MAX_NAMED = 8
@@ -82,20 +73,20 @@ class ImportRequest(Value):
             raise MissingServer(f"'{own[:80]}' is not the URL of a server.", hint="Write https://api.example.com.")
         return own
 
-    def url_of(self, said: str) -> str:
-        """The server to call where the document says `said`, which may be relative. Raises MissingServer."""
+    def url_of(self, url: str) -> str:
+        """The server to call where the document says `url`, which may be relative. Raises MissingServer."""
         own = self.own_server()
         if own is not None:
-            is_relative = "://" not in said and urlsplit(own).path in ("", "/")
-            return urljoin(own, said) if is_relative else own
-        if said.lower().startswith(("http://", "https://")):
-            return said
+            is_relative = "://" not in url and urlsplit(own).path in ("", "/")
+            return urljoin(own, url) if is_relative else own
+        if url.lower().startswith(("http://", "https://")):
+            return url
         if self.base_url is None:
             raise MissingServer(
-                f"The document has only a relative server URL ('{said[:80]}').",
+                f"The document has only a relative server URL ('{url[:80]}').",
                 hint="Name its server: --server https://api.example.com",
             )
-        return urljoin(self.base_url, said)
+        return urljoin(self.base_url, url)
 
 
 class BundleDraft(Value):
@@ -127,10 +118,10 @@ class OfferedOperations:
         self._taken = 0
         self.count = 0
 
-    def take(self, wanted: str, method: str, path: str, tags: Collection[str]) -> str | None:
-        """Return the name of an operation, `wanted` or the nearest free one; None if it is not chosen."""
+    def take(self, proposal: str, method: str, path: str, tags: Collection[str]) -> str | None:
+        """Return the name of an operation, `proposal` or the nearest free one; None if it is not chosen."""
         self.count += 1
-        name = self._names.take(wanted)
+        name = self._names.take(proposal)
         self._tags.update(dict.fromkeys(tags))
         if not self._choice.takes(name, method, path, tags):
             return None
@@ -147,13 +138,13 @@ class OfferedOperations:
             return
         if not self.count or self._taken:
             raise InvalidRequest("The document has no operation that can be a tool.", hint="; ".join(notes.list()[:3]))
-        known = sorted(self._tags)
-        wrong = [tag for tag in self._choice.tags if tag.casefold() not in {each.casefold() for each in known}]
-        more = f" and {len(known) - _MAX_NAMED} more" if len(known) > _MAX_NAMED else ""
-        listed = f"Its tags: {', '.join(known[:_MAX_NAMED])}{more}. " if known else "It has no tags. "
-        said = f"No tag '{wrong[0][:60]}'. {did_you_mean(wrong[0], known)}" if wrong else ""
+        tags = sorted(self._tags)
+        wrong = [tag for tag in self._choice.tags if tag.casefold() not in {each.casefold() for each in tags}]
+        more = f" and {len(tags) - _MAX_NAMED} more" if len(tags) > _MAX_NAMED else ""
+        listed = f"Its tags: {', '.join(tags[:_MAX_NAMED])}{more}. " if tags else "It has no tags. "
+        message = f"No tag '{wrong[0][:60]}'. {did_you_mean(wrong[0], tags)}" if wrong else ""
         raise InvalidRequest(
-            (said or f"None of the {self.count:,} operations is chosen.").strip(),
+            (message or f"None of the {self.count:,} operations is chosen.").strip(),
             hint=f"{listed}See all operations with --dry.",
         )
 

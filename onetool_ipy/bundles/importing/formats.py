@@ -12,8 +12,6 @@ from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest
 from onetool_ipy.bundles.importing.openapi import import_openapi
 from onetool_ipy.bundles.importing.postman import import_postman, is_postman
 
-__all__ = ["import_document"]
-
 _PLAIN = ImportRequest()
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 
 from onetool_ipy.bundles.validation import MAX_RUNES
 
-__all__ = ["UniqueNames", "argument", "common_prefix", "literal", "secret", "slug", "version"]
-
 _LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")
 _MAX_ARGUMENT = 100
 _MAX_WORD = 32
@@ -29,13 +27,13 @@ class UniqueNames:
 
     def take(self, name: str) -> str:
         """Return the name, or the nearest free one."""
-        found, count = name[: self._longest], self._next.get(name, 2)
-        while found in self._taken:
+        label, count = name[: self._longest], self._next.get(name, 2)
+        while label in self._taken:
             tail = f"{self._mark}{count}"
-            found, count = name[: self._longest - len(tail)] + tail, count + 1
-        self._taken.add(found)
+            label, count = name[: self._longest - len(tail)] + tail, count + 1
+        self._taken.add(label)
         self._next[name] = count
-        return found
+        return label
 
 
 def slug(text: str, default: str) -> str:
@@ -73,8 +71,8 @@ def secret(*parts: str) -> str:
 
 def _label(text: str, allowed: str) -> str:
     plain = unicodedata.normalize("NFC", text)
-    kept = "".join(c if c in allowed or unicodedata.category(c) in _LETTERS else "-" for c in plain)
-    return re.sub(r"-{2,}", "-", kept)
+    label = "".join(c if c in allowed or unicodedata.category(c) in _LETTERS else "-" for c in plain)
+    return re.sub(r"-{2,}", "-", label)
 
 
 def common_prefix(paths: list[str]) -> str:

@@ -17,22 +17,20 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.records import once
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.importing.document import ImportNotes, OpenApiDocument, as_dict, as_list, as_text
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, OfferedOperations, host_of
 from onetool_ipy.bundles.importing.labels import UniqueNames, argument, common_prefix, literal, secret, slug, version
-from onetool_ipy.schema.check import compile_schema
-
-__all__ = ["Direction", "SchemaTranslator", "import_openapi", "text_of"]
-
+from onetool_ipy.schema.check import MOST, branch_count, compile_schema
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _MAX_WORDS = 7
@@ -75,6 +73,23 @@ _STYLES = {
 }
 _FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
 _BINARY = {"type": "string", "format": "binary"}
+Direction = Literal["request", "response"]
+_TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object", "null"))
+_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
+_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
+_NAMED = ("properties", "patternProperties", "dependentSchemas")
+_COUNTS = ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties")
+_NUMBERS = ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf")
+_PLAIN = ("const", "default", "uniqueItems", "deprecated", "contentEncoding", "contentMediaType")
+_WORDS = ("title", "description", "format")
+_UNTAKEN = ("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems")
+_INNER = frozenset((*_ONE, *_MANY, *_NAMED))
+_RARE = frozenset((*_PLAIN, *_COUNTS, *_NUMBERS, *_UNTAKEN))
+_MAX_DEPTH = 60
+_MAX_DESCRIPTION = 2000
+_MAX_EXAMPLE = 200
+_MAX_PATTERN = 4000
+_MAX_OWN_TEXT = 60
 
 
 def import_openapi(root: Mapping[str, Any], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
@@ -92,7 +107,7 @@ def import_openapi(root: Mapping[str, Any], notes: ImportNotes, request: ImportR
     bundle = {"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True}
     secrets = [{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())]
     kind = "OpenAPI document" if "openapi" in root else "Swagger 2.0 document"
-    return BundleDraft(kind, bundle, tools, secrets, sorted(maker.hosts), notes.list(), maker.offered.count)
+    return BundleDraft(kind, bundle, tools, secrets, maker.hosts(), notes.list(), maker.offered.count)
 
 
 class _Maker:
@@ -104,10 +119,13 @@ class _Maker:
         self._known = frozenset(request.secrets)
         self._schemas = SchemaTranslator(api)
         self._prefix = common_prefix([str(path) for path in api.part("paths")])
-        self._sound: set[bytes] = set()
         self.offered = OfferedOperations(request.choice)
         self.security = SecuritySchemes(api, name)
-        self.hosts: set[str] = set()
+        self._hosts: dict[str, str | None] = {}
+
+    def hosts(self) -> list[str]:
+        """The hosts of the servers that the tools call, sorted."""
+        return sorted({host for host in self._hosts.values() if host is not None})
 
     def tools(self, version: str) -> Iterator[dict[str, Any]]:
         for path, method, item, operation, name in list(self._chosen()):
@@ -121,8 +139,8 @@ class _Maker:
             for method in _METHODS:
                 operation = self._api.follow(item.get(method)) if method in item else {}
                 if operation:
-                    wanted = _name(operation, method, str(path), self._prefix)
-                    name = self.offered.take(wanted, method.upper(), str(path), _tags(operation))
+                    proposal = _name(operation, method, str(path), self._prefix)
+                    name = self.offered.take(proposal, method.upper(), str(path), _tags(operation))
                     if name is not None:
                         yield str(path), method, item, operation, name
             if "trace" in item:
@@ -133,16 +151,15 @@ class _Maker:
         server = self._server(operation, item, place)
         if server is None:
             return None
-        wanted = self.security.of(operation, place)
-        reserved = self._known | {placeholder.name for placeholder in placeholders_in(_signs(wanted))}
+        required = self.security.of(operation, place)
+        reserved = self._known | {placeholder.name for placeholder in placeholders_in(_signs(required))}
         taken = Operation(self._api, self._schemas, method, path, reserved)
         taken.take(operation, as_list(item.get("parameters")))
-        request = self._request(taken, server, method, operation, wanted)
-        arguments = self._compiled(taken, place)
+        request = self._request(taken, server, method, operation, required)
         tool: dict[str, Any] = {
             **_words(operation, place),
             "type": "http",
-            "argSchema": arguments,
+            "argSchema": self._arguments(taken, place),
             "http": {"request": request},
         }
         output = self._output(operation, place)
@@ -153,13 +170,13 @@ class _Maker:
         return tool
 
     def _request(
-        self, taken: Operation, server: str, method: str, operation: dict[str, Any], wanted: RequiredAuth
+        self, taken: Operation, server: str, method: str, operation: dict[str, Any], required: RequiredAuth
     ) -> dict[str, Any]:
         target = taken.target()
-        named = {name.lower() for name in (*wanted.headers, *_header_of(wanted.auth))}
+        named = {name.lower() for name in (*required.headers, *_header_of(required.auth))}
         request: dict[str, Any] = {"method": method.upper(), "urlTemplate": server + target}
-        query = {**taken.query, **wanted.query}
-        headers = {n: v for n, v in taken.headers.items() if n.lower() not in named} | wanted.headers
+        query = {**taken.query, **required.query}
+        headers = {n: v for n, v in taken.headers.items() if n.lower() not in named} | required.headers
         if accept := self._json_mime(operation):
             headers["Accept"] = accept
         parts = {
@@ -167,7 +184,7 @@ class _Maker:
             "headers": headers,
             "body": taken.body,
             "bodyType": taken.body_type,
-            "auth": wanted.auth,
+            "auth": required.auth,
         }
         if method == "head" and taken.body is not None:
             self._api.notes.add(f"{taken.place}: a HEAD request has no body; the given one is left out")
@@ -183,19 +200,16 @@ class _Maker:
                         return str(mime)
         return ""
 
-    def _compiled(self, taken: Operation, place: str) -> dict[str, Any]:
-        """The schema of the arguments; without any types if theirs cannot be compiled."""
+    def _arguments(self, taken: Operation, place: str) -> dict[str, Any]:
+        """The schema of the arguments. A translated schema is valid, but its references may multiply beyond all use."""
         schema = taken.schema()
-        try:
-            self._require_sound(schema)
-        except InvalidTool as exc:
-            self._api.notes.add(f"{place}: the schemas of its arguments are not kept: {exc.message}")
-            loose = {
-                name: {"description": as_text(as_dict(sub).get("description"))}
-                for name, sub in taken.properties.items()
-            }
-            schema = {"type": "object", "properties": loose, "required": taken.required, "additionalProperties": False}
-        return schema
+        if branch_count(schema) <= MOST:
+            return schema
+        self._api.notes.add(f"{place}: the schemas of its arguments are not kept: their references multiply")
+        loose = {
+            name: {"description": as_text(as_dict(sub).get("description"))} for name, sub in taken.properties.items()
+        }
+        return {"type": "object", "properties": loose, "required": taken.required, "additionalProperties": False}
 
     def _output(self, operation: dict[str, Any], place: str) -> Any:
         """The schema of the successful response, if there is exactly one, in JSON and of a reasonable size."""
@@ -208,25 +222,17 @@ class _Maker:
         if len(medias) != 1 or len(content) != 1 or not as_dict(medias[0].get("schema")):
             return None
         schema, refs = self._schemas.translated(medias[0]["schema"], "response")
-        if self._schemas.size(schema, refs, "response") > _MAX_OUTPUT:
+        components = self._schemas.reachable(refs, "response")
+        if len(text_of(schema)) + sum(component.size for component in components.values()) > _MAX_OUTPUT:
             self._api.notes.add(f"{place}: its outputSchema is left out, since it is very large")
             return None
         whole = dict(schema) if isinstance(schema, dict) else {}
-        if definitions := self._schemas.definitions(refs, "response"):
-            whole["$defs"] = definitions
-        try:
-            self._require_sound(whole)
-        except InvalidTool as exc:
-            self._api.notes.add(f"{place}: its outputSchema is left out: {exc.message}")
+        if components:
+            whole["$defs"] = {name: component.schema for name, component in components.items()}
+        if branch_count(whole) > MOST:
+            self._api.notes.add(f"{place}: its outputSchema is left out: its references multiply")
             return None
         return whole or None
-
-    def _require_sound(self, schema: dict[str, Any]) -> None:
-        """Raise InvalidTool for an invalid JSON Schema. Equal schemas of several operations are compiled once."""
-        text = text_of(schema)
-        if text not in self._sound:
-            compile_schema(schema)
-            self._sound.add(text)
 
     def _server(self, operation: dict[str, Any], item: dict[str, Any], place: str) -> str | None:
         """The server URL: of the operation, the path or the document."""
@@ -235,11 +241,11 @@ class _Maker:
         )
         servers = [as_dict(server) for server in as_list(listed)] or [{"url": "/"}]
         url = self._asked.url_of(_filled(servers[0]))
-        host = host_of(url)
-        if host is None or any(sign in url for sign in "{}$@?#\\ "):
+        if url not in self._hosts:
+            self._hosts[url] = None if any(sign in url for sign in "{}$@?#\\ ") else host_of(url)
+        if self._hosts[url] is None:
             self._api.notes.add(f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out")
             return None
-        self.hosts.add(host)
         return url.rstrip("/")
 
 
@@ -247,15 +253,15 @@ def _filled(server: dict[str, Any]) -> str:
     variables = as_dict(server.get("variables"))
 
     def value(match: re.Match[str]) -> str:
-        given = as_dict(variables.get(match[1]))
-        return str(given.get("default", match[0]))
+        variable = as_dict(variables.get(match[1]))
+        return str(variable.get("default", match[0]))
 
     return _IN_BRACES.sub(value, as_text(server.get("url")))
 
 
-def _signs(wanted: RequiredAuth) -> list[Any]:
+def _signs(required: RequiredAuth) -> list[Any]:
     """Every text of the auth of a request."""
-    return [list(part.values()) for part in (wanted.auth or {}, wanted.headers, wanted.query)]
+    return [list(part.values()) for part in (required.auth or {}, required.headers, required.query)]
 
 
 def _header_of(auth: dict[str, Any] | None) -> list[str]:
@@ -265,11 +271,11 @@ def _header_of(auth: dict[str, Any] | None) -> list[str]:
 
 def _name(operation: dict[str, Any], method: str, path: str, prefix: str) -> str:
     """The name that an operation has by itself: its operationId, its summary, or its method and path."""
-    said = as_text(operation.get("operationId"))
-    said = said.removesuffix(re.sub(r"\W", "_", path) + f"_{method}") or said  # FastAPI adds path and method
+    label = as_text(operation.get("operationId"))
+    label = label.removesuffix(re.sub(r"\W", "_", path) + f"_{method}") or label  # FastAPI adds path and method
     summary = as_text(operation.get("summary"))
     words = summary if len(summary.split()) <= _MAX_WORDS else ""
-    return slug(said, "") or slug(words.lower(), "") or slug(f"{method}-{unquote(path.removeprefix(prefix))}", method)
+    return slug(label, "") or slug(words.lower(), "") or slug(f"{method}-{unquote(path.removeprefix(prefix))}", method)
 
 
 def _tags(operation: dict[str, Any]) -> list[str]:
@@ -290,19 +296,19 @@ def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
 
 def _converted(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> OpenApiDocument:
     """The document as OpenAPI 3; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
-    said = root.get("openapi")
+    version = root.get("openapi")
     swagger = root.get("swagger", root.get("swaggerVersion"))
-    if swagger is not None and said is None:
+    if swagger is not None and version is None:
         if str(swagger) not in ("2.0", "2"):
             raise InvalidRequest(
                 f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
                 hint="Convert it first, for example with swagger2openapi.",
             )
         return OpenApiDocument(to_openapi(root, notes, base_url), notes)
-    if not isinstance(said, (str, float)) or not str(said).startswith("3."):
+    if not isinstance(version, (str, float)) or not str(version).startswith("3."):
         raise InvalidRequest("This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.")
-    if not str(said).startswith(("3.0", "3.1")):
-        notes.add(f"the document is of version {str(said)[:10]}, and is read as 3.1")
+    if not str(version).startswith(("3.0", "3.1")):
+        notes.add(f"the document is of version {str(version)[:10]}, and is read as 3.1")
     return OpenApiDocument(root, notes)
 
 
@@ -332,11 +338,11 @@ class Operation:
 
     def take(self, operation: dict[str, Any], shared: list[Any]) -> None:
         """Read the parameters and the body."""
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        parameters: dict[tuple[str, str], dict[str, Any]] = {}
         for node in (*shared, *as_list(operation.get("parameters"))):
             parameter = self._api.follow(node)
-            found[as_text(parameter.get("in")), as_text(parameter.get("name"))] = parameter
-        for (where, name), parameter in found.items():
+            parameters[as_text(parameter.get("in")), as_text(parameter.get("name"))] = parameter
+        for (where, name), parameter in parameters.items():
             self._parameter(where, name, parameter)
         if "requestBody" in operation:
             self._request_body(self._api.follow(operation["requestBody"]))
@@ -347,8 +353,8 @@ class Operation:
         if self.required:
             out["required"] = self.required
         out["additionalProperties"] = False
-        if definitions := self._schemas.definitions(frozenset(self._refs), "request"):
-            out["$defs"] = definitions
+        if components := self._schemas.reachable(self._refs, "request"):
+            out["$defs"] = {name: component.schema for name, component in components.items()}
         return out
 
     def target(self) -> str:
@@ -426,7 +432,7 @@ class Operation:
         if taken != name:
             self._note(f"'{name}' is the argument '{taken}'")
         schema, refs = self._schemas.translated(_ANY if source is None else source, "request")
-        self._refs |= refs
+        self._refs.update(refs)
         self.properties[taken] = _told(schema, about)
         if required:
             self.required.append(taken)
@@ -451,12 +457,12 @@ class Operation:
             return
         shape, names = fields
         is_needed = body.get("required", True) is not False  # many documents do not say
-        wanted = as_list(shape.get("required")) if is_needed else []
+        required_names = as_list(shape.get("required")) if is_needed else []
         styles = as_dict(media.get("encoding"))
         self.body = {}
         for name, source in names.items():
             is_file = kind == "multipart" and _is_file(self._schemas.shape(source))
-            argument = self._argument(name, _FILE if is_file else source, required=name in wanted)
+            argument = self._argument(name, _FILE if is_file else source, required=name in required_names)
             form = _field_form(kind, as_dict(styles.get(name)))
             self.body[literal(name)] = f"${{{argument}{form}}}"
 
@@ -482,10 +488,10 @@ class Operation:
         taken = set(self.properties)
         if any(name in taken or argument(name) != name for name in names):
             return None
-        kept = {
+        fields = {
             name: sub for name, sub in names.items() if as_dict(self._schemas.shape(sub)).get("readOnly") is not True
         }
-        return shape, kept
+        return shape, fields
 
 
 def _literal(text: str) -> str:
@@ -683,10 +689,10 @@ class _Converter:
         path = "/" + as_text(self._root.get("basePath")).strip("/")
         if not host:
             return path
-        known = [scheme for scheme in schemes if scheme in ("https", "http")]
+        usable = [scheme for scheme in schemes if scheme in ("https", "http")]
         came_by = urlsplit(base_url).scheme if base_url is not None else ""
-        scheme = "https" if "https" in known or not known else "http"
-        if not known and came_by in ("https", "http"):
+        scheme = "https" if "https" in usable or not usable else "http"
+        if not usable and came_by in ("https", "http"):
             scheme = came_by
         return f"{scheme}://{host}{path}"
 
@@ -697,12 +703,12 @@ class _Converter:
         }
 
     def _operation(self, operation: dict[str, Any], shared: list[Any]) -> dict[str, Any]:
-        found: dict[tuple[str, str], dict[str, Any]] = {}
+        parameters: dict[tuple[str, str], dict[str, Any]] = {}
         for node in (*shared, *as_list(operation.get("parameters"))):
             parameter = self._api.follow(node)
             where = as_text(parameter.get("in"))
-            found[where, "" if where == "body" else as_text(parameter.get("name"))] = parameter
-        listed = list(found.values())
+            parameters[where, "" if where == "body" else as_text(parameter.get("name"))] = parameter
+        listed = list(parameters.values())
         out = {key: value for key, value in operation.items() if key not in ("parameters", "responses", "schemes")}
         out["parameters"] = [self._parameter(one) for one in listed if one.get("in") not in ("body", "formData")]
         body = next((one for one in listed if one.get("in") == "body"), None)
@@ -782,36 +788,25 @@ def _security(scheme: dict[str, Any]) -> dict[str, Any]:
         return {**scheme, "type": "http", "scheme": "basic"}
     if kind == "oauth2":
         flow = as_text(scheme.get("flow"))
-        kept = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
-        return {**scheme, "flows": {_FLOWS.get(flow, flow): kept}}
+        details = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
+        return {**scheme, "flows": {_FLOWS.get(flow, flow): details}}
     return scheme
 
 
 # --- schemas --------------------------------------------------------------------------------------
 
 
-Direction = Literal["request", "response"]
-_TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object", "null"))
-_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
-_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
-_COUNTS = ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties")
-_NUMBERS = ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf")
-_PLAIN = ("const", "default", "uniqueItems", "deprecated", "contentEncoding", "contentMediaType")
-_WORDS = ("title", "description", "format")
-_UNTAKEN = ("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems")
-_INNER = frozenset((*_ONE, *_MANY, *_NAMED))
-_RARE = frozenset((*_PLAIN, *_COUNTS, *_NUMBERS, *_UNTAKEN))
-_MAX_DEPTH = 60
-_MAX_DESCRIPTION = 2000
-_MAX_EXAMPLE = 200
-_MAX_PATTERN = 4000
-_MAX_OWN_TEXT = 60
+class _Translation:
+    """A translated schema, and its references to others."""
 
+    def __init__(self, schema: Any, refs: Collection[str]) -> None:
+        self.schema = schema
+        self.refs = sorted(refs)
 
-class _Made(NamedTuple):
-    schema: Any
-    refs: frozenset[str]
+    @once
+    def size(self) -> int:
+        """The length of the schema as JSON text."""
+        return len(text_of(self.schema))
 
 
 class SchemaTranslator:
@@ -823,53 +818,40 @@ class SchemaTranslator:
         self._is_old = str(api.root.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}
         self._unique = UniqueNames(mark="_", longest=sys.maxsize)
-        self._made: dict[tuple[str, Direction], _Made] = {}
-        self._seen: dict[tuple[int, Direction], _Made] = {}
-        self._sizes: dict[tuple[str, Direction], int] = {}
+        self._components: dict[tuple[str, Direction], _Translation] = {}
+        self._seen: dict[tuple[int, Direction], _Translation] = {}
         self._patterns: dict[str, bool] = {}
 
-    def translated(self, schema: Any, direction: Direction) -> tuple[Any, frozenset[str]]:
-        """Translate a schema; returns it with its references, which `definitions` resolves."""
-        key = (id(schema), direction)  # the document outlives this object, so an id means one schema
+    def translated(self, schema: Any, direction: Direction) -> tuple[Any, list[str]]:
+        """Translate a schema; returns it with its references, which `reachable` resolves."""
+        # The document outlives this object, so that an id means one schema.
+        key = (id(schema), direction)
         if key not in self._seen:
             refs: set[str] = set()
-            self._seen[key] = _Made(self._translate(schema, direction, refs, 0), frozenset(refs))
-        return self._seen[key]
+            self._seen[key] = _Translation(self._translate(schema, direction, refs, 0), refs)
+        return self._seen[key].schema, self._seen[key].refs
 
-    def definitions(self, refs: frozenset[str], direction: Direction) -> dict[str, Any]:
-        """The `$defs` for these references, and for the references inside of them."""
-        return {self._name(ref): self._component(ref, direction).schema for ref in self._reach(refs, direction)}
-
-    def size(self, schema: Any, refs: frozenset[str], direction: Direction) -> int:
-        """The length of a schema with all its definitions, as JSON text."""
-        total = len(text_of(schema))
-        for ref in self._reach(refs, direction):
-            key = (ref, direction)
-            if key not in self._sizes:
-                self._sizes[key] = len(text_of(self._component(ref, direction).schema))
-            total += self._sizes[key]
-        return total
+    def reachable(self, refs: Iterable[str], direction: Direction) -> dict[str, _Translation]:
+        """The `$defs` of these references and of the references inside of them, by name."""
+        components: dict[str, _Translation] = {}
+        waiting = list(refs)
+        while waiting:
+            ref = waiting.pop()
+            if ref not in components:
+                components[ref] = self._component(ref, direction)
+                waiting += components[ref].refs
+        return {self._name(ref): components[ref] for ref in sorted(components)}
 
     def shape(self, schema: Any) -> dict[str, Any]:
         """The schema behind its references, to look at its type and properties."""
         return self._api.follow(schema)
 
-    def _reach(self, refs: frozenset[str], direction: Direction) -> list[str]:
-        found: dict[str, None] = {}
-        waiting = sorted(refs)
-        while waiting:
-            ref = waiting.pop()
-            if ref not in found:
-                found[ref] = None
-                waiting += sorted(self._component(ref, direction).refs)
-        return sorted(found)
-
-    def _component(self, ref: str, direction: Direction) -> _Made:
+    def _component(self, ref: str, direction: Direction) -> _Translation:
         key = (ref, direction)
-        if key not in self._made:
+        if key not in self._components:
             refs: set[str] = set()
-            self._made[key] = _Made(self._translate(self._api.at(ref), direction, refs, 0), frozenset(refs))
-        return self._made[key]
+            self._components[key] = _Translation(self._translate(self._api.at(ref), direction, refs, 0), refs)
+        return self._components[key]
 
     def _name(self, ref: str) -> str:
         if ref not in self._names:
@@ -880,7 +862,7 @@ class SchemaTranslator:
     def _translate(self, node: Any, direction: Direction, refs: set[str], depth: int) -> Any:
         if isinstance(node, bool):
             return node
-        if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
+        if not isinstance(node, (dict, Mapping)) or depth > _MAX_DEPTH:
             if depth > _MAX_DEPTH:
                 self._notes.add("a schema is nested too deep, and its inside is left out")
             return {}

@@ -22,8 +22,6 @@ from onetool_ipy.bundles.importing.document import ImportNotes, as_dict, as_list
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OfferedOperations
 from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, SecretNames, draft_tool, mark
 
-__all__ = ["import_postman", "is_postman"]
-
 _VARIABLE = re.compile(r"\{\{([^{}]{1,100})\}\}")
 _AUTHORITY = re.compile(r"(?:https?://)[^/?#]*", re.IGNORECASE)
 _MIMES = {"json": "application/json", "xml": "application/xml", "html": "text/html", "text": "text/plain"}
@@ -84,13 +82,13 @@ class _Item(NamedTuple):
 
 
 class _Collection:
-    def __init__(self, root: dict[str, Any], name: str, notes: ImportNotes, asked: ImportRequest) -> None:
+    def __init__(self, root: dict[str, Any], name: str, notes: ImportNotes, request: ImportRequest) -> None:
         self._root = root
         self._name = name
         self._notes = notes
-        self._asked = asked
+        self._asked = request
         self._secrets = SecretNames()
-        self.offered = OfferedOperations(asked.choice)
+        self.offered = OfferedOperations(request.choice)
         self.secrets: set[str] = set()
         self.hosts: set[str] = set()
         self.unknown: list[str] = []
@@ -103,11 +101,11 @@ class _Collection:
         chosen = []
         for item, path in zip(items, paths, strict=True):
             method = _method_of(item)
-            wanted = item.label
-            if often[wanted] > 1 and item.folders:
-                wanted = labels.slug(f"{item.folders[-1]}-{wanted}".lower(), wanted)
-            wanted = wanted or labels.slug(f"{method.lower()}-{path.removeprefix(prefix)}", method.lower())
-            name = self.offered.take(wanted, method, path, item.folders)
+            label = item.label
+            if often[label] > 1 and item.folders:
+                label = labels.slug(f"{item.folders[-1]}-{label}".lower(), label)
+            label = label or labels.slug(f"{method.lower()}-{path.removeprefix(prefix)}", method.lower())
+            name = self.offered.take(label, method, path, item.folders)
             if name is not None:
                 chosen.append((item, name))
         for item, name in chosen:
@@ -136,8 +134,8 @@ class _Collection:
                 self._notes.add(f"folders in more than {_MAX_DEPTH} levels are left out")
             else:
                 inside = folders if own is self._root or not name else (*folders, name.replace(",", " ")[:64])
-                known = {**variables, **_variables(own.get("variable"))}
-                waiting += [(each, inside, auth, known) for each in reversed(as_list(own.get("item")))]
+                scope = {**variables, **_variables(own.get("variable"))}
+                waiting += [(each, inside, auth, scope) for each in reversed(as_list(own.get("item")))]
 
     def _tool(self, item: _Item, name: str) -> SampleDraft | None:
         place = f"'{item.name or name}'"
@@ -173,10 +171,10 @@ class _UnknownServer(InvalidRequest):
 class _Sampler:
     """Reads one request of a collection as a sample, with marks for its variables."""
 
-    def __init__(self, item: _Item, prefix: str, asked: ImportRequest) -> None:
+    def __init__(self, item: _Item, prefix: str, request: ImportRequest) -> None:
         self._item = item
         self._prefix = prefix
-        self._asked = asked
+        self._asked = request
         self._sample = SampleRequest(method=_method_of(item))
 
     def sample(self) -> SampleRequest:
@@ -192,8 +190,8 @@ class _Sampler:
 
         def write(match: re.Match[str]) -> str:
             name = match[1].strip()
-            known = self._item.variables.get(name, _Variable("", is_secret=False))
-            if is_credential or known.is_secret or is_secret_name(name):
+            variable = self._item.variables.get(name, _Variable("", is_secret=False))
+            if is_credential or variable.is_secret or is_secret_name(name):
                 secret = labels.secret(self._prefix, name)
                 self._sample.hidden.add(secret)
                 return mark(secret)
@@ -205,12 +203,12 @@ class _Sampler:
 
     def _value(self, name: str, hops: int = _MAX_HOPS) -> str:
         """The value of a variable with the variables in it; empty if one has none."""
-        known = self._item.variables.get(name)
-        if known is None or known.is_secret or is_secret_name(name) or not hops:
+        variable = self._item.variables.get(name)
+        if variable is None or variable.is_secret or is_secret_name(name) or not hops:
             return ""
-        inner = _VARIABLE.findall(known.value)
+        inner = _VARIABLE.findall(variable.value)
         values = {each: self._value(each.strip(), hops - 1) for each in inner}
-        return "" if "" in values.values() else _VARIABLE.sub(lambda match: values[match[1]], known.value)
+        return "" if "" in values.values() else _VARIABLE.sub(lambda match: values[match[1]], variable.value)
 
     def _url(self, url: Any) -> None:
         parts = as_dict(url)
@@ -236,34 +234,34 @@ class _Sampler:
     def _server(self, head: str) -> tuple[str, str]:
         """The scheme and host of a URL, and its path. A variable in them must have a value."""
         leading = _VARIABLE.match(head)
-        found = _AUTHORITY.match(head)
+        authority = _AUTHORITY.match(head)
         own = self._asked.own_server()
         if own is not None:
-            end = leading.end() if leading else found.end() if found else len(head.partition("/")[0])
+            end = leading.end() if leading else authority.end() if authority else len(head.partition("/")[0])
             return own.rstrip("/"), head[end:]
         if leading is not None:
             value = self._value(leading[1].strip())
             if not value:
                 raise _UnknownServer(leading[1].strip())
             head = value.rstrip("/") + head[leading.end() :]
-            found = _AUTHORITY.match(head)
-        if found is None:
+            authority = _AUTHORITY.match(head)
+        if authority is None:
             head = f"http://{head}"
-            found = _AUTHORITY.match(head)
-        assert found is not None
-        for name in _VARIABLE.findall(found[0]):
+            authority = _AUTHORITY.match(head)
+        assert authority is not None
+        for name in _VARIABLE.findall(authority[0]):
             if not self._value(name.strip()):
                 raise _UnknownServer(name.strip())
-        return _VARIABLE.sub(lambda match: self._value(match[1].strip()), found[0]), head[found.end() :]
+        return _VARIABLE.sub(lambda match: self._value(match[1].strip()), authority[0]), head[authority.end() :]
 
     def _segment(self, segment: str, variables: dict[str, dict[str, Any]]) -> str:
         if not segment.startswith(":") or len(segment) < 2:
             return self._fill(segment)
-        known = variables.get(segment[1:], {})
+        variable = variables.get(segment[1:], {})
         word = _word(segment[1:])
-        value = _text(known.get("value"))
+        value = _text(variable.get("value"))
         self._sample.variables[word] = value if value and not _VARIABLE.search(value) else None
-        self._sample.about[word] = _words(known.get("description"))
+        self._sample.about[word] = _words(variable.get("description"))
         return mark(word)
 
     def _header(self, key: str, value: str) -> None:
@@ -276,10 +274,10 @@ class _Sampler:
 
     def _auth(self, auth: dict[str, Any]) -> None:
         kind = as_text(auth.get("type"))
-        given = auth.get(kind)
-        said = {as_text(each.get("key")): each.get("value") for each in _dicts(given)} or as_dict(given)
-        fields = {key: self._fill(_text(value), is_credential=True) for key, value in said.items()}
-        self._sample.auth = _auth_of(kind, fields, _text(as_dict(said).get("accessTokenUrl")))
+        node = auth.get(kind)
+        values_by_key = {as_text(each.get("key")): each.get("value") for each in _dicts(node)} or as_dict(node)
+        fields = {key: self._fill(_text(value), is_credential=True) for key, value in values_by_key.items()}
+        self._sample.auth = _auth_of(kind, fields, _text(as_dict(values_by_key).get("accessTokenUrl")))
         if self._sample.auth is None and kind not in ("", "noauth"):
             self._sample.notes.append(f"auth of the kind '{kind[:20]}' is not imported")
 
@@ -341,9 +339,9 @@ def _is_url(text: str) -> bool:
 
 
 def _graphql(body: dict[str, Any]) -> str:
-    given = body.get("variables")
+    source = body.get("variables")
     try:
-        variables = json.loads(given) if isinstance(given, str) and given.strip() else given
+        variables = json.loads(source) if isinstance(source, str) and source.strip() else source
     except ValueError:
         variables = None
     whole = {"query": _text(body.get("query")), "variables": as_dict(variables)}
@@ -353,12 +351,12 @@ def _graphql(body: dict[str, Any]) -> str:
 
 
 def _variables(node: Any) -> dict[str, _Variable]:
-    found = {}
+    variables = {}
     for each in _dicts(node):
         key = _key(each)
         if key and each.get("disabled") is not True:
-            found[key] = _Variable(_text(each.get("value")).strip(), each.get("type") == "secret")
-    return found
+            variables[key] = _Variable(_text(each.get("value")).strip(), each.get("type") == "secret")
+    return variables
 
 
 def _key(node: dict[str, Any]) -> str:
@@ -401,10 +399,10 @@ def _word(name: str) -> str:
 
 def _joined(parts: dict[str, Any]) -> str:
     def join(key: str, sign: str) -> str:
-        given = parts.get(key)
-        if isinstance(given, list):
-            return sign.join(_text(part.get("value") if isinstance(part, dict) else part) for part in given)
-        return _text(given)
+        node = parts.get(key)
+        if isinstance(node, list):
+            return sign.join(_text(part.get("value") if isinstance(part, dict) else part) for part in node)
+        return _text(node)
 
     scheme, port = as_text(parts.get("protocol")), _text(parts.get("port"))
     host = join("host", ".") + (f":{port}" if port else "")
@@ -420,6 +418,6 @@ def _path_of(item: _Item) -> str:
     url = item.request.get("url")
     raw = url if isinstance(url, str) else as_text(as_dict(url).get("raw")) or _joined(as_dict(url))
     head = raw.strip().partition("#")[0].partition("?")[0]
-    found = _VARIABLE.match(head) or _AUTHORITY.match(head)
-    path = head[found.end() :] if found else "/" + head.partition("/")[2]
+    match = _VARIABLE.match(head) or _AUTHORITY.match(head)
+    path = head[match.end() :] if match else "/" + head.partition("/")[2]
     return printable_line(_VARIABLE.sub(r"{\1}", path))[:500] or "/"

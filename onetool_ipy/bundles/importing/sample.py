@@ -28,10 +28,21 @@ from onetool_ipy.bundles.importing.labels import UniqueNames
 from onetool_ipy.bundles.model import ToolBody, read
 from onetool_ipy.net.hosts import pattern_of
 
-__all__ = ["SampleDraft", "SampleRequest", "SecretNames", "draft_tool", "mark"]
-
 _OPEN, _CLOSE = "\ue000", "\ue001"
 MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
+_FILE = {
+    "type": "object",
+    "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
+    "required": ["base64"],
+}
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_SHORTEST = 6
+_MAX_DEFAULT = 20_000
+_MAX_ABOUT = 500
+_MAX_DEPTH = 40
+_MAX_SECRETS = 100
+_PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
+_LITERAL = "/:@!&'()*+,;=-._~%"
 
 
 @dataclass
@@ -76,13 +87,6 @@ def marks(text: str) -> list[str]:
 def unmarked(text: str, write: Callable[[str], str]) -> str:
     """The word with each variable replaced by a function of its name."""
     return MARKED.sub(lambda match: write(match[1]), text)
-
-
-_FILE = {
-    "type": "object",
-    "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
-    "required": ["base64"],
-}
 
 
 class SecretNames:
@@ -203,16 +207,6 @@ def _kind(value: Any) -> str | None:
     return next((word for kind, word in kinds if isinstance(value, kind)), None)
 
 
-_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-_SHORTEST = 6
-_MAX_DEFAULT = 20_000
-_MAX_ABOUT = 500
-_MAX_DEPTH = 40
-_MAX_SECRETS = 100
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
-_LITERAL = "/:@!&'()*+,;=-._~%"
-
-
 class SampleDraft(Value):
     """A tool, the secrets in the command (for secrets.yaml), those it only names, its hosts and notes."""
 
@@ -306,20 +300,20 @@ class _Maker:
 
     def _without_values(self, tool: dict[str, Any]) -> dict[str, Any]:
         """The record without any value of a secret, wherever else the command had it."""
-        known = sorted(self._names.secrets.items(), key=lambda pair: len(pair[1]), reverse=True)
+        secrets = sorted(self._names.secrets.items(), key=lambda pair: len(pair[1]), reverse=True)
 
         def hide(text: str, *, by_name: bool) -> str:
-            for name, value in known:
+            for name, value in secrets:
                 for form in (value, quote(value, safe="")) if len(value) >= _SHORTEST else ():
                     text = text.replace(form, f"${{{name}}}" if by_name else "***")
             return text
 
-        found: dict[str, Any] = values.map_text(tool, lambda text: hide(text, by_name=False))
-        if found is tool:
+        masked: dict[str, Any] = values.map_text(tool, lambda text: hide(text, by_name=False))
+        if masked is tool:
             return tool
         self._notes.append("the value of a secret stood elsewhere in the command too, and is hidden there")
         http = values.map_text(tool["http"], lambda text: hide(text, by_name=True))
-        return {**found, "http": http, "slug": labels.slug(found["slug"], "tool")}
+        return {**masked, "http": http, "slug": labels.slug(masked["slug"], "tool")}
 
     def _request(self, method: str, path: str) -> dict[str, Any]:
         request: dict[str, Any] = {"method": method, "urlTemplate": f"{self._url.scheme.lower()}://{self._host}{path}"}
@@ -430,9 +424,9 @@ class _Maker:
         elif word.lower() == "basic" and (user := _decoded(rest)) is not None:
             self._basic(user)
         else:
-            kept, secret = (f"{word} ", rest.strip()) if blank else ("", value)
-            made = labels.literal(kept) + self._names.secret("TOKEN", secret)
-            self._auth = {"type": "apiKey", "in": "header", "name": name, "value": made}
+            lead, secret = (f"{word} ", rest.strip()) if blank else ("", value)
+            header = labels.literal(lead) + self._names.secret("TOKEN", secret)
+            self._auth = {"type": "apiKey", "in": "header", "name": name, "value": header}
 
     def _take_query(self, text: str) -> None:
         self._query |= self._fields(text)
@@ -465,10 +459,10 @@ class _Maker:
             self._json_or_text("".join(text for _, text in command.data), "application/json")
             return
         joined = "&".join(_urlencoded(text) if kind == "data-urlencode" else text for kind, text in command.data)
-        said = next((v.lower() for n, v in self._headers.items() if n.lower() == "content-type"), "")
-        if said and "x-www-form-urlencoded" not in said:
-            self._json_or_text(joined, said)
-        elif not said and joined.lstrip()[:1] in ("{", "["):
+        mime = next((v.lower() for n, v in self._headers.items() if n.lower() == "content-type"), "")
+        if mime and "x-www-form-urlencoded" not in mime:
+            self._json_or_text(joined, mime)
+        elif not mime and joined.lstrip()[:1] in ("{", "["):
             self._notes.append("the data looks like JSON, and is sent as JSON; curl would say that it is a form")
             self._json_or_text(joined, "application/json")
         else:
@@ -483,15 +477,15 @@ class _Maker:
         for name, value in parse_qsl(text, keep_blank_values=True):
             grouped.setdefault(name, []).append(value)
         out: dict[str, Any] = {}
-        for name, found in grouped.items():
-            is_list = len(found) > 1 and not is_secret_name(name) and not any(marks(value) for value in found)
-            made = [found] if is_list else found
-            fields = [self._field(name, value, typed=False) for value in made]
+        for name, group in grouped.items():
+            is_list = len(group) > 1 and not is_secret_name(name) and not any(marks(value) for value in group)
+            items = [group] if is_list else group
+            fields = [self._field(name, value, typed=False) for value in items]
             out[labels.literal(name)] = fields[0] if len(fields) == 1 else fields
         return out
 
-    def _json_or_text(self, text: str, said: str) -> None:
-        value = _parsed(text) if "json" in said else None
+    def _json_or_text(self, text: str, mime: str) -> None:
+        value = _parsed(text) if "json" in mime else None
         value = None if _is_deep(value) or MARKED.fullmatch(text) else value
         if isinstance(value, dict) and all(labels.argument(name) == name for name in value):
             self._body_type = "json"
@@ -501,9 +495,9 @@ class _Maker:
         elif (whole := MARKED.fullmatch(text)) is not None and whole[1] in self._command.variables:
             self._body_type, self._body = "text", self._variable(whole[1])
         else:
-            if "json" in said:
+            if "json" in mime:
                 self._notes.append("the body says it is JSON, but is not; it is sent as it is")
-                self._keep("Content-Type", said)
+                self._keep("Content-Type", mime)
             self._body_type, self._body = "text", self._names.argument("body", self._default(text), typed=False)
 
     def _field(self, name: str, value: Any, *, typed: bool) -> Any:

@@ -152,7 +152,7 @@ def _dry(spec: ToolSpec, args: dict[str, Any]) -> str:
     """What a call would send; nothing is sent."""
     try:
         complete = spec.checker.check(args, spec.name)
-        requests = [] if spec.preview is None else spec.preview(complete)
+        requests = [] if spec.http is None else spec.http.preview(complete)
     except CallFailure as exc:
         return f"{exc.code}: {exc.message}"
     sent = ", ".join(f"{request['method']} {request['url']}" for request in requests)

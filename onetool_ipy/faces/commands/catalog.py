@@ -115,7 +115,7 @@ class Pages:
         sent = spec.checker.check(args, spec.name) if check else args
         complete = spec.checker.complete(args, spec.name) if check else args
         lines = [f"{spec.name} would be called with:", *(f"  {k} = {v!r}" for k, v in complete.items())]
-        for request in [] if spec.preview is None else spec.preview(sent):
+        for request in [] if spec.http is None else spec.http.preview(sent):
             lines += ["and would send:", f"  {request['method']} {request['url']}"]
             lines += [f"  {name}: {value}" for name, value in request["headers"].items()]
             lines += [""] + [f"  {line}" for line in request["body"].splitlines()] if request.get("body") else []

@@ -177,11 +177,11 @@ class ToolboxServer:
             input_schema=values.map_text(values.to_json(spec.parameters), self._box.mask),
             output_schema=self._declared(spec).schema,
             annotations=types.ToolAnnotations(
-                title=spec.title or spec.name,
+                title=spec.server_facts.title or spec.name,
                 read_only_hint=spec.read_only,
-                destructive_hint=spec.hints.get("destructive"),
-                idempotent_hint=spec.hints.get("idempotent"),
-                open_world_hint=spec.hints.get("open world"),
+                destructive_hint=spec.server_facts.hints.get("destructive"),
+                idempotent_hint=spec.server_facts.hints.get("idempotent"),
+                open_world_hint=spec.server_facts.hints.get("open world"),
             ),
         )
 
@@ -189,7 +189,7 @@ class ToolboxServer:
         """Return the output schema of a tool: its own, or that of what its function returns."""
         if spec is None:
             return DeclaredOutput(None, str)
-        source = spec.output_schema or (None if spec.returned is None else spec.returned())
+        source = spec.output_schema or (None if spec.function.returned is None else spec.function.returned())
         declared = self._outputs.get(spec.name)
         if declared is None or declared.source is not source:
             declared = self._outputs[spec.name] = DeclaredOutput(source, self._box.mask)

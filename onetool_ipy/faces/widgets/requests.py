@@ -235,8 +235,8 @@ class ScreenRequests:
         icons: dict[str, int] = {}
         for spec in specs:
             items.append(self._entry(spec))
-            if spec.icon in icons or (spec.icon and len(icons) < _MAX_ICONS):
-                items[-1]["icon"] = icons.setdefault(spec.icon, len(icons))
+            if spec.server_facts.icon in icons or (spec.server_facts.icon and len(icons) < _MAX_ICONS):
+                items[-1]["icon"] = icons.setdefault(spec.server_facts.icon, len(icons))
         return {"items": items, "icons": list(icons)}
 
     def _entry(self, spec: ToolSpec) -> Json:
@@ -288,8 +288,8 @@ class ScreenRequests:
             "example": spec.example,
             "source": spec.source,
             "tags": list(spec.tags),
-            "title": spec.title,
-            "icon": spec.icon,
+            "title": spec.server_facts.title,
+            "icon": spec.server_facts.icon,
             "readOnly": spec.read_only,
             "badges": self._badges(spec),
             "disabled": spec.disabled,
@@ -305,8 +305,8 @@ class ScreenRequests:
         code = {kind: self._box.mask(text) for kind, text in as_code(spec, args, self._namespace()).items()}
         try:
             arguments = spec.checker.check(resolved(args, self._namespace()), spec.name)
-            if spec.preview is not None:
-                code["curl"] = self._box.mask(as_curl(spec.preview(arguments)))
+            if spec.http is not None:
+                code["curl"] = self._box.mask(as_curl(spec.http.preview(arguments)))
         except CallFailure as exc:
             details = exc.details if isinstance(exc.details, list) else [{"pointer": "", "message": exc.message}]
             errors = values.map_text(values.to_json(details), self._box.mask)

@@ -48,6 +48,7 @@ from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, Over
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size, trimmed
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
+from onetool_ipy.schema.check import Checker
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import short_text
 from onetool_ipy.stores.cassettes import Cassette
@@ -701,7 +702,7 @@ class CallRunner:
     def _argument_error(self, spec: ToolSpec, args: Any) -> CallFailure | None:
         """Return why these arguments do not fit the schema. Runs no converter, which is code of the tool."""
         try:
-            spec.replace(converters={}).checker.check(args, spec.name, self._box.mask)
+            Checker(spec.parameters).check(args, spec.name, self._box.mask)
         except CallFailure as exc:
             return exc
         except OneToolError as exc:

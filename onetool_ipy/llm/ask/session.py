@@ -140,10 +140,10 @@ def _steps(exchange: Sequence[Message]) -> Iterator[list[Message]]:
 
 def cache_key(spec: ToolSpec, args: Mapping[str, Any]) -> _CacheKey | None:
     """Return what a result depends on, or None if it must not be reused."""
-    if not spec.read_only or spec.cache_key is None:
+    if not spec.read_only or spec.function.cache_key is None:
         return None
     try:
-        depends_on = spec.cache_key(**args)
+        depends_on = spec.function.cache_key(**args)
     except Exception:  # noqa: BLE001 - foreign code; without a key nothing is reused
         return None
     return None if depends_on is None else (spec.name, json_text(dict(args)), values.safe_repr(depends_on, 2000))

@@ -28,20 +28,6 @@ from onetool_ipy.snippets.definition import MISSING, Snippet, SnippetParam, exam
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = [
-    "INFO",
-    "CatalogTools",
-    "HelpTools",
-    "Info",
-    "documentation_url",
-    "pack_instructions",
-    "pack_parts",
-    "pack_text",
-    "page_of",
-    "snippet_page",
-    "tool_parts",
-]
-
 _URL = "https://onetool.beycom.online/reference/tools/{slug}/"
 _SLUGS = {
     "brave": "brave-search",
@@ -76,6 +62,9 @@ _OVERVIEW = """# onetool_ipy
 - %tool alone shows the packs and what to type next.
 - A result is an object: x.data, x.ok, x.error, x.meta.
 - Tab completes names, arguments and values; %tool NAME? shows a tool's page."""
+Info = Literal["list", "min", "full"]
+INFO: tuple[Info, ...] = get_args(Info)
+"""The functions accept any text, since spec 001 fixes the error message for a wrong one."""
 
 
 def snippet_page(snippet: Snippet) -> str:
@@ -102,23 +91,18 @@ def _example(snippet: Snippet) -> list[str]:
 
 
 def _param(param: SnippetParam) -> str:
-    said = {
+    facts = {
         "type": param.declared or None,
         "default": param.default,
         "description": param.description or None,
     }
     parts = []
-    for key, value in said.items():
+    for key, value in facts.items():
         if value is MISSING or (value is None and key != "default"):
             continue
-        shown = json.dumps(value, ensure_ascii=False) if isinstance(value, str) and key != "type" else inline(value)
-        parts.append(f"{key}: {shown}")
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) and key != "type" else inline(value)
+        parts.append(f"{key}: {text}")
     return "{" + ", ".join(parts) + "}"
-
-
-Info = Literal["list", "min", "full"]
-INFO: tuple[Info, ...] = get_args(Info)
-"""The functions accept any text, since spec 001 fixes the error message for a wrong one."""
 
 
 class CatalogTools:
@@ -191,13 +175,13 @@ class CatalogTools:
             ot.aliases()
         """
         choice("info", info, INFO, "ot.aliases(info='min')")
-        known = sorted(self._box.shortcuts.aliases.items())
-        found = [(name, target) for name, target in known if contains(pattern, name) or contains(pattern, target)]
+        aliases = sorted(self._box.shortcuts.aliases.items())
+        matches = [(name, target) for name, target in aliases if contains(pattern, name) or contains(pattern, target)]
         if info == "list":
-            return Listing(name for name, _ in found)
+            return Listing(name for name, _ in matches)
         if info == "min":
-            return Listing(f"{name} -> {target}" for name, target in found)
-        return Listing({"name": name, "target": target} for name, target in found)
+            return Listing(f"{name} -> {target}" for name, target in matches)
+        return Listing({"name": name, "target": target} for name, target in matches)
 
     @mark(read_only=True)
     @worded
@@ -215,7 +199,7 @@ class CatalogTools:
             ot.snippets(pattern="pkg", info="full")
         """
         choice("info", info, INFO, "ot.snippets(info='min')")
-        found = [
+        matches = [
             snippet
             for _, snippet in sorted(self._box.shortcuts.snippets.items())
             if contains(pattern, snippet.name) or contains(pattern, snippet.description)
@@ -224,12 +208,12 @@ class CatalogTools:
             spec for spec in self._box.prompts() if contains(pattern, spec.name) or contains(pattern, spec.summary)
         ]
         if info == "list":
-            return Listing([*(snippet.name for snippet in found), *(spec.name for spec in prompts)])
+            return Listing([*(snippet.name for snippet in matches), *(spec.name for spec in prompts)])
         if info == "min":
-            lines = [(snippet.name, snippet.description) for snippet in found]
+            lines = [(snippet.name, snippet.description) for snippet in matches]
             lines += [(spec.name, spec.summary) for spec in prompts]
             return Listing(self._box.mask(f"{name}: {text}".rstrip()) for name, text in lines)
-        return Text(self._box.mask("\n\n".join([*map(snippet_page, found), *map(_prompt_page, prompts)])))
+        return Text(self._box.mask("\n\n".join([*map(snippet_page, matches), *map(_prompt_page, prompts)])))
 
     @mark(read_only=True)
     @worded
@@ -242,9 +226,11 @@ class CatalogTools:
         Example:
             ot.config()
         """
-        known = self._box.shortcuts
-        described = {name: {"description": snippet.description} for name, snippet in known.snippets.items()}
-        return Record(aliases=dict(known.aliases), snippets=described, servers=list(self._box.config.settings.servers))
+        shortcuts = self._box.shortcuts
+        described = {name: {"description": snippet.description} for name, snippet in shortcuts.snippets.items()}
+        return Record(
+            aliases=dict(shortcuts.aliases), snippets=described, servers=list(self._box.config.settings.servers)
+        )
 
     @mark(read_only=True)
     def version(self) -> Any:
@@ -279,15 +265,15 @@ def _signature(spec: ToolSpec) -> str:
 def pack_text(box: Toolbox, name: str, specs: list[ToolSpec]) -> str:
     """Return a pack's page: its name, source, instructions and tools."""
     lines = [f"## {name}", "", f"source: {_kind(specs)}"]
-    lines += [line for said in pack_instructions(box, name, specs) for line in ("", said)]
+    lines += [line for text in pack_instructions(box, name, specs) for line in ("", text)]
     return "\n".join([*lines, "", *(f"- {spec.name}: {spec.summary}" for spec in specs)])
 
 
 def pack_instructions(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[str]:
     """Return how to use a pack, by prompts.yaml and by its server."""
-    said = [box.config.prompts.get(name, "")]
-    said += [box.servers.instructions(name)] if any(spec.server == name for spec in specs) else []
-    return [text.strip() for text in said if text.strip()]
+    texts = [box.config.prompts.get(name, "")]
+    texts += [box.servers.instructions(name)] if any(spec.server == name for spec in specs) else []
+    return [text.strip() for text in texts if text.strip()]
 
 
 def _kind(specs: list[ToolSpec]) -> str:
@@ -348,21 +334,21 @@ class HelpTools:
             ot.help(query="read file")
         """
         choice("info", info, INFO, "ot.help(query='brave', info='min')")
-        asked = query.strip()
-        if not asked:
+        text = query.strip()
+        if not text:
             return PageText(_OVERVIEW, _overview_parts())
-        page = page_of(self._box, asked, info)
+        page = page_of(self._box, text, info)
         if page is None:
             self._box.registry.list()  # a server that this starts may have the name
-            page = page_of(self._box, asked, info)
-        return page or self._search(asked, info).masked(self._box.mask)
+            page = page_of(self._box, text, info)
+        return page or self._search(text, info).masked(self._box.mask)
 
     def _search(self, query: str, info: str) -> Text:
         """Return the best hits of each group; no group displaces another."""
         groups = {title: index.search(query, limit=_LIMIT) for title, index in self._indexes().items()}
         if not any(groups.values()):
-            said = f"No matches found for '{cut(query, 80)}'. Browse with ot.tools() or ot.packs()."
-            return PageText(said, [Note(said)])
+            message = f"No matches found for '{cut(query, 80)}'. Browse with ot.tools() or ot.packs()."
+            return PageText(message, [Note(message)])
         if info == "list":
             return Text("\n".join(hit.item.name for group in groups.values() for hit in group))
         title = f"Results for '{cut(query, 80)}'"
@@ -392,8 +378,8 @@ class HelpTools:
     def _packs(self) -> Iterable[Entry]:
         prompts = self._box.config.prompts
         for name, specs in self._box.registry.packs().items():
-            said = prompts.get(name) or f"{counted(len(specs), 'tool')}: {', '.join(s.short_name for s in specs[:8])}"
-            yield Entry(name, said)
+            text = prompts.get(name) or f"{counted(len(specs), 'tool')}: {', '.join(s.short_name for s in specs[:8])}"
+            yield Entry(name, text)
 
     def _snippets(self) -> Iterable[Entry]:
         for name, snippet in self._box.shortcuts.snippets.items():
@@ -423,7 +409,7 @@ def tool_parts(spec: ToolSpec) -> list[Part]:
     origin = f"MCP server {spec.server}" if spec.server else spec.origin
     facts = ", ".join([origin, *spec.badges, *spec.tags])
     parts.append(Note(f"Source: {facts}" + (f" ({spec.where})" if spec.where else "")))
-    return [*parts, Note(f"Meta: {spec.meta_text}")] if spec.meta else parts
+    return [*parts, Note(f"Meta: {spec.meta_text}")] if spec.meta_text else parts
 
 
 def _kind_text(param: Param, spec: ToolSpec) -> str:
@@ -441,10 +427,10 @@ def _need(dep: Dep) -> Row:
 def pack_parts(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[Part]:
     """Return a pack with its instructions and tools, as parts of a page."""
     kind = f"MCP server {specs[0].server}" if specs[0].server else "local"
-    said = map(Prose, pack_instructions(box, name, specs))
+    instructions = map(Prose, pack_instructions(box, name, specs))
     return [
         Heading(name, f"{kind}, {counted(len(specs), 'tool')}", link="tool"),
-        *said,
+        *instructions,
         tool_rows(specs, box.is_recommended),
     ]
 
@@ -456,8 +442,8 @@ def _group_parts(kind: str, group: list[Hit], info: str) -> Iterable[Part]:
             yield from tool_parts(hit.item.value)
         return
     link: Link = "tool" if kind in ("Tools", "Packs") else "line" if kind == "Snippets" else ""
-    found = ((hit.item.name, hit.item.description.partition("\n")[0]) for hit in group)
-    yield Rows(tuple(Row(name, said, link=link) for name, said in found), is_prose=True)
+    rows = ((hit.item.name, hit.item.description.partition("\n")[0]) for hit in group)
+    yield Rows(tuple(Row(name, text, link=link) for name, text in rows), is_prose=True)
 
 
 def _overview_parts() -> Iterable[Part]:
@@ -471,7 +457,7 @@ def _overview_parts() -> Iterable[Part]:
             continue
         link: Link = "line" if name == "Examples" else ""
         split = (line.partition(" - ") for line in lines)
-        yield Rows(tuple(Row(code, said, link=link) for code, _, said in split))
+        yield Rows(tuple(Row(code, text, link=link) for code, _, text in split))
 
 
 def _tool_page(spec: ToolSpec, info: str) -> PageText:
@@ -486,9 +472,9 @@ def _tool_page(spec: ToolSpec, info: str) -> PageText:
         facts: Mapping[str, Any] = {
             "Source": spec.source,
             "Tags": ", ".join(spec.tags),
-            "Title": spec.title,
+            "Title": spec.server_facts.title,
             "Read-only": "yes" if spec.read_only else "no",
-            "Hints": ", ".join(f"{'' if is_so else 'not '}{hint}" for hint, is_so in spec.hints.items()),
+            "Hints": ", ".join(f"{'' if is_so else 'not '}{hint}" for hint, is_so in spec.server_facts.hints.items()),
             "Meta": spec.meta_text,
             "Time limit": f"{spec.timeout_s:g} s" if spec.timeout_s is not None else "",
             "Defined in": spec.where,

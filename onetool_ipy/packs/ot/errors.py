@@ -12,9 +12,6 @@ from typing import ParamSpec, TypeVar
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, Returned
 
-__all__ = ["choice", "worded"]
-
-
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -34,8 +31,8 @@ def worded(fn: Callable[_P, _T]) -> Callable[_P, _T]:
     return edge
 
 
-def choice(what: str, given: str, valid: tuple[str, ...], example: str) -> None:
+def choice(what: str, value: str, valid: tuple[str, ...], example: str) -> None:
     """Raise Returned, with the list of valid values, if the value is not one of them."""
-    if given not in valid:
+    if value not in valid:
         listed = ", ".join(valid)
-        raise Returned(f"Error: Invalid {what} '{given}'. Valid: {listed}. Example: {example}")
+        raise Returned(f"Error: Invalid {what} '{value}'. Valid: {listed}. Example: {example}")

@@ -20,8 +20,6 @@ from onetool_ipy.sdk.requirements import check_deps, is_installed
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["PATIENCE_S", "Health", "HealthTools", "missing"]
-
 PATIENCE_S = 8.0
 """How long servers that do not answer are waited for."""
 _STATUS: Mapping[str, Status] = {

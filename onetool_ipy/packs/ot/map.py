@@ -11,8 +11,6 @@ from onetool_ipy.core.decorate import mark
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["MapTools"]
-
 
 class MapTools:
     """The function about many rows, of one toolbox."""

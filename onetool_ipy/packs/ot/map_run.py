@@ -18,6 +18,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
     from onetool_ipy.toolbox import Toolbox
-
-__all__ = ["MapRun", "RowResult", "TableRows", "read_rows", "require_options", "run_map", "to_frame"]
 
 Item = tuple[str, dict[str, Any]]
 """The key of a row and its arguments."""
@@ -89,13 +88,13 @@ def run_map(
         require_options(spec, **options)
         rows = read_rows(spec, data, arguments, **named)
         run = MapRun(box, spec, rows, timeout_s=timeout_s, **options)
-        found = run.run(fresh=fresh)
+        result = run.run(fresh=fresh)
     except UsageProblem as exc:
         raise InvalidArgs(exc.message, hint=exc.hint) from exc
     here = current.scope()
     if here is not None and here.call is not None and here.call.source != "tool":
         box.host.note(box.mask(f"ot.map {tool}: {run.summary()}"))
-    return to_frame(spec.short_name, rows.table_index, found, expand=expand, about=run.about())
+    return to_frame(spec.short_name, rows.table_index, result, expand=expand, about=run.about())
 
 
 class MapRun:
@@ -169,27 +168,27 @@ class MapRun:
     def about(self) -> dict[str, Any]:
         """Return what the frame says in `attrs["onetool"]` about the run."""
         called = self._finished - self._resumed
-        said = {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
-        said |= {"failed": self._failed, "not_kept": self._not_stored}
+        facts = {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
+        facts |= {"failed": self._failed, "not_kept": self._not_stored}
         if self._stored.fault is not None:
-            said["not_kept_because"] = self._box.mask(self._stored.fault.message)
-        return said
+            facts["not_kept_because"] = self._box.mask(self._stored.fault.message)
+        return facts
 
     def summary(self) -> str:
         """Say in one line how the run went, and how to see what failed."""
         called = self._finished - self._resumed
-        said = []
+        lines = []
         if self._resumed and self._kept_from is not None:
-            said.append(f"{self._resumed:,} kept from {local_time(self._kept_from)}, {called:,} called")
+            lines.append(f"{self._resumed:,} kept from {local_time(self._kept_from)}, {called:,} called")
         ok = f"{self._finished - self._failed:,} ok"
         if not self._failed:
-            return " · ".join([*said, ok])
+            return " · ".join([*lines, ok])
         errors = Counter(row.error for row in self._results if row is not None and not row.ok)
         error, count = errors.most_common(1)[0]
         often = "" if len(errors) == 1 else "first: " if count == 1 else f"{count:,} times: "
         return " · ".join(
             [
-                *said,
+                *lines,
                 f"{ok}, {self._failed:,} failed: m[~m.ok]",
                 often + values.cut(error.removeprefix(_OWN_ERROR), _MAX_ERROR),
             ]
@@ -197,8 +196,8 @@ class MapRun:
 
     def _resume(self) -> list[int]:
         """Take the stored results, and return the places of the rows without one."""
-        known = [place for place, key in enumerate(self._keys) if self._stored.is_finished(key)]
-        for place, row in zip(known, self._stored.values(self._keys[p] for p in known), strict=True):
+        places = [place for place, key in enumerate(self._keys) if self._stored.is_finished(key)]
+        for place, row in zip(places, self._stored.values(self._keys[p] for p in places), strict=True):
             if row is not None:
                 self._results[place] = RowResult(True, row.value, "", row.ms, is_stored=True)
         self._finished = self._resumed = sum(row is not None for row in self._results)
@@ -211,8 +210,8 @@ class MapRun:
         return _CallElsewhere(self._task, self._box.reopen, self._stored.path, stamp, spec)
 
     def _add(self, place: int, outcome: Outcome) -> None:
-        ok, found = outcome
-        row: RowResult = found if ok else RowResult(False, None, self._box.mask(str(found)), 0.0, is_stored=False)
+        ok, value = outcome
+        row: RowResult = value if ok else RowResult(False, None, self._box.mask(str(value)), 0.0, is_stored=False)
         if row.ok and not row.is_stored:
             key = self._keys[place]
             is_stored = bool(key) and not self._is_local and self._stored.add(key, row.value, row.ms)
@@ -362,7 +361,7 @@ def _pack_spec(spec: ToolSpec) -> bytes:
             hint="Install it: pip install 'onetool-ipy[dask]', or save the tool: %%tool --save PACK",
         ) from exc
     try:
-        packed: bytes = cloudpickle.dumps(spec.replace(load=None, returned=None))
+        packed: bytes = cloudpickle.dumps(spec.replace(load=None, function=replace(spec.function, returned=None)))
     except Exception as exc:  # pickling runs foreign code
         raise UsageProblem(
             f"'{spec.name}' cannot be sent to another process: {exc}", hint="Save it to a pack file: %%tool --save PACK"
@@ -404,8 +403,8 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> To
 
 
 def _retry_after_s(details: Any) -> float | None:
-    found = details.get("retryAfterS") if isinstance(details, dict) else None
-    return float(found) if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+    delay = details.get("retryAfterS") if isinstance(details, dict) else None
+    return float(delay) if isinstance(delay, (int, float)) and not isinstance(delay, bool) else None
 
 
 def _sleep(seconds: float) -> None:
@@ -469,7 +468,7 @@ class _Table(NamedTuple):
 def read_rows(
     spec: ToolSpec,
     data: Any,
-    given: Mapping[str, Any],
+    arguments: Mapping[str, Any],
     *,
     columns: Mapping[str, Any] | None = None,
     const: Mapping[str, Any] | None = None,
@@ -477,7 +476,7 @@ def read_rows(
     """Match the data to the arguments of a tool. Raises UsageProblem if they do not match."""
     table = _read_table(data)
     named, fixed = dict(columns or {}), dict(const or {})
-    for name, value in given.items():
+    for name, value in arguments.items():
         if name in named or name in fixed:
             raise UsageProblem(f"The argument '{name}' was given twice.")
         if _is_column(name, value, table):
@@ -491,7 +490,7 @@ def read_rows(
     if table.single is not None and not named:
         cells: dict[str, Sequence[Any]] = {_only_argument(spec, fixed, required): table.single}
     else:
-        for name in _same_named(spec, table, required, is_alone=not named and not given):
+        for name in _same_named(spec, table, required, is_alone=not named and not arguments):
             if name not in named and name not in fixed:
                 named[name] = name
         cells = {name: _column(label, table) for name, label in named.items()}
@@ -513,8 +512,8 @@ def _read_table(data: Any) -> _Table:
         labels = [] if data.name is None else [data.name]
         return _Table(len(cells), data.index, labels, lambda _label: cells, cells)
     if isinstance(data, (str, bytes)) or not isinstance(data, Iterable):
-        shown = values.safe_repr(data, 60)
-        raise UsageProblem(f"{shown} is not a table.", hint="Give a DataFrame, a Series, a list, or a dict of lists.")
+        excerpt = values.safe_repr(data, 60)
+        raise UsageProblem(f"{excerpt} is not a table.", hint="Give a DataFrame, a Series, a list, or a dict of lists.")
     if isinstance(data, Mapping):
         return _table_of_lists(data)
     if getattr(data, "ndim", 1) != 1:
@@ -544,8 +543,8 @@ def _table_of_lists(data: Mapping[Any, Any]) -> _Table:
         lists[label] = cells.tolist() if hasattr(cells, "tolist") else list(cells)
     lengths = {label: len(cells) for label, cells in lists.items()}
     if len(set(lengths.values())) > 1:
-        said = ", ".join(f"{label}: {length}" for label, length in list(lengths.items())[:_MAX_LISTED])
-        raise UsageProblem(f"The lists are not of one length ({said}).")
+        listing = ", ".join(f"{label}: {length}" for label, length in list(lengths.items())[:_MAX_LISTED])
+        raise UsageProblem(f"The lists are not of one length ({listing}).")
     length = next(iter(lengths.values()), 0)
     return _Table(length, None, list(lists), lambda label: lists[label], is_strict=True)
 
@@ -575,13 +574,13 @@ def _is_column(name: str, value: Any, table: _Table) -> bool:
     return False
 
 
-def _require_known(spec: ToolSpec, asked: Iterable[str]) -> None:
+def _require_known(spec: ToolSpec, names: Iterable[str]) -> None:
     if spec.parameters.get("additionalProperties", True) is not False:
         return
-    known = [param.name for param in spec.params]
-    for name in asked:
-        if name not in known:
-            near = did_you_mean(str(name), known)
+    params = [param.name for param in spec.params]
+    for name in names:
+        if name not in params:
+            near = did_you_mean(str(name), params)
             raise UsageProblem(f"'{spec.name}' has no argument '{name}'. {near}".rstrip(), hint=spec.signature)
 
 
@@ -610,16 +609,16 @@ def _same_named(spec: ToolSpec, table: _Table, required: frozenset[str], *, is_a
 
 
 def _column(label: Any, table: _Table) -> Sequence[Any]:
-    count = sum(1 for known in table.labels if known == label)
+    count = sum(1 for other in table.labels if other == label)
     if count != 1:
-        said = f"There are {count} columns" if count else "There is no column"
-        raise UsageProblem(f"{said} '{label}'.", hint=f"Columns: {_listed(table.labels)}")
+        message = f"There are {count} columns" if count else "There is no column"
+        raise UsageProblem(f"{message} '{label}'.", hint=f"Columns: {_listed(table.labels)}")
     return table.cells(label)
 
 
 def _listed(labels: Sequence[Any]) -> str:
-    shown = ", ".join(str(label) for label in labels[:_MAX_LISTED])
-    return (shown + (", ..." if len(labels) > _MAX_LISTED else "")) or "none"
+    text = ", ".join(str(label) for label in labels[:_MAX_LISTED])
+    return (text + (", ..." if len(labels) > _MAX_LISTED else "")) or "none"
 
 
 # --- results -> DataFrame -------------------------------------------------------------------------

@@ -14,8 +14,6 @@ from onetool_ipy.packs.ot.usage import UsageTools
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["functions"]
-
 
 def functions(box: Toolbox) -> list[Callable[..., Any]]:
     """Return the tools of the pack for this toolbox."""

@@ -15,8 +15,6 @@ from onetool_ipy.render.views import Listing, Record, counted
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["ResultLines", "ResultTools"]
-
 
 class ResultLines(Record):
     """Lines of a stored result, shown with their numbers."""
@@ -34,8 +32,8 @@ class ResultLines(Record):
         of = f"{self['matched']:,} found in {lines}" if "matched" in self else lines
         if self["has_more"]:
             more = f"; more with offset={first + self['returned']}"
-        said = f"{self['returned']:,} of {of}{more}"
-        return html.numbered(zip(numbers, self["lines"], strict=False)) + html.note(said)
+        text = f"{self['returned']:,} of {of}{more}"
+        return html.numbered(zip(numbers, self["lines"], strict=False)) + html.note(text)
 
 
 class ResultTools:
@@ -62,10 +60,10 @@ class ResultTools:
         Example:
             ot.result(handle="k3f9a2", search="error")
         """
-        found = self._box.results.query(handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy)
-        shown = ResultLines(found)
-        shown.handle = handle
-        return shown
+        page = self._box.results.query(handle, offset=offset, limit=limit, search=search or None, fuzzy=fuzzy)
+        lines = ResultLines(page)
+        lines.handle = handle
+        return lines
 
     @mark(read_only=True)
     @worded

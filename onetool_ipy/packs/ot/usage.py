@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["CallHistory", "UsagePlot", "UsageStats", "UsageTools"]
-
 _TEXT_ROWS = 12
 _TEXT_BAR = 40
 _HEAD = 2000
@@ -139,8 +137,8 @@ class UsageTools:
         """
         log, settings = self._box.log, self._box.config.settings.stats
         chosen: Any = period
-        seen = log.overview(period=chosen, tool=tool or None)
-        used, (model_calls, model_chars) = seen.usage, seen.by_models
+        overview = log.overview(period=chosen, tool=tool or None)
+        used, (model_calls, model_chars) = overview.usage, overview.by_models
         rows = [
             {**dataclasses.asdict(row), "last_called": row.last_called.isoformat(timespec="seconds")}
             for row in used.tools
@@ -157,14 +155,14 @@ class UsageTools:
             tools=rows,
             failures=[
                 {**dataclasses.asdict(group), "last_called": group.last_called.isoformat(timespec="seconds")}
-                for group in seen.failures[:_MAX_GROUPS]
+                for group in overview.failures[:_MAX_GROUPS]
             ],
         )
         if tool:
             record["tool"] = tool
-        record.series = [{**dataclasses.asdict(span), "start": _label(span.start, period)} for span in seen.series]
-        labels = span_labels([span.start for span in seen.timeline.spans], seen.timeline.step_s)
-        spans = zip(seen.timeline.spans, labels, strict=True)
+        record.series = [{**dataclasses.asdict(span), "start": _label(span.start, period)} for span in overview.series]
+        labels = span_labels([span.start for span in overview.timeline.spans], overview.timeline.step_s)
+        spans = zip(overview.timeline.spans, labels, strict=True)
         record.steps = [{**dataclasses.asdict(span), "start": label} for span, label in spans]
         if output:
             record["html_report"] = str(self._write(output, record))
@@ -211,8 +209,8 @@ class UsageTools:
 
     def _write(self, output: str, record: UsageStats) -> Path:
         """Write the report; never through a link, never over a file that is not a report."""
-        made = self._box.now().astimezone().strftime("%Y-%m-%d %H:%M")
-        page = report.usage_page(record, record["tools"], record.steps, made=made)
+        moment = self._box.now().astimezone().strftime("%Y-%m-%d %H:%M")
+        page = report.usage_page(record, record["tools"], record.steps, made=moment)
         try:
             path = Path(output).expanduser().absolute()
             self._require_place(path)
@@ -228,11 +226,11 @@ class UsageTools:
     def _require_place(self, path: Path) -> None:
         """Refuse a path where no report may be written. Opens only plain files."""
         if is_from_outside() and not self._is_inside(path):
-            said = "it is outside the allowed folders"
+            message = "it is outside the allowed folders"
         else:
-            said = _obstacle(path)
-        if said:
-            raise Returned(f"Error: Cannot write to '{path}': {said}")
+            message = _obstacle(path)
+        if message:
+            raise Returned(f"Error: Cannot write to '{path}': {message}")
 
     def _is_inside(self, path: Path) -> bool:
         config = self._box.config
@@ -276,11 +274,11 @@ def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Map
     over_time.bar(places, failed, color="tab:red", label="failed")
     over_time.set_title("Calls")
     over_time.legend()
-    known = [(place, row) for place, row in enumerate(steps) if row["calls"]]
+    points = [(place, row) for place, row in enumerate(steps) if row["calls"]]
     plots = [over_time]
-    if len(known) >= report.FEW_STEPS:
-        low, high = ([row[key] for _, row in known] for key in ("p50_ms", "p95_ms"))
-        at = [place for place, _ in known]
+    if len(points) >= report.FEW_STEPS:
+        low, high = ([row[key] for _, row in points] for key in ("p50_ms", "p95_ms"))
+        at = [place for place, _ in points]
         latency.fill_between(at, low, high, alpha=0.25, step="mid")
         latency.step(at, low, where="mid", label="median")
         latency.step(at, high, where="mid", linewidth=1, label="p95")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -75,6 +76,14 @@ def test_half_a_character_anywhere_is_written_out(form: str) -> None:
 
         json.dumps([draft.tools, draft.bundle, draft.notes], ensure_ascii=False).encode("utf-8")
         assert len(draft.tools) == 1
+
+
+@pytest.mark.parametrize("read", [str, json.loads], ids=["text", "value"])
+def test_a_deep_document_with_half_a_character_is_refused_for_that(read: Callable[[str], Any]) -> None:
+    deep = HEAD + '{}, "x": ' + "[" * 600 + "]" * 600 + ', "y": "\\ud800"}'
+
+    with pytest.raises(InvalidRequest, match="nested too deep to write out the half character"):
+        import_document(read(deep))
 
 
 @pytest.mark.parametrize("part", ["/{}", "/?a={}", " -H 'a: {}'", " -d '{}'", " -u {}:x", " -F '{}=x'"])

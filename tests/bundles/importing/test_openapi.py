@@ -371,6 +371,25 @@ def test_names_come_from_operation_ids_and_are_all_different() -> None:
     ]  # fmt: skip
 
 
+def test_schemas_whose_references_multiply_are_left_out() -> None:
+    """Such a schema would hold every call; the tool works without it."""
+    schemas = {f"s{i}": {"allOf": [{"$ref": f"#/components/schemas/s{i + 1}"}] * 2} for i in range(20)} | {"s20": {}}
+    top = {"$ref": "#/components/schemas/s0"}
+    operation = {
+        "parameters": [{"name": "x", "in": "query", "schema": top, "description": "An x."}],
+        "responses": {"200": {"content": {"application/json": {"schema": top}}}},
+    }
+
+    draft = import_document(document(paths={"/x": {"get": operation}}, components={"schemas": schemas}))
+
+    assert draft.tools[0]["argSchema"]["properties"] == {"x": {"description": "An x."}}
+    assert "outputSchema" not in draft.tools[0]
+    assert [note.partition(": ")[2] for note in draft.notes] == [
+        "the schemas of its arguments are not kept: their references multiply",
+        "its outputSchema is left out: its references multiply",
+    ]
+
+
 def test_shared_parameters_and_referred_paths_are_taken() -> None:
     item = {
         "parameters": [param("path", "id", required=True), param("query", "v")],

@@ -631,7 +631,7 @@ async def test_a_listing_has_the_schemas_of_the_code(shop: Toolbox, connect: Con
     async with connect(allow=["till.*"]) as client:
         (listed,) = (await client.list_tools()).tools
 
-    assert set(listed.input_schema["properties"]["items"]["items"]["properties"]) == {"name", "count"}
+    assert set(listed.input_schema["$defs"]["Item"]["properties"]) == {"name", "count"}
 
 
 async def test_an_import_that_changes_what_is_listed_is_told(shop: Toolbox, connect: Connect) -> None:

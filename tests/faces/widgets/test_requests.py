@@ -16,6 +16,7 @@ import pytest
 
 from onetool_ipy import open_toolbox, tool
 from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import ServerFacts
 from onetool_ipy.faces.widgets.requests import MAX_SENT, ScreenRequests
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.sdk import progress
@@ -140,7 +141,9 @@ def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
     pixel, now = "data:image/png;base64,AAAA", side.box.registry.require("time.now")
     for name in ("far.one", "far.two"):
         hints = {"open world": True, "destructive": name == "far.one"}
-        spec = now.replace(name=name, origin="cell", icon=pixel, read_only=False, hints=hints, load=None)
+        spec = now.replace(
+            name=name, origin="cell", server_facts=ServerFacts(icon=pixel, hints=hints), read_only=False, load=None
+        )
         side.box.registry.session.specs[name] = spec
     side.box.registry.rebuild()
 

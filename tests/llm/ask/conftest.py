@@ -11,7 +11,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import FunctionFacts, ServerFacts, ToolSpec
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.terminal import approval_reply, approval_text
 from onetool_ipy.toolbox import Toolbox
@@ -85,8 +85,10 @@ class Traces:
                 file.write(f"{sorted(args.items())}\n")
             return gives(args) if callable(gives) else gives
 
-        fields = {"description": f"Do {name}.", "parameters": _ANY, **facts}
-        return box.registry.register(ToolSpec(name=name, run=run, **fields))
+        function = FunctionFacts(cache_key=facts.pop("cache_key", None))
+        server = ServerFacts(server=facts.pop("server", ""))
+        fields = {"description": f"Do {name}.", "parameters": _ANY, "function": function, "server_facts": server}
+        return box.registry.register(ToolSpec(name=name, run=run, **{**fields, **facts}))
 
     def left(self) -> dict[str, int]:
         """Which tools ran, and how often."""

@@ -290,4 +290,4 @@ def test_a_model_is_told_the_schemas_of_the_code(make_box: MakeBox) -> None:
     make_box().ask("+shop.order", model=model)
 
     (offered,) = model.requests[0].tools
-    assert offered.parameters["properties"]["items"]["items"]["properties"] == {"name": {"type": "string"}}
+    assert offered.parameters["$defs"]["Item"]["properties"]["name"]["type"] == "string"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox, ToolSpec, open_toolbox
+from onetool_ipy.core.tool import ServerFacts
 from tests.harness.surroundings import ROOT
 
 CONFIG = """
@@ -72,7 +73,7 @@ class Server:
                 parameters=tool["inputSchema"],
                 run=lambda args: args,
                 origin="mcp",
-                server=self.name,
+                server_facts=ServerFacts(server=self.name),
             )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy import Toolbox
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import ServerFacts, ToolSpec
 from tests.core.support import Project
 
 __all__ = ["CONFIG", "RESEARCH", "filled", "proxy_tools"]
@@ -114,6 +114,6 @@ def _proxy(server: str, name: str, description: str, schema: dict[str, Any]) -> 
         description=description,
         parameters=schema,
         run=lambda args: args,
-        server=server,
+        server_facts=ServerFacts(server=server),
         origin="mcp",
     )

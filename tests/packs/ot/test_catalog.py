@@ -373,7 +373,7 @@ def test_functions_describe_themselves(box: Toolbox) -> None:
         assert spec.example
         assert all(": " in line for line in spec.args)
     info = box.registry.get("ot.tools").parameters["properties"]["info"]  # type: ignore[union-attr]  # it is there
-    assert {"enum": ["list", "min", "full"]} in info["anyOf"]
+    assert {"enum": ["list", "min", "full"], "type": "string"} in info["anyOf"]
 
 
 @pytest.mark.parametrize(
