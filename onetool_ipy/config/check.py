@@ -391,7 +391,10 @@ def _coerced(value: Json, node: Any, schema: Node) -> Json:
     have them. A key without a value is a key that is not there.
     """
     node = resolved(node, schema)
-    kinds = node.get("type", ())
+    if "type" not in node:
+        # A constant, or something that may be anything, such as the parts of a tool.
+        return value
+    kinds = node["type"]
     kinds = [kinds] if isinstance(kinds, str) else list(kinds)
     if isinstance(value, dict):
         known, others = node.get("properties", {}), node.get("additionalProperties", {})
