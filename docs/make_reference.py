@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import pkgutil
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import onetool_ipy
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.base.records import Value
-from onetool_ipy.config import settings
-from onetool_ipy.config.check import MODEL_KEYS, SERVER_KEYS, SNIPPET_KEYS
+from onetool_ipy.config.check import resolved, settings_schema
 from onetool_ipy.faces.commands.catalog import FLAGS, USAGE
 from onetool_ipy.faces.commands.table import rows, verbs_of
 from onetool_ipy.faces.notebook.ask import USAGE as ASK_USAGE
@@ -55,43 +54,34 @@ def reference() -> str:
 
 
 def _configuration() -> Iterator[str]:
+    schema = settings_schema()
     yield "## Configuration: `.onetool/onetool.yaml`"
-    yield _line(settings.Settings.__doc__)
-    sections = {name: value for name, value in vars(settings).items() if _is_section(value)}
-    top = _defaults(settings.Settings)
-    yield _table(("key", "default"), [(f"`{name}`", _default(top.get(name))) for name in settings.Settings.fields()])
-    for name in settings.Settings.fields():
-        kind = next((each for each in sections.values() if isinstance(top.get(name), each)), None)
-        if kind is not None:
-            keys = [key for key in kind.fields() if key != "named"]  # the models themselves, which have names of yours
-            rows = [(f"`{name}.{key}`", _default(_defaults(kind).get(key))) for key in keys]
-            yield f"### `{name}`\n\n{_paragraph(kind.__doc__)}"
-            yield _table(("key", "default"), rows)
-    for title, keys in (
-        ("servers", sorted({key for each in SERVER_KEYS.values() for key in each})),
-        ("models", MODEL_KEYS),
-        ("snippets", SNIPPET_KEYS),
-    ):
-        yield f"### An entry of `{title}`\n\nKeys: {', '.join(f'`{key}`' for key in keys)}."
+    yield (
+        f"{schema['description']} `onetool-ipy init` writes this table as comments, and the JSON Schema it comes from "
+        "beside it, so that editors with a YAML language server complete and check what you write."
+    )
+    nodes = {name: resolved(node, schema) for name, node in schema["properties"].items()}
+    yield _table(("key", "default", "means"), [_key(name, node) for name, node in nodes.items()])
+    for name, node in nodes.items():
+        if node.get("additionalProperties") is False:
+            rows = [_key(f"{name}.{key}", inner) for key, inner in node["properties"].items()]
+            yield f"### `{name}`\n\n" + _table(("key", "default", "means"), rows)
+    entries = {
+        "servers.NAME": "server",
+        "servers.NAME.auth": "auth",
+        "models.NAME": "model",
+        "snippets.NAME": "snippet",
+    }
+    for title, entry in entries.items():
+        rows = [_key(key, inner) for key, inner in schema["$defs"][entry]["properties"].items()]
+        yield f"### `{title}`\n\n" + _table(("key", "default", "means"), rows)
 
 
-def _is_section(value: Any) -> bool:
-    return isinstance(value, type) and issubclass(value, Value) and value is not Value
-
-
-def _defaults(kind: type) -> dict[str, Any]:
-    made = kind()
-    return {name: getattr(made, name) for name in kind.fields()}  # type: ignore[attr-defined]  # of Value
-
-
-def _default(value: Any) -> str:
-    if isinstance(value, Value):
-        return "see below"
-    if value is None:
-        return "none"
-    if isinstance(value, tuple):
-        return f"`{list(value)}`"
-    return "`{}`" if not isinstance(value, (str, int, float)) else f"`{value}`"
+def _key(name: str, node: Mapping[str, Any]) -> tuple[str, str, str]:
+    """A row: the key, its default, what it means and may be."""
+    default = f"`{json.dumps(node['default'])}`" if "default" in node else ""
+    options = f" One of {', '.join(map(str, node['enum']))}." if "enum" in node else ""
+    return f"`{name}`", default, f"{node['description']}{options}"
 
 
 def _magics() -> Iterator[str]:

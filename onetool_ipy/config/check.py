@@ -1,19 +1,22 @@
-"""Parsed files -> Settings and prompts: which keys exist, what each may hold, and a Problem for everything wrong.
+"""Parsed files -> Settings and prompts: the schema says what each key may hold; everything wrong is a Problem.
 
-A faulty value is reported with file, line and key, and its default is used; a faulty server, model, snippet or topic
-is left out. Values of packs, servers, models and http are filled (`${NAME}`) before they are checked. In a project
-that is not trusted nothing is filled. What reaches out of a project and is not approved (`withheld`) is left out.
+`onetool.schema.json` is the home of the settings: keys, types, limits, defaults, descriptions, and the words for a
+value that does not fit (`errorMessage`). Here a document is filled (`${NAME}`), brought into the types of the schema,
+checked by jsonschema-rs, and made into Settings. A faulty value is reported with file, line and key, and its default
+is used; a faulty server, model, snippet or topic is left out. Rules between two keys are at the end of the file.
 
-Checked by hand, not by pydantic: the values are checked at every load, because secrets and environment are not
-cached, and importing pydantic alone takes longer than the whole start may.
+In a project that is not trusted nothing is filled. What reaches out of a project and is not approved (`withheld`) is
+left out. A message shows a value as it is written, never as it was filled.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path as FilePath
 from types import MappingProxyType
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidConfig
@@ -26,192 +29,53 @@ from onetool_ipy.config.settings import (
     Model,
     Models,
     OutputSettings,
-    Provider,
     Settings,
     StatsSettings,
     TimeoutSettings,
     Topic,
 )
 from onetool_ipy.config.trust import NO_PINS, Pins
-from onetool_ipy.config.yaml_text import Document, Packed, quoted
+from onetool_ipy.config.yaml_text import Document, Path, dotted, quoted
 from onetool_ipy.core.tool import Problem
 
-__all__ = [
-    "AUTH_KEYS",
-    "MODEL_KEYS",
-    "PARAM_KEYS",
-    "SERVER_KEYS",
-    "SNIPPET_KEYS",
-    "BadTemplate",
-    "ConfigFile",
-    "LoadProblems",
-    "UnknownName",
-    "check_prompts",
-    "check_server",
-    "check_settings",
-    "fill",
-]
-
-Kind = Callable[[Any], Any]
-"""Takes a plain value and returns the checked one, or raises InvalidValue."""
+Json = Any
+Node = Mapping[str, Any]
+"""A part of the schema."""
 Get = Callable[[str], str | None]
 """Returns the value of a `${NAME}`, or None."""
 
-_SERVER_COMMON = ("enabled", "trusted", "sampling", "log_level", "timeout_s", "idle_s")
-SERVER_KEYS: Mapping[str, tuple[str, ...]] = {
-    "stdio": ("type", "command", "args", "env", "cwd", "inherit", "protocol", *_SERVER_COMMON),
-    "http": ("type", "url", "headers", "auth", "protocol", *_SERVER_COMMON),
-    "sse": ("type", "url", "headers", *_SERVER_COMMON),
-}
-LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-PROTOCOLS = ("auto", "legacy", "2026-07-28")
-AUTH_KEYS = (
-    *("grant", "client_id", "client_secret", "private_key", "signing_algorithm"),
-    *("client_metadata_url", "issuer", "redirect_uri", "scopes"),
-)
-MODEL_KEYS = ("provider", "model", "base_url", "key", "options")
-SNIPPET_KEYS = ("description", "params", "body")
-PARAM_KEYS = ("description", "default", "example", "type")
+SCHEMA_FILE = FilePath(__file__).with_name("onetool.schema.json")
 
-_RESERVED_OPTIONS = frozenset(
-    ("model", "messages", "system", "contents", "systemInstruction", "tools", "stream", "stream_options")
-)
-_YES = frozenset(("true", "yes", "on"))
-_NO = frozenset(("false", "no", "off"))
-_HOST = r"(?:(?:\*\.)?[\w-]+(?:\.[\w-]+)*\.?|\[[0-9A-Fa-f:.]+\])(?::(?P<port>[0-9]{1,5}))?"
+_FILLED = ("packs", "servers", "models", "http")
+_ENTRIES = ("tools", "servers", "snippets", "models", "topics")
+"""Sections of entries, each of which is left out as a whole if something in it is wrong."""
+_UNTRUSTED = (*_FILLED, "state_dir")
+"""What does not count in a project that is not trusted, and is not looked at there."""
 _TEMPLATE = r"\$\$\{|\$\{(?:([A-Za-z_][A-Za-z0-9_]*)\})?"
+_BOOLEANS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _MAX_PROBLEMS = 200
-_LEFT_OUT = object()
+_TYPE_WORDS = {
+    "object": "is not 'key: value' lines",
+    "array": "is not a list",
+    "boolean": "is not true or false",
+    "integer": "is not a whole number",
+    "number": "is not a number",
+    "string": "is not text",
+}
+
+_Section = TypeVar("_Section", HttpSettings, FsSettings, OutputSettings, StatsSettings, AskSettings, TimeoutSettings)
 
 
-class InvalidValue(ValueError):
-    """Why a value is wrong; the reason follows the value in a message. `hint` says what to write instead."""
-
-    def __init__(self, reason: str, hint: str = "") -> None:
-        super().__init__(reason)
-        self.reason, self.hint = reason, hint
+class BadTemplate(ValueError):
+    """Text with a `${` that is not followed by `NAME}`."""
 
 
-def _text(value: Any) -> str:
-    """Check for text that is not empty."""
-    if not isinstance(value, str):
-        raise InvalidValue("is not text", "Put it in quotes." if _is_number(value) else "")
-    if not value.strip():
-        raise InvalidValue("is empty")
-    return value
+class UnknownName(LookupError):
+    """A name that is neither in the secrets nor in the environment."""
 
-
-def _scalar_text(value: Any) -> str:
-    """Return text, or a number or boolean as text: for arguments and environment of a command."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str | int | float):
-        return str(value)
-    raise InvalidValue("is not text")
-
-
-def _header(value: Any) -> str:
-    """Check for the value of an HTTP header: one line of Latin-1."""
-    found = _scalar_text(value)
-    if not found.isprintable() or any(ord(c) > 255 for c in found):
-        raise InvalidValue("is not a header's value", "Use one line of plain letters.")
-    return found
-
-
-def _variable(value: Any) -> str:
-    """Check for the name of an environment variable."""
-    found = _text(value)
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", found):
-        raise InvalidValue("is not the name of an environment variable", "Write only the name, such as HTTP_PROXY.")
-    return found
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    """Check for a list of texts. A single text counts as a list of one."""
-    if isinstance(value, str):
-        return (_text(value),)
-    if not isinstance(value, list):
-        raise InvalidValue("is not a list of texts")
-    for item in value:
-        if not isinstance(item, str) or not item.strip():
-            raise InvalidValue("is not a list of texts")
-    return tuple(value)
-
-
-def _boolean(value: Any) -> bool:
-    """Check for true or false. Accepts yes, no, on and off too, as other YAML readers do."""
-    if isinstance(value, bool):
-        return value
-    word = value.lower() if isinstance(value, str) else ""
-    if word in _YES or word in _NO:
-        return word in _YES
-    raise InvalidValue("is not true or false")
-
-
-def _number(*, least: float = 0, most: float = 1e15, above: bool = False) -> Kind:
-    """A kind: a number from `least` (or `above` it) to `most`. Text counts, since a filled template is text."""
-
-    def check(value: Any) -> float:
-        found = _from_text(value, float)
-        if not _is_number(found):
-            raise InvalidValue("is not a number")
-        return _ranged(found, least, most, above)
-
-    return check
-
-
-def _whole(*, least: int = 0, most: int = 10**15) -> Kind:
-    """A kind: a whole number from `least` to `most`."""
-
-    def check(value: Any) -> int:
-        found = _from_text(value, int)
-        if not _is_number(found) or found != int(found):
-            raise InvalidValue("is not a whole number")
-        return int(_ranged(found, least, most, above=False))
-
-    return check
-
-
-def _choice(*words: str) -> Kind:
-    """A kind: one of these words."""
-
-    def check(value: Any) -> str:
-        if value in words and isinstance(value, str):
-            return value
-        near = did_you_mean(value, words) if isinstance(value, str) else ""
-        raise InvalidValue(f"is not one of {', '.join(words)}", near)
-
-    return check
-
-
-def _host(value: Any) -> str:
-    """Check for `name`, `*.domain` or `[ipv6]`, each with an optional port."""
-    found = _text(value)
-    match = re.fullmatch(_HOST, found)
-    if match is None or int(match["port"] or 0) > 65535:
-        raise InvalidValue("is not a host", "Write only the host, such as api.example.com or *.example.org:8443.")
-    return found.lower()
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _from_text(value: Any, make: Callable[[str], Any]) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return make(value)
-    except ValueError:
-        return value
-
-
-def _ranged(value: float, least: float, most: float, above: bool) -> float:
-    if not value >= least or (above and value == least):
-        raise InvalidValue(f"is too small; it must be {'more than' if above else 'at least'} {least:g}")
-    if value > most:
-        raise InvalidValue(f"is too large; it may be at most {most:g}")
-    return value
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
 class LoadProblems:
@@ -231,486 +95,60 @@ class LoadProblems:
 class ConfigFile:
     """One parsed file: its values, their lines, and the way to report a problem with one of them."""
 
-    def __init__(self, shown: str, document: Document, problems: LoadProblems, *, strict: bool) -> None:
-        self.shown, self.data, self.lines = shown, document.data, document.lines
+    def __init__(self, name: str, document: Document, problems: LoadProblems, *, strict: bool) -> None:
+        self.name, self.data = name, document.data
+        self._lines = document.lines
         self._problems, self._strict = problems, strict
         self._count = 0
-        self.faulty = {fault.key for fault in document.faults}
-        self._around_faults = {part for key in self.faulty for part in _prefixes(key)}
+        self.faults = [fault.path for fault in document.faults]
         for fault in document.faults:
-            self._note(fault.line, fault.key, fault.message, fault.hint, self._is_error(fault.key))
+            self._note(fault.line, fault.path, fault.message, fault.hint, self._is_error(fault.path))
 
-    def where(self, key: str) -> str:
-        """Return `file:line` of a dotted key, or of the nearest enclosing key that has a line."""
-        return f"{self.shown}:{self._line(key)}"
+    def line(self, path: Path) -> int:
+        """Return the line of a value, or of the nearest value around it that has a line."""
+        return next((self._lines[path[:end]] for end in range(len(path), 0, -1) if path[:end] in self._lines), 1)
 
-    def report(self, key: str, message: str, hint: str = "", *, error: bool | None = None) -> None:
-        """Report a problem with a key. Unless `error` is given, the key's section decides whether it is an error."""
-        is_error = self._is_error(key) if error is None else error
-        self._note(self._line(key), key, message, hint, is_error)
+    def where(self, path: Path) -> str:
+        """Return `file:line` of a value."""
+        return f"{self.name}:{self.line(path)}"
 
-    def has_fault_in(self, key: str) -> bool:
-        """Whether the parser left out something at or below the key."""
-        return key in self._around_faults
+    def written(self, path: Path) -> Json:
+        """Return a value as it is written, with every `${NAME}` unfilled."""
+        value: Json = self.data
+        for part in path:
+            # A single text may be written in place of a list of texts.
+            if not isinstance(value, str):
+                value = value[part]
+        return value
+
+    def report(self, path: Path, message: str, hint: str = "", *, error: bool | None = None) -> None:
+        """Report a problem with a value. Unless `error` is given, its section decides whether it is an error."""
+        self._note(self.line(path), path, message, hint, self._is_error(path) if error is None else error)
 
     @property
     def is_full(self) -> bool:
         """Whether the file has so many problems that no more are listed."""
         return self._count > _MAX_PROBLEMS
 
-    def _is_error(self, key: str) -> bool:
+    def _is_error(self, path: Path) -> bool:
         """Whether a problem is an error: anything wrong in the main file but a tool, server or snippet (contract 3)."""
-        head, dot, _ = key.replace("[", ".", 1).partition(".")
-        return self._strict and not (dot and head in ("tools", "servers", "snippets"))
+        return self._strict and not (len(path) > 1 and path[0] in ("tools", "servers", "snippets"))
 
-    def _note(self, line: int, key: str, message: str, hint: str, error: bool) -> None:
+    def _note(self, line: int, path: Path, message: str, hint: str, error: bool) -> None:
         self._count += 1
-        shown = "".join(c if c.isprintable() else "?" for c in key[:120])
-        text = f"{shown}: {message}" if shown else message
+        key = "".join(c if c.isprintable() else "?" for c in dotted(path)[:120])
+        text = f"{key}: {message}" if key else message
         if self.is_full and not (error and not self._problems.errors):  # the first error is always listed
             if self._count > _MAX_PROBLEMS + 1:
                 return
             text, hint = f"has more than {_MAX_PROBLEMS} problems; the others are not listed.", ""
-        self._problems.add(Problem(f"{self.shown}:{line}", text, hint), error=error)
+        self._problems.add(Problem(f"{self.name}:{line}", text, hint), error=error)
 
-    def _line(self, key: str) -> int:
-        while key:
-            if key in self.lines:
-                return self.lines[key]
-            key = key[: max(key.rfind("."), key.rfind("["), 0)]
-        return 1
 
-
-def _prefixes(key: str) -> Iterator[str]:
-    """Yield the key and every enclosing key."""
-    yield key
-    for index, char in enumerate(key):
-        if char in ".[":
-            yield key[:index]
-
-
-class BadTemplate(ValueError):
-    """Text with a `${` that is not followed by `NAME}`."""
-
-
-class UnknownName(LookupError):
-    """A name that is neither in the secrets nor in the environment."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
-def fill(text: str, get: Get) -> str:
-    """Replace every `${NAME}` with `get(NAME)`; `$${` is a literal `${`. Raises UnknownName or BadTemplate."""
-
-    def value(match: re.Match[str]) -> str:
-        if match[0] == "$${":
-            return "${"
-        name = match[1]
-        if name is None:
-            raise BadTemplate(text)
-        found = get(name)
-        if found is None:
-            raise UnknownName(name)
-        return found
-
-    return re.sub(_TEMPLATE, value, text)
-
-
-class ValueReader:
-    """Reads values of one file by dotted key, fills `${NAME}` with `get`, and reports what is wrong.
-
-    A message shows the template as written, never the filled value.
-    """
-
-    def __init__(self, file: ConfigFile, get: Get) -> None:
-        self.file, self._get = file, get
-        self._templates: dict[str, str] = {}
-
-    def mapping(self, key: str) -> Mapping[str, Any]:
-        """Return the section under a key; empty if it is missing, empty or not a mapping."""
-        raw = self.file.data if not key else self.file.data.get(key)
-        if isinstance(raw, dict):
-            return raw
-        if raw is not None:
-            self.file.report(key, f"{quoted(raw)} is not 'key: value' lines.", error=True)
-        return {}
-
-    def items(self, key: str) -> list[Any]:
-        """Return the list under a key; empty if it is missing, empty or not a list."""
-        raw = self.file.data.get(key)
-        if raw is None or isinstance(raw, list):
-            return raw or []
-        self.file.report(key, f"{quoted(raw)} is not a list.", "Begin each entry with '- '.", error=True)
-        return []
-
-    def value(self, key: str, raw: Any, kind: Kind) -> Any:
-        """Return the checked value, or None if it is missing or wrong."""
-        if raw is None:
-            return None
-        try:
-            return kind(raw)
-        except InvalidValue as exc:
-            self.file.report(key, f"{self.shown(key, raw)} {exc.reason}.", exc.hint)
-            return None
-
-    def shown(self, key: str, raw: Any) -> str:
-        """Return a value as a message may show it: its template, or "the value" if a template is inside it.
-
-        List items change their index when an earlier one is left out, so a template anywhere in the list counts.
-        """
-        if key in self._templates:
-            return quoted(self._templates[key])
-        if self.file.is_full:
-            return "the value"
-        around = key[: key.rfind("[") + 1] if key.endswith("]") else key
-        return "the value" if any(k.startswith(around) for k in self._templates) else quoted(raw)
-
-    def is_template(self, key: str) -> bool:
-        """Whether the value under a key was written as a `${NAME}`."""
-        return key in self._templates
-
-    def allow_keys(self, known: Iterable[str]) -> None:
-        """Report every top-level key that is not known."""
-        for key in self.file.data:
-            if key not in known:
-                self.unknown(key, key, known)
-
-    def unknown(self, key: str, name: str, known: Iterable[str], what: str = "unknown key.") -> None:
-        """Report a name that is not known, with the nearest known name as the hint."""
-        near = "" if self.file.is_full else did_you_mean(name, known)
-        listed = ", ".join(sorted(known))
-        hint = near or (f"Known: {listed}." if listed and len(listed) < 300 else "")
-        self.file.report(key, what, hint)
-
-    def filled(self, value: Any, key: str) -> tuple[Any, bool]:
-        """Return the value with every `${NAME}` filled, and whether nothing was missing.
-
-        A part that cannot be filled is left out of its mapping or list. If that is the whole value, it is None.
-        """
-        missing: list[str] = []
-        found = self._fill(value, key, missing)
-        return (None if found is _LEFT_OUT else found), not missing
-
-    def _fill(self, value: Any, key: str, missing: list[str]) -> Any:
-        if isinstance(value, str):
-            return self._fill_text(value, key, missing) if "${" in value else value
-        if isinstance(value, dict):
-            made = {k: self._fill(v, f"{key}.{k}", missing) for k, v in value.items()}
-            return {k: v for k, v in made.items() if v is not _LEFT_OUT} if missing else made
-        if isinstance(value, list):
-            items = [self._fill(v, f"{key}[{i}]", missing) for i, v in enumerate(value)]
-            return [v for v in items if v is not _LEFT_OUT] if missing else items
-        return value
-
-    def _fill_text(self, text: str, key: str, missing: list[str]) -> Any:
-        self._templates[key] = text
-        try:
-            return fill(text, self._get)
-        except UnknownName as exc:
-            message = f"${{{exc.name}}} is neither in secrets.yaml nor in the environment."
-            self.file.report(key, message, f"Add {exc.name} to one of them.", error=False)
-        except BadTemplate:
-            hint = "Write ${NAME}, or $${ for a literal '${'."
-            self.file.report(key, f"{quoted(text)} has a '${{' without 'NAME}}'.", hint)
-        missing.append(key)
-        return _LEFT_OUT
-
-
-def _server(reader: ValueReader, key: str, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Check an MCP server. Without `type`, a `command` means stdio and a `url` means http."""
-    form = _Form(reader, key, data)
-    if not _is_server_name(name):
-        form.wrong("", f"{quoted(name)} is not a server's name.", "Use no blanks and no dots.")
-    kind = form.get("type", _choice(*SERVER_KEYS), default="http" if "url" in form.data else "stdio")
-    if kind is None:
-        return None
-    form.only(SERVER_KEYS[kind])
-    out: dict[str, Any] = {"type": kind}
-    if kind == "stdio":
-        out["command"] = form.get("command", _text, required=True)
-        out["args"] = form.list_of("args", _scalar_text)
-        out["env"] = form.mapping_of("env", _scalar_text)
-        out["cwd"] = form.get("cwd", _text)
-        out["inherit"] = form.list_of("inherit", _variable)
-    else:
-        out["url"] = form.get("url", _server_url, required=True)
-        out["headers"] = form.mapping_of("headers", _header)
-        out["auth"] = _server_auth(form)
-    out["enabled"] = form.get("enabled", _boolean, default=True)
-    out["trusted"] = form.get("trusted", _boolean, default=False)
-    out["sampling"] = form.get("sampling", _boolean, default=False)
-    out["log_level"] = form.get("log_level", _choice(*LOG_LEVELS), default="info")
-    if "protocol" in SERVER_KEYS[kind]:
-        out["protocol"] = form.get("protocol", _choice(*PROTOCOLS), default="auto")
-    for limit in ("timeout_s", "idle_s"):
-        out[limit] = form.get(limit, _SECONDS)
-    return out if form.good else None
-
-
-def _server_auth(server: _Form) -> dict[str, Any]:
-    """Check how to sign in to a server. What is secret has to be a `${NAME}`."""
-    form = _Form(server.reader, f"{server.key}.auth", server.data.get("auth"))
-    form.only(AUTH_KEYS)
-    kinds: dict[str, Kind] = {
-        "grant": _choice("authorization_code", "client_credentials"),
-        "signing_algorithm": _choice("RS256", "RS384", "RS512", "ES256", "ES384", "PS256", "EdDSA"),
-        "client_metadata_url": _document_url,
-        "issuer": _server_url,
-        "redirect_uri": _server_url,
-    }
-    out = {name: form.get(name, kinds.get(name, _text)) for name in AUTH_KEYS if name != "scopes"}
-    out["scopes"] = tuple(form.list_of("scopes", _scope))
-    for name in ("client_secret", "private_key"):
-        if out[name] is not None and not form.reader.is_template(f"{form.key}.{name}"):
-            form.wrong(name, "is written out here.", "Put it into secrets.yaml, and write its name: ${NAME}.")
-    if out["grant"] == "client_credentials":
-        for name in ("client_id", "issuer"):
-            form.get(name, _text, required=True)
-        if (out["client_secret"] is None) == (out["private_key"] is None):
-            form.wrong("", "needs a 'client_secret' or a 'private_key'.")
-    elif out["client_id"] is None and out["client_secret"] is not None:
-        form.wrong("", "has a 'client_secret' and no 'client_id'.")
-    server.good = server.good and form.good
-    return {name: value for name, value in out.items() if value}
-
-
-def _server_as_written(name: str, raw: Any) -> dict[str, Any] | None:
-    """Return a server that is shown but not started: nothing is filled or checked. None if it is not a mapping."""
-    if not isinstance(raw, dict) or not _is_server_name(name):
-        return None
-    kind = raw.get("type") if raw.get("type") in SERVER_KEYS else "http" if "url" in raw else "stdio"
-    args, env, headers = raw.get("args"), raw.get("env"), raw.get("headers")
-    return {
-        "type": kind,
-        "command": str(raw.get("command") or ""),
-        "args": [str(word) for word in args] if isinstance(args, list) else [],
-        "env": {str(k): str(v) for k, v in env.items()} if isinstance(env, dict) else {},
-        "url": str(raw.get("url") or ""),
-        "headers": {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {},
-        "enabled": raw.get("enabled") is not False,
-        "trusted": False,
-    }
-
-
-def check_server(name: str, data: Any, get: Get) -> dict[str, Any]:
-    """Check a server that was typed, not read from a file. Raises InvalidConfig with every fault."""
-    found = LoadProblems()
-    file = ConfigFile("servers", Document({}, {}, []), found, strict=False)
-    reader = ValueReader(file, get)
-    filled, complete = reader.filled(data, name)
-    made = _server(reader, name, name, filled) if complete else None
-    if made is None:
-        said = [f"{problem.message} {problem.hint}".rstrip() for problem in found.problems]
-        raise InvalidConfig("\n".join(said) or f"{quoted(name)} is not a server.", problems=found.problems)
-    return made
-
-
-def _model(reader: ValueReader, key: str, name: str, data: Mapping[str, Any]) -> Model | None:
-    """Check a language model."""
-    form = _Form(reader, key, data)
-    form.only(MODEL_KEYS)
-    options = form.mapping_of("options", _json)
-    for option in options.keys() & _RESERVED_OPTIONS:
-        form.wrong(f"options.{option}", f"'{option}' is set by %ask itself and cannot be an option.")
-    made = Model(
-        name=name,
-        provider=form.get("provider", _choice(*get_args(Provider)), required=True),
-        model=form.get("model", _text, required=True),
-        base_url=form.get("base_url", _url),
-        key=form.get("key", _text),
-        where=reader.file.where(key),
-        options=options,
-    )
-    return made if form.good else None
-
-
-def _snippet(reader: ValueReader, key: str, name: str, data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Check a snippet. Its body is a Jinja2 template, which is checked when it is expanded."""
-    form = _Form(reader, key, data)
-    if not name.isidentifier():
-        form.wrong("", f"{quoted(name)} is not a name.", "Use letters, digits and '_'.")
-    form.only(SNIPPET_KEYS)
-    out = {
-        "description": form.get("description", _text, default=""),
-        "params": {},
-        "body": form.get("body", _text, required=True),
-    }
-    for param, given in form.mapping("params").items():
-        inner = _Form(reader, f"{key}.params.{param}", given)
-        if not param.isidentifier():
-            inner.wrong("", f"{quoted(param)} is not a parameter's name.")
-        inner.only(PARAM_KEYS)
-        inner.get("description", _text)
-        out["params"][param] = dict(inner.data)
-        form.good = form.good and inner.good
-    return out if form.good else None
-
-
-def _topic(reader: ValueReader, key: str, data: Any) -> Topic | None:
-    """Check a topic."""
-    form = _Form(reader, key, data)
-    form.only(Topic.fields())
-    made = Topic(form.get("pattern", _text, required=True), form.get("file", _text, required=True))
-    return made if form.good else None
-
-
-def _is_server_name(name: str) -> bool:
-    return name.isprintable() and not any(c.isspace() or c == "." for c in name)
-
-
-def _json(value: Any) -> Any:
-    if not values.is_json(value):
-        raise InvalidValue("is not JSON", "Put it in quotes.")
-    return value
-
-
-def _url(value: Any) -> str:
-    found = _text(value).strip()
-    if not found.lower().startswith(("http://", "https://")):
-        raise InvalidValue("is not an http:// or https:// address")
-    return found
-
-
-def _server_url(value: Any) -> str:
-    """Check for the address of a server: https, or plain http on this machine."""
-    found = _url(value)
-    from urllib.parse import urlsplit
-
-    try:
-        parts = urlsplit(found)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        host = ""
-    if not host:
-        raise InvalidValue("is not an http:// or https:// address")
-    if parts.scheme.lower() == "http" and not _is_loopback(host):
-        raise InvalidValue("is plain http to another machine", "Use https://; http:// is for 127.0.0.1 and localhost.")
-    return found
-
-
-def _document_url(value: Any) -> str:
-    """Check for the address of a client id metadata document."""
-    found = _server_url(value)
-    if not found.startswith("https://") or "/" not in found.removeprefix("https://").rstrip("/"):
-        raise InvalidValue("is not the address of a document", "Write https:// with a path.")
-    return found
-
-
-def _scope(value: Any) -> str:
-    """Check for one scope, as OAuth spells it."""
-    found = _text(value)
-    if not re.fullmatch(r"[!#-\[\]-~]+", found):
-        raise InvalidValue("is not a scope", "Write each scope as an entry of the list.")
-    return found
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-class _Form:
-    """One entry while it is read. `good` is True as long as nothing is wrong with it."""
-
-    def __init__(self, reader: ValueReader, key: str, data: Any) -> None:
-        self.reader, self.key, self.good = reader, key, True
-        self.data: Mapping[str, Any] = {}
-        if isinstance(data, dict):
-            self.data = data
-        elif data is not None:
-            self.wrong("", f"{reader.shown(key, data)} is not 'key: value' lines.")
-
-    def wrong(self, name: str, message: str, hint: str = "") -> None:
-        self.good = False
-        self.reader.file.report(self._inner(name), message, hint)
-
-    def only(self, known: Iterable[str]) -> None:
-        for name in self.data:
-            if name not in known:
-                self.good = False
-                self.reader.unknown(self._inner(name), name, known)
-
-    def get(self, name: str, kind: Kind, *, required: bool = False, default: Any = None) -> Any:
-        raw = self.data.get(name)
-        if raw is None:
-            if required:
-                self.wrong("", f"has no '{name}'.")
-            return default
-        return self._checked(self._inner(name), raw, kind)
-
-    def list_of(self, name: str, kind: Kind) -> list[Any]:
-        raw = self.data.get(name)
-        if raw is not None and not isinstance(raw, list):
-            self.wrong(name, f"{self.reader.shown(self._inner(name), raw)} is not a list.")
-            raw = None
-        return [self._checked(f"{self._inner(name)}[{i}]", v, kind) for i, v in enumerate(raw or [])]
-
-    def mapping(self, name: str) -> Mapping[str, Any]:
-        raw = self.data.get(name)
-        if isinstance(raw, dict):
-            return raw
-        if raw is not None:
-            self.wrong(name, f"{self.reader.shown(self._inner(name), raw)} is not 'key: value' lines.")
-        return {}
-
-    def mapping_of(self, name: str, kind: Kind) -> dict[str, Any]:
-        inner = self._inner(name)
-        return {k: self._checked(f"{inner}.{k}", v, kind) for k, v in self.mapping(name).items()}
-
-    def _checked(self, key: str, raw: Any, kind: Kind) -> Any:
-        value = self.reader.value(key, raw, kind)
-        self.good = self.good and value is not None
-        return value
-
-    def _inner(self, name: str) -> str:
-        return f"{self.key}.{name}" if name else self.key
-
-
-_Section = TypeVar("_Section", HttpSettings, FsSettings, OutputSettings, StatsSettings, AskSettings, TimeoutSettings)
-_Build = Callable[[ValueReader, str, str, Mapping[str, Any]], Any]
-
-_SECONDS = _number(above=True, most=7 * 86_400)
-_KINDS: Mapping[type, Mapping[str, Kind]] = {
-    HttpSettings: {
-        "allowed_hosts": _texts,
-        "timeout_s": _SECONDS,
-        "max_response_bytes": _whole(least=1),
-        "allow_private": _boolean,
-    },
-    FsSettings: {"roots": _texts},
-    OutputSettings: {
-        "max_inline_bytes": _whole(),
-        "preview_lines": _whole(),
-        "result_ttl_s": _number(above=True),
-        "max_store_bytes": _whole(),
-    },
-    StatsSettings: {
-        "enabled": _boolean,
-        "context_per_call": _whole(),
-        "time_overhead_per_call_ms": _whole(),
-        "chars_per_token": _number(above=True),
-    },
-    AskSettings: {
-        "with_tools": _boolean,
-        "tool_allow": _texts,
-        "max_steps": _whole(least=1, most=1000),
-        "approve": _texts,
-        "max_calls": _whole(least=1, most=100_000),
-        "max_tokens": _whole(least=1),
-        "max_seconds": _SECONDS,
-        "context_tokens": _whole(least=1),
-        "stream": _boolean,
-    },
-    TimeoutSettings: {"local_s": _SECONDS, "mcp_s": _SECONDS},
-}
+def settings_schema() -> dict[str, Any]:
+    """Return the JSON Schema of onetool.yaml; `$defs` has those of snippets.yaml and prompts.yaml."""
+    schema: dict[str, Any] = json.loads(SCHEMA_FILE.read_bytes())
+    return schema
 
 
 def check_settings(
@@ -725,215 +163,525 @@ def check_settings(
 
     `withheld` is what the user has not approved: it is left out, but for servers, which are shown and not started.
     """
+    schema = settings_schema()
     settings = Settings()
     if main is not None:
-        reader = ValueReader(main, get)
-        settings = _settings(reader, withheld) if is_trusted else _untrusted_settings(reader, withheld)
+        settings = _settings(_Reader(main, schema, get), is_trusted, withheld)
     if snippets is None:
         return settings
-    found = dict(settings.snippets)
-    section = _snippet_section(snippets)
-    reader = ValueReader(snippets, get)
-    if section:
-        _version(reader)
-        reader.allow_keys(("snippets", "version"))
-    for name, definition in _entries(reader, section, _snippet).items():
-        if name in found:
-            key = f"{section}.{name}" if section else name
-            snippets.report(key, f"is ignored, since {found[name].where} has this name.")
+    named = dict(settings.snippets)
+    # The names are at the top of the file, or under `snippets:`, which may also be the name of a snippet.
+    nested = snippets.data.get("snippets")
+    base: Path = ("snippets",) if isinstance(nested, dict) and not isinstance(nested.get("body"), str) else ()
+    reader = _Reader(snippets, schema, get, depth=1 + len(base))
+    data = reader.check(snippets.data, "#/$defs/snippets_file" if base else "#/$defs/snippets")
+    for name, definition in _snippets(reader, base, data["snippets"] if base else data).items():
+        if name in named:
+            snippets.report((*base, name), f"is ignored, since {named[name].where} has this name.")
         else:
-            found[name] = definition
-    return settings.replace(snippets=MappingProxyType(found))
+            named[name] = definition
+    return settings.replace(snippets=MappingProxyType(named))
 
 
 def check_prompts(file: ConfigFile) -> Mapping[str, str]:
     """Return the instructions by pack, from `packs:` in prompts.yaml."""
-    reader = ValueReader(file, lambda _name: None)
-    reader.allow_keys(("packs",))
-    checked = {n: reader.value(f"packs.{n}", v, _text) for n, v in reader.mapping("packs").items()}
-    return MappingProxyType({name: found for name, found in checked.items() if found is not None})
+    reader = _Reader(file, settings_schema(), lambda _name: None)
+    packs = reader.check(file.data, "#/$defs/prompts").get("packs")
+    named = packs if isinstance(packs, dict) else {}
+    return MappingProxyType({name: text for name, text in named.items() if reader.is_good(("packs", name))})
 
 
-def _settings(reader: ValueReader, withheld: Pins) -> Settings:
-    state_dir = reader.value("state_dir", reader.file.data.get("state_dir"), _text)
-    return _plain_settings(reader, withheld).replace(
-        packs=_packs(reader),
-        servers=_entries(reader, "servers", _server, filled=True),
-        http=_http(reader, withheld),
-        models=_models(reader, withheld),
+def check_server(name: str, data: Mapping[str, Json], get: Get) -> dict[str, Any]:
+    """Check a server that was typed, not read from a file. Raises InvalidConfig with every fault."""
+    problems = LoadProblems()
+    file = ConfigFile("servers", Document({name: data}, {}, []), problems, strict=False)
+    reader = _Reader(file, settings_schema(), get)
+    servers = reader.check(reader.fill(file.data, ()), "#/$defs/servers")
+    server = _server(reader, (name,), servers[name]) if reader.is_good((name,)) else None
+    if server is None:
+        lines = [f"{problem.message} {problem.hint}".rstrip() for problem in problems.problems]
+        raise InvalidConfig("\n".join(lines) or f"{quoted(name)} is not a server.", problems=problems.problems)
+    return server
+
+
+def fill(text: str, get: Get) -> str:
+    """Replace every `${NAME}` with `get(NAME)`; `$${` is a literal `${`. Raises UnknownName or BadTemplate."""
+
+    def value(match: re.Match[str]) -> str:
+        if match[0] == "$${":
+            return "${"
+        if match[1] is None:
+            raise BadTemplate(text)
+        filled = get(match[1])
+        if filled is None:
+            raise UnknownName(match[1])
+        return filled
+
+    return re.sub(_TEMPLATE, value, text)
+
+
+class _Reader:
+    """Fills and checks the values of one file, and knows afterwards which of them are good."""
+
+    def __init__(self, file: ConfigFile, schema: dict[str, Any], get: Get, *, depth: int = 2) -> None:
+        self.file, self.schema = file, schema
+        self._get = get
+        self._bad: set[Path] = set()
+        """The paths of what was reported or withheld, and all paths around them."""
+        # The parser has left faulty values out. An entry is not used without them; `depth` is how deep entries are.
+        for path in file.faults:
+            if (depth == 1 or path[0] in _ENTRIES) and (len(path) > depth or isinstance(path[-1], int)):
+                self.leave_out(path)
+
+    def is_good(self, path: Path) -> bool:
+        """Whether nothing at or below a path is wrong."""
+        return path not in self._bad
+
+    def leave_out(self, path: Path) -> None:
+        """Let a value not count."""
+        self._bad.update(path[:end] for end in range(1, len(path) + 1))
+
+    def wrong(self, path: Path, message: str, hint: str = "") -> None:
+        """Report a value, and leave it out."""
+        self.leave_out(path)
+        self.file.report(path, message, hint)
+
+    def fill(self, value: Json, path: Path) -> Json:
+        """Return the value with every `${NAME}` filled. What cannot be filled is reported, and None."""
+        if isinstance(value, dict):
+            return {key: self.fill(inner, (*path, key)) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [self.fill(inner, (*path, index)) for index, inner in enumerate(value)]
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        try:
+            return fill(value, self._get)
+        except UnknownName as exc:
+            self.leave_out(path)
+            message = f"${{{exc.name}}} is neither in secrets.yaml nor in the environment."
+            self.file.report(path, message, f"Add {exc.name} to one of them.", error=False)
+        except BadTemplate:
+            hint = "Write ${NAME}, or $${ for a literal '${'."
+            self.wrong(path, f"{quoted(value)} has a '${{' without 'NAME}}'.", hint)
+        return None
+
+    def without_bad(self, value: Json, path: Path) -> Json:
+        """Return a value without the parts that are left out."""
+        if isinstance(value, dict):
+            inner = {key: (*path, key) for key in value}
+            return {
+                k: self.without_bad(value[k], p) for k, p in inner.items() if value[k] is not None or self.is_good(p)
+            }
+        if isinstance(value, list):
+            items = [((*path, index), item) for index, item in enumerate(value)]
+            return [self.without_bad(item, p) for p, item in items if item is not None or self.is_good(p)]
+        return value
+
+    def check(self, data: Json, ref: str) -> Json:
+        """Return the value in the types of a part of the schema; report whatever does not fit it."""
+        import jsonschema_rs
+
+        coerced = _coerced(data, {"$ref": ref}, self.schema)
+        root = {"$ref": ref, "$defs": self.schema["$defs"]} if ref != "#" else self.schema
+        validator = jsonschema_rs.validator_for(root, offline=True)
+        # Tools are checked by `sources.declared`, and can be large. Half a character can come from the environment.
+        plain = _outline(coerced) if ref == "#" else coerced
+        try:
+            errors = list(validator.iter_errors(plain))
+        except UnicodeEncodeError:
+            errors = list(validator.iter_errors(values.map_text(plain, values.encodable)))
+        placed = []
+        for error in errors:
+            places = list(_places(coerced, list(error.instance_path)))
+            path = next((path for path, value in places if value == error.instance), places[0][0])
+            placed.append((self.file.line(path), path, error))
+        for _line, path, error in sorted(placed, key=lambda place: place[0]):
+            self._report(path, error)
+        return coerced
+
+    def _report(self, path: Path, error: Any) -> None:
+        """Say in our words what does not fit."""
+        kind, facts = error.kind.name, error.kind.as_dict()
+        *steps, _ = error.schema_path
+        node = _at(self.schema, steps)
+        if kind == "additionalProperties":
+            for name in facts["unexpected"]:
+                self._unknown((*path, name), name, node["properties"])
+            return
+        if kind == "propertyNames":
+            name = str(facts["error"].instance)
+            path, kind, shown = (*path, name), "pattern", quoted(name)
+        else:
+            if not self.is_good(path):
+                return
+            shown = quoted(self.file.written(path))
+        words = node.get("errorMessage") or (node.get("patternErrorMessage") if kind == "pattern" else None)
+        if words is None and steps[-1:] == ["items"] and node["type"] == "string":
+            # What is wrong with a text is said of the list of texts.
+            path, words = path[:-1], _at(self.schema, steps[:-1])["errorMessage"]
+            shown = quoted(self.file.written(path))
+        if kind == "required":
+            self.wrong(path, f"has no '{facts['property']}'.")
+        elif words is not None:
+            sentence, _, hint = words.partition(". ")
+            self.wrong(path, f"{shown} {sentence.rstrip('.')}.", hint)
+        elif kind == "type" and error.instance is None and isinstance(path[-1], str):
+            self.wrong(path, "names no tool." if path[0] in ("aliases", "alias") else "has no value.")
+        else:
+            sentence, hint = _sentence(kind, facts, error.instance)
+            self.wrong(path, f"{shown} {sentence}.", hint)
+
+    def _unknown(self, path: Path, name: str, names: Iterable[str], message: str = "unknown key.") -> None:
+        """Report a name that is not known, with the nearest known name as the hint."""
+        near = "" if self.file.is_full else did_you_mean(name, names)
+        listed = ", ".join(sorted(names))
+        self.wrong(path, message, near or (f"Known: {listed}." if listed and len(listed) < 300 else ""))
+
+    def unknown_model(self, name: str, names: Iterable[str]) -> None:
+        """Report that `models.default` names no model."""
+        self._unknown(("models", "default"), name, names, f"there is no model {quoted(name)}.")
+
+
+def _places(data: Json, steps: list[str | int]) -> Iterator[tuple[Path, Json]]:
+    """Yield the paths that an error can mean, with their values: the library gives the key '07' as the number 7."""
+    if not steps:
+        yield (), data
+        return
+    first, *rest = steps
+    is_key = isinstance(data, dict) and isinstance(first, int)
+    keys = [key for key in data if re.fullmatch(r"\+?[0-9]+", key) and int(key) == first] if is_key else [first]
+    for key in keys:
+        yield from (((key, *path), value) for path, value in _places(data[key], rest))
+
+
+def _sentence(kind: str, facts: Mapping[str, Any], value: Json) -> tuple[str, str]:
+    """Say what is wrong with a value, and what to write instead."""
+    if kind == "enum":
+        near = did_you_mean(value, facts["options"]) if isinstance(value, str) else ""
+        return f"is not one of {', '.join(facts['options'])}", near
+    if kind == "maximum":
+        return f"is too large; it may be at most {facts['limit']:g}", ""
+    if kind in ("minimum", "exclusiveMinimum"):
+        bound = "at least" if kind == "minimum" else "more than"
+        return f"is too small; it must be {bound} {facts['limit']:g}", ""
+    wanted = facts["types"][0] if kind == "type" else ""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return _TYPE_WORDS.get(wanted, "does not fit"), "Put it in quotes." if wanted == "string" and is_number else ""
+
+
+def _at(schema: Node, steps: Iterable[str | int]) -> Node:
+    node: Any = schema
+    for step in steps:
+        node = node[step]
+    return node if isinstance(node, dict) else {}
+
+
+def resolved(node: Any, schema: Node) -> Node:
+    """Return a node with what its `$ref` leads to."""
+    if not isinstance(node, dict):
+        return {}
+    ref = node.get("$ref")
+    return node if ref is None else {**_at(schema, ref.split("/")[1:]), **node}
+
+
+def _coerced(value: Json, node: Any, schema: Node) -> Json:
+    """Bring a value into the type that the schema asks for, where that is plain.
+
+    A filled template is text, so text stands for the number in it. `yes` and `no` are booleans, as other YAML readers
+    have them. A key without a value is a key that is not there.
+    """
+    node = resolved(node, schema)
+    if "type" not in node:
+        # A constant, or something that may be anything, such as the parts of a tool.
+        return value
+    kinds = node["type"]
+    kinds = [kinds] if isinstance(kinds, str) else list(kinds)
+    if isinstance(value, dict):
+        known, others = node.get("properties", {}), node.get("additionalProperties", {})
+        coerced = {}
+        for key, inner in value.items():
+            inner_node = resolved(known.get(key, others), schema)
+            if inner is None and key in known and inner_node.keys() & {"type", "enum", "const"}:
+                continue
+            is_empty = inner is None and inner_node.get("type") == "object"
+            coerced[key] = _coerced({} if is_empty else inner, inner_node, schema)
+        return coerced
+    if isinstance(value, list):
+        return [_coerced(item, node["items"], schema) for item in value] if "items" in node else value
+    if isinstance(value, str):
+        if "array" in kinds and "string" in kinds:
+            return [value]
+        if kinds == ["boolean"]:
+            return _BOOLEANS.get(value.lower(), value)
+        if kinds in (["number"], ["integer"]):
+            return _number(value, float if kinds == ["number"] else int)
+    elif kinds == ["integer"] and isinstance(value, float) and value.is_integer():
+        return int(value)
+    elif kinds[:1] == ["string"] and len(kinds) > 1 and isinstance(value, bool | int | float):
+        return json.dumps(value) if isinstance(value, bool) else str(value)
+    return value
+
+
+def _number(text: str, make: Callable[[str], float]) -> Json:
+    try:
+        return make(text)
+    except ValueError:
+        return text
+
+
+def _outline(data: Mapping[str, Json]) -> dict[str, Json]:
+    """The document with empty entries for tools, whose contents are not checked here."""
+    tools = data.get("tools")
+    if not isinstance(tools, list):
+        return dict(data)
+    return {**data, "tools": [{} if isinstance(tool, dict) else tool for tool in tools]}
+
+
+def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
+    """Build the settings of onetool.yaml.
+
+    In an untrusted project its models, pack settings, hosts and `state_dir` do not count, nor does what limits or hides
+    calls: `ask`, `stats` and `output`. Its servers are only shown.
+    """
+    file = reader.file
+    data = {key: value for key, value in file.data.items() if is_trusted or key not in _UNTRUSTED}
+    for key, value in data.items():
+        section = reader.fill(value, (key,)) if key in _FILLED else value
+        if key in _ENTRIES and isinstance(section, dict):
+            # An entry that could not be read or filled has its problem already.
+            section = {name: entry for name, entry in section.items() if reader.is_good((key, name))}
+        data[key] = section
+    data = reader.check(data, "#")
+    texts = {key: tuple(data.get(key, ())) for key in ("tools_dir", "recommended") if reader.is_good((key,))}
+    fs = _section(reader, data, "fs", FsSettings)
+    state_dir = data.get("state_dir") if reader.is_good(("state_dir",)) else None
+    settings = Settings(
+        tools_dir=texts.get("tools_dir") or Settings().tools_dir,
+        tools=tuple(
+            Definition(tool, file.where(("tools", index)))
+            for index, tool in enumerate(_items(data, "tools"))
+            if reader.is_good(("tools", index))
+        ),
+        recommended=texts.get("recommended", ()),
+        aliases=_aliases(reader, data),
+        snippets=_snippets(reader, ("snippets",), _mapping(data, "snippets")),
+        topics=tuple(
+            Topic(**topic)
+            for index, topic in enumerate(_items(data, "topics"))
+            if reader.is_good(("topics", index)) and topic["file"] not in withheld.get("file", ())
+        ),
+        fs=fs.replace(roots=tuple(root for root in fs.roots if root not in withheld.get("folder", ()))),
+        timeouts=_section(reader, data, "timeouts", TimeoutSettings),
+    )
+    if not is_trusted:
+        named = _mapping(file.data, "servers").items()
+        shown = {name: _server_as_written(raw) for name, raw in named if _is_shown(reader, name, raw)}
+        servers = {
+            name: Definition(server, file.where(("servers", name)), file.written(("servers", name)))
+            for name, server in shown.items()
+        }
+        return settings.replace(servers=MappingProxyType(servers))
+    return settings.replace(
+        packs=_packs(reader, data),
+        servers=_servers(reader, data),
+        http=_http(reader, data, withheld),
+        models=_models(reader, data, withheld),
+        output=_section(reader, data, "output", OutputSettings),
+        stats=_section(reader, data, "stats", StatsSettings),
+        ask=_section(reader, data, "ask", AskSettings),
         state_dir=None if state_dir in withheld.get("state folder", ()) else state_dir,
     )
 
 
-def _plain_settings(reader: ValueReader, withheld: Pins) -> Settings:
-    """The sections in which no `${NAME}` is filled."""
-    reader.allow_keys((*Settings.fields(), "alias"))
-    tools_dir = reader.value("tools_dir", reader.file.data.get("tools_dir"), _texts)
-    fs, topics = _section(reader, "fs", FsSettings), _topics(reader)
-    return Settings(
-        version=_version(reader),
-        tools_dir=Settings().tools_dir if tools_dir is None else tools_dir,
-        tools=_tools(reader.file, reader.items("tools")),
-        recommended=reader.value("recommended", reader.file.data.get("recommended"), _texts) or (),
-        aliases=_aliases(reader),
-        snippets=_entries(reader, "snippets", _snippet),
-        topics=tuple(topic for topic in topics if topic.file not in withheld.get("file", ())),
-        fs=fs.replace(roots=tuple(root for root in fs.roots if root not in withheld.get("folder", ()))),
-        output=_section(reader, "output", OutputSettings),
-        stats=_section(reader, "stats", StatsSettings),
-        ask=_section(reader, "ask", AskSettings),
-        timeouts=_section(reader, "timeouts", TimeoutSettings),
-    )
+def _mapping(data: Mapping[str, Json], key: str) -> dict[str, Json]:
+    section = data.get(key)
+    return section if isinstance(section, dict) else {}
 
 
-def _untrusted_settings(reader: ValueReader, withheld: Pins) -> Settings:
-    """The settings of an untrusted project: nothing is filled, and nothing reaches out of its folder.
-
-    Its models, pack settings, hosts and `state_dir` do not count, nor does what limits or hides calls: `ask`, `stats`
-    and `output`. Its servers are only shown.
-    """
-    settings = _plain_settings(reader, withheld)
-    written = reader.file.data.get("servers")
-    named = written.items() if isinstance(written, dict) else ()
-    servers = {
-        name: Definition(data, reader.file.where(f"servers.{name}"), raw)
-        for name, raw in named
-        if not reader.file.has_fault_in(f"servers.{name}") and (data := _server_as_written(name, raw)) is not None
-    }
-    return settings.replace(
-        servers=MappingProxyType(servers), ask=AskSettings(), stats=StatsSettings(), output=OutputSettings()
-    )
+def _items(data: Mapping[str, Json], key: str) -> list[Json]:
+    section = data.get(key)
+    return section if isinstance(section, list) else []
 
 
-def _version(reader: ValueReader) -> int:
-    found = reader.file.data.get("version", 1)
-    if found != 1 or isinstance(found, bool):
-        message = f"{quoted(found)} is not a version this release knows."
-        reader.file.report("version", message, "Update onetool-ipy, or write 1.")
-    return 1
+def _section(reader: _Reader, data: Mapping[str, Json], key: str, make: type[_Section]) -> _Section:
+    """A section of single values. A missing, empty or wrong value becomes the default."""
+    good = {name: value for name, value in _mapping(data, key).items() if reader.is_good((key, name))}
+    fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in good.items()}
+    return make(**fields)
 
 
-def _packs(reader: ValueReader) -> Mapping[str, Definition]:
-    """Each pack's own settings, unchecked. A value that cannot be filled is left out."""
-    out = {}
-    for name, raw in reader.mapping("packs").items():
-        key = f"packs.{name}"
-        if isinstance(raw, dict):
-            out[name] = Definition(reader.filled(raw, key)[0], reader.file.where(key))
-        elif raw is not None:
-            reader.file.report(key, f"{quoted(raw)} is not 'key: value' lines.")
-    return MappingProxyType(out)
-
-
-def _tools(file: ConfigFile, items: list[Any]) -> tuple[Definition, ...]:
-    """The tool definitions as written; `sources.declared` checks them."""
-    out = []
-    for index, data in enumerate(items):
-        key = f"tools[{index}]"
-        if isinstance(data, dict | Packed):
-            out.append(Definition(data, f"{file.shown}:{file.lines.get(key, 1)}"))
-        elif key not in file.faulty:
-            file.report(key, f"{quoted(data)} is not 'key: value' lines.")
-    return tuple(out)
-
-
-def _aliases(reader: ValueReader) -> Mapping[str, str]:
-    out: dict[str, str] = {}
+def _aliases(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, str]:
+    aliases: dict[str, str] = {}
     for section in ("aliases", "alias"):
-        for name, raw in reader.mapping(section).items():
-            key = f"{section}.{name}"
-            if not name.isidentifier():
-                reader.file.report(key, "is not a name.", "Use letters, digits and '_'.")
-            elif name in out:
-                reader.file.report(key, "is ignored, since 'aliases' has this name.")
-            elif (target := reader.value(key, raw, _text)) is not None:
-                out[name] = target.strip()
-            elif raw is None and key not in reader.file.faulty:
-                reader.file.report(key, "names no tool.")
-    return MappingProxyType(out)
+        for name, target in _mapping(data, section).items():
+            if not reader.is_good((section, name)):
+                continue
+            if name in aliases:
+                reader.file.report((section, name), "is ignored, since 'aliases' has this name.")
+            else:
+                aliases[name] = target.strip()
+    return MappingProxyType(aliases)
 
 
-def _topics(reader: ValueReader) -> tuple[Topic, ...]:
-    keyed = ((f"topics[{i}]", data) for i, data in enumerate(reader.items("topics")))
-    found = (_topic(reader, key, data) for key, data in keyed if not reader.file.has_fault_in(key))
-    return tuple(t for t in found if t is not None)
+def _snippets(reader: _Reader, base: Path, entries: Mapping[str, Json]) -> Mapping[str, Definition]:
+    """The snippets. A body is a Jinja2 template, which is checked when it is expanded."""
+    empty = {"description": "", "params": {}}
+    return MappingProxyType(
+        {
+            name: Definition({**empty, **data}, reader.file.where((*base, name)), reader.file.written((*base, name)))
+            for name, data in entries.items()
+            if reader.is_good((*base, name))
+        }
+    )
 
 
-def _http(reader: ValueReader, withheld: Pins) -> HttpSettings:
-    # Hosts are withheld as they are written, before a `${NAME}` in them is filled.
-    left_out = withheld.get("host", {})
-    written = {
-        name: raw for name, raw in reader.mapping("http").items() if f"http.{name}" not in withheld.get("setting", ())
-    }
-    hosts = written.get("allowed_hosts")
-    if left_out and isinstance(hosts, (str, list)):
-        listed = [hosts] if isinstance(hosts, str) else hosts
-        written["allowed_hosts"] = [host for host in listed if not isinstance(host, str) or host not in left_out]
-    settings = _section(reader, "http", HttpSettings, filled=True, written=written)
-    keyed = ((f"http.allowed_hosts[{i}]", name) for i, name in enumerate(settings.allowed_hosts))
-    checked = (reader.value(key, name, _host) for key, name in keyed)
-    return settings.replace(allowed_hosts=tuple(host for host in checked if host is not None))
+def _packs(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, Definition]:
+    """Each pack's own settings, unchecked. A value that cannot be filled is left out."""
+    packs = {name: raw for name, raw in _mapping(data, "packs").items() if isinstance(raw, dict)}
+    where = reader.file.where
+    return MappingProxyType(
+        {
+            name: Definition(reader.without_bad(raw, ("packs", name)), where(("packs", name)))
+            for name, raw in packs.items()
+        }
+    )
 
 
-def _models(reader: ValueReader, withheld: Pins) -> Models:
+def _http(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> HttpSettings:
+    """What may be reached. Hosts are withheld as they are written, before a `${NAME}` in them is filled."""
+    section = dict(_mapping(data, "http"))
+    hosts = section.pop("allowed_hosts", ())
+    path: Path = ("http", "allowed_hosts")
+    counted = [
+        host.lower()
+        for index, host in enumerate(hosts)
+        if reader.is_good((*path, index)) and reader.file.written((*path, index)) not in withheld.get("host", ())
+    ]
+    if "http.allow_private" in withheld.get("setting", ()):
+        section.pop("allow_private", None)
+    return _section(reader, {"http": section}, "http", HttpSettings).replace(allowed_hosts=tuple(counted))
+
+
+def _models(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> Models:
     """The models that count. The default may be a withheld one, so that the user is asked for it."""
-    raw = {name: data for name, data in reader.mapping("models").items() if name != "default"}
-    left_out = withheld.get("model", {})
-    default = reader.value("models.default", reader.mapping("models").get("default"), _text)
-    counted = {name: data for name, data in raw.items() if name not in left_out}
-    named: Mapping[str, Model] = _entries(reader, "models", _model, raw=counted, filled=True)
-    if default is not None and default not in raw:
-        reader.unknown("models.default", default, raw, f"there is no model {quoted(default)}.")
+    section, left_out = _mapping(data, "models"), withheld.get("model", {})
+    written = [name for name in _mapping(reader.file.data, "models") if name != "default"]
+    named = {
+        name: Model(
+            name=name,
+            where=reader.file.where(("models", name)),
+            **{"base_url": None, "key": None, **model, "options": model.get("options", {})},
+        )
+        for name, model in section.items()
+        if name != "default" and name not in left_out and reader.is_good(("models", name))
+    }
+    default = section.get("default") if reader.is_good(("models", "default")) else None
+    if default is not None and default not in written:
+        reader.unknown_model(default, written)
     if default is None and len(named) + len(left_out) == 1:
         (default,) = (*named, *left_out)
-    return Models(default if default in named or default in left_out else None, named)
+    return Models(default if default in named or default in left_out else None, MappingProxyType(named))
 
 
-def _section(
-    reader: ValueReader,
-    key: str,
-    make: type[_Section],
-    *,
-    filled: bool = False,
-    written: Mapping[str, Any] | None = None,
-) -> _Section:
-    """A section of single values. A missing, empty or wrong value becomes the default."""
-    kinds = _KINDS[make]
-    good: dict[str, Any] = {}
-    for name, raw in (reader.mapping(key) if written is None else written).items():
-        inner = f"{key}.{name}"
-        if name not in kinds:
-            reader.unknown(inner, name, kinds)
-            continue
-        value = reader.filled(raw, inner)[0] if filled else raw
-        checked = reader.value(inner, value, kinds[name])
-        if checked is not None:
-            good[name] = checked
-    return make(**good)
+def _servers(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, Definition]:
+    servers = {}
+    for name, written in _mapping(data, "servers").items():
+        path: Path = ("servers", name)
+        server = _server(reader, path, written) if reader.is_good(path) else None
+        if server is not None:
+            servers[name] = Definition(server, reader.file.where(path), reader.file.written(path))
+    return MappingProxyType(servers)
 
 
-def _entries(
-    reader: ValueReader,
-    section: str,
-    build: _Build,
-    *,
-    raw: Mapping[str, Any] | None = None,
-    filled: bool = False,
-) -> Mapping[str, Any]:
-    """The valid entries by name. Every other entry is reported and left out."""
-    out: dict[str, Any] = {}
-    for name, written in (reader.mapping(section) if raw is None else raw).items():
-        key = f"{section}.{name}" if section else name
-        if reader.file.has_fault_in(key):
-            continue
-        data, complete = reader.filled(written, key) if filled else (written, True)
-        made = build(reader, key, name, data) if complete else None
-        if made is not None:
-            out[name] = made if isinstance(made, Model) else Definition(made, reader.file.where(key), written)
-    return MappingProxyType(out)
+def _server(reader: _Reader, path: Path, written: Mapping[str, Json]) -> dict[str, Any] | None:
+    """Complete a server that fits the schema with the defaults of its type; None if its keys break a rule together."""
+    definitions = reader.schema["$defs"]
+    kind = written.get("type", "http" if "url" in written else "stdio")
+    empty: Mapping[str, Json] = {"array": [], "object": {}}
+    server: dict[str, Any] = {}
+    for name in definitions[f"{kind}_server"]["properties"]:
+        node = resolved(definitions["server"]["properties"][name], reader.schema)
+        server[name] = written.get(name, node.get("default", empty.get(node.get("type", ""))))
+    server["type"] = kind
+    if kind != "stdio":
+        server["url"] = _address(reader, (*path, "url"), server["url"])
+    if "auth" in server:
+        server["auth"] = _auth(reader, (*path, "auth"), server["auth"])
+    return server if reader.is_good(path) else None
 
 
-def _snippet_section(file: ConfigFile) -> str:
-    """The key that holds the snippets: `snippets`, or empty if their names are at the top of the file."""
-    inner = file.data.get("snippets")
-    return "snippets" if isinstance(inner, dict) and not isinstance(inner.get("body"), str) else ""
+def _auth(reader: _Reader, path: Path, written: Mapping[str, Json]) -> dict[str, Any]:
+    """Check how to sign in to a server. What is secret has to be a `${NAME}`."""
+    auth = {name: value for name, value in written.items() if value}
+    for name in ("issuer", "redirect_uri", "client_metadata_url"):
+        if name in auth:
+            auth[name] = _address(reader, (*path, name), auth[name])
+    document = auth.get("client_metadata_url")
+    if document and (not document.startswith("https://") or "/" not in document.removeprefix("https://").rstrip("/")):
+        inner = (*path, "client_metadata_url")
+        shown = quoted(reader.file.written(inner))
+        reader.wrong(inner, f"{shown} is not the address of a document.", "Write https:// with a path.")
+    for name in ("client_secret", "private_key"):
+        if name in auth and not re.search(r"(?<!\$)\$\{", str(reader.file.written((*path, name)))):
+            hint = "Put it into secrets.yaml, and write its name: ${NAME}."
+            reader.wrong((*path, name), "is written out here.", hint)
+    if auth.get("grant") == "client_credentials":
+        for name in ("client_id", "issuer"):
+            if name not in auth:
+                reader.wrong(path, f"has no '{name}'.")
+        if ("client_secret" in auth) == ("private_key" in auth):
+            reader.wrong(path, "needs a 'client_secret' or a 'private_key'.")
+    elif "client_secret" in auth and "client_id" not in auth:
+        reader.wrong(path, "has a 'client_secret' and no 'client_id'.")
+    return {**auth, "scopes": tuple(auth["scopes"])} if "scopes" in auth else auth
+
+
+def _address(reader: _Reader, path: Path, url: str) -> str:
+    """Check the address of a server: https, or plain http on this machine."""
+    from urllib.parse import urlsplit
+
+    shown = quoted(reader.file.written(path))
+    try:
+        parts = urlsplit(url.strip())
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        host = ""
+    if not host:
+        reader.wrong(path, f"{shown} is not an http:// or https:// address.")
+    elif parts.scheme.lower() == "http" and not _is_loopback(host):
+        hint = "Use https://; http:// is for 127.0.0.1 and localhost."
+        reader.wrong(path, f"{shown} is plain http to another machine.", hint)
+    return url.strip()
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower().rstrip(".") == "localhost":
+        return True
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_shown(reader: _Reader, name: str, raw: Json) -> bool:
+    """Whether a server of an untrusted project is shown: it is a mapping, and has the name of a server."""
+    is_name = name.isprintable() and not any(c.isspace() or c == "." for c in name)
+    return is_name and isinstance(raw, dict) and reader.is_good(("servers", name))
+
+
+def _server_as_written(raw: Mapping[str, Json]) -> dict[str, Any]:
+    """Return a server that is shown but not started: nothing is filled or checked."""
+    kinds = ("stdio", "http", "sse")
+    args, env, headers = raw.get("args"), raw.get("env"), raw.get("headers")
+    return {
+        "type": raw.get("type") if raw.get("type") in kinds else "http" if "url" in raw else "stdio",
+        "command": str(raw.get("command") or ""),
+        "args": [str(word) for word in args] if isinstance(args, list) else [],
+        "env": {str(k): str(v) for k, v in env.items()} if isinstance(env, dict) else {},
+        "url": str(raw.get("url") or ""),
+        "headers": {str(k): str(v) for k, v in headers.items()} if isinstance(headers, dict) else {},
+        "enabled": raw.get("enabled") is not False,
+        "trusted": False,
+    }

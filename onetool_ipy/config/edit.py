@@ -21,8 +21,6 @@ from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths
 from onetool_ipy.config.yaml_text import NotYaml, parse
 from onetool_ipy.snippets.definition import MISSING, Snippet
 
-__all__ = ["add_server", "allow_host", "remove_server", "save_secret", "save_snippet"]
-
 _GITIGNORE = "# Values that belong to you alone.\nsecrets.yaml\n"
 _FIX_FIRST = "Fix it first."
 
@@ -88,6 +86,20 @@ def remove_server(paths: Paths, name: str) -> Path:
         wanted["servers"] = {key: each for key, each in known.items() if key != name}
     _replace_config(file, text, text[:start] + text[end:], wanted, by_hand)
     return file
+
+
+def with_pack(text: str, name: str) -> str:
+    """Return the text of onetool.yaml with settings of a new pack, unless it has some."""
+    file = Path(CONFIG_NAME)
+    before = _parse_ours(file, text)
+    packs = before.get("packs") or {}
+    if isinstance(packs, dict) and name in packs:
+        return text
+    entry = f"{name}: {{greeting: Hello}}"
+    changed = _with_entry(text if text.strip() else "version: 1\n", "packs", entry)
+    if not isinstance(packs, dict) or _parse(file, changed).get("packs") != {name: {"greeting": "Hello"}, **packs}:
+        raise UsageProblem(f"Settings of '{name}' cannot be added to '{file}'.", hint=f"Add them by hand: {entry}")
+    return changed
 
 
 def save_secret(paths: Paths, name: str, value: str) -> Path:

@@ -3,27 +3,21 @@
 `load_config` is the entry; calling it again is a reload. It never raises for what the files hold: every fault is a
 Problem, and the rest still counts. Without configuration files a load is a few stat calls.
 
-The cache holds the parsed files, so that a warm load needs no YAML library. Checking and filling `${NAME}` happen at
-every load, because neither secrets nor the environment are ever cached. The cache lives in the user's state folder or
-where `state_dir:` points, but never inside the project, which could ship a forged one.
-
-Secrets are read at every load. Plain lines of `secrets.yaml` (`NAME: value`, quotes, comments) are read without the
-YAML library, whose import alone takes about half of the start-up budget. Any other file goes to YAML, with the same
-result. No message holds text from the right side of a colon.
+YAML is read at some 3 MB a second, so what was parsed of a large onetool.yaml is kept in the user's state folder,
+which no project can write to. It is derived from the file: on any doubt the file is parsed again. Checking and filling
+`${NAME}` happen at every load, and neither secrets nor the environment are ever kept. No message about secrets.yaml
+holds text from the right side of a colon.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import re
 import stat
-import zlib
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
@@ -45,36 +39,14 @@ from onetool_ipy.config.paths import (
 )
 from onetool_ipy.config.settings import Settings
 from onetool_ipy.config.trust import NO_PINS, Pins, Trust, reach_of, trust_of
-from onetool_ipy.config.yaml_text import Document, NotYaml, Packed, YamlFault, parse
+from onetool_ipy.config.yaml_text import Document, NotYaml, YamlFault, parse
 from onetool_ipy.core.tool import Problem
 
-__all__ = [
-    "Config",
-    "cache_key",
-    "fetch",
-    "load_config",
-    "own_settings",
-    "simple_lines",
-    "store",
-]
-
-_FORMAT = 2
-"""Part of the cache file's name, so that releases with different formats do not overwrite each other's cache."""
-_MAX_CACHE_BYTES = 64 * 1024 * 1024
+_LARGE_BYTES = 32 * 1024
+"""What is smaller is parsed in less time than the parser takes to be imported."""
+_MAX_PARSED_BYTES = 64 * 1024 * 1024
 _STATE_SUBFOLDERS = ("cache", "calls", "maps", "results", "serving")
-_STATE_DIR = rb"(?m)^state_dir[ \t]*:"
-_PLAIN_STATE_DIR = (
-    rb"(?m)^state_dir:[ \t]+(?:\"([^\"\\\n]+)\"|'([^'\n]+)'|([\w./~-][^\s#:\"'\\]*))[ \t]*(?:[ \t]#[^\n]*)?\r?$"
-)
-
 _MODE = "has the file mode"
-_SKIPPED = r" *(?:#[ -~]*)?"
-_SIMPLE = (
-    r"([A-Za-z_][A-Za-z0-9_]*): +"
-    r"""(?:"([ !#-\[\]-~]*)"|'([ -&(-~]*)'|([A-Za-z0-9][A-Za-z0-9_./+=@-]*))"""
-    r"(?: +#[ -~]*| *)"
-)
-_WORDS = frozenset(("null", "true", "false"))
 
 
 class Config(Value):
@@ -188,8 +160,7 @@ class _Loading:
 
     def load(self) -> Config:
         contents = self._contents()
-        key = cache_key(contents)
-        documents = self._documents(contents, key)
+        documents = self._documents(contents)
         secrets, secrets_mark = self._secrets()
         files = {
             role: ConfigFile(self._name(role), document, self._problems, strict=role == "main")
@@ -206,7 +177,9 @@ class _Loading:
         )
         settings = self._without_approvals(settings)
         prompts = files.get("prompts") if self._is_trusted else None
-        mark = f"{self._paths.config_file} {key} {secrets_mark} {self._is_trusted}"
+        mark = hashlib.sha256(f"{self._paths.config_file} {secrets_mark} {self._is_trusted}".encode())
+        for role, data in contents.items():
+            mark.update(f"\n{role} {len(data)}\n".encode() + data)
         return self._config.replace(
             settings=settings,
             secrets=secrets,
@@ -214,7 +187,7 @@ class _Loading:
             paths=self._paths.replace(state=self._state(settings.state_dir)),
             problems=_masked(self._problems.problems, secrets),
             errors=_masked(self._problems.errors, secrets),
-            fingerprint=hashlib.sha256(mark.encode()).hexdigest(),
+            fingerprint=mark.hexdigest(),
             shown=self._shown,
             reach=reach,
         )
@@ -251,44 +224,47 @@ class _Loading:
                 self._problems.add(Problem(str(path), "there is no such file.", hint), error=True)
         return out
 
-    def _documents(self, contents: Mapping[str, bytes], key: str) -> dict[str, Document]:
-        """The parsed files, from the cache if it holds exactly these. The cache is written if all files parsed."""
-        if not contents:
-            return {}
-        cache = self._cache_file(contents.get("main", b""))
-        cached = None if cache is None else fetch(cache, key)
-        if cached is not None and cached.keys() == contents.keys():
-            return cached
-        out: dict[str, Document] = {}
+    def _documents(self, contents: Mapping[str, bytes]) -> dict[str, Document]:
+        """The parsed files."""
+        documents: dict[str, Document] = {}
         for role, data in contents.items():
             try:
-                out[role] = parse(data)
+                documents[role] = self._parsed(role, data) if len(data) > _LARGE_BYTES else parse(data)
             except NotYaml as exc:
                 problem = Problem(f"{self._name(role)}:{exc.fault.line}", exc.fault.message, exc.fault.hint)
                 self._problems.add(problem, error=role == "main")
-        if cache is not None and out.keys() == contents.keys():
-            store(cache, key, out)
-        return out
+        return documents
 
-    def _cache_file(self, main: bytes) -> Path | None:
-        """The cache file of this configuration.
+    def _parsed(self, role: str, data: bytes) -> Document:
+        """A large file as it was parsed before, or parsed now.
 
-        It is in the folder that `state_dir:` names, unless the project could ship a cache there. None if `state_dir:`
-        cannot be read without parsing the file, which is what the cache is there to avoid.
+        With `state_dir:` nothing is kept: where it would have to be kept is known only after the file was parsed.
         """
-        state = self._paths.state
-        written = _written_state_dir(main) if self._is_trusted and not self._env.get(STATE_ENV) else None
-        if written == "":
-            return None
-        if written is not None and self._config.trust.uncovered(reach_of({"state_dir": written}, self._paths.project)):
-            written = None
-        if written is not None:
-            chosen = self._chosen_state(written)
-            is_inside = Path(os.path.realpath(chosen)).is_relative_to(self._paths.project)
-            if not is_inside and (is_ours(str(chosen)) or not os.path.isdir(chosen)):
-                state = chosen / STATE_VERSION
-        owner = str(self._paths.config_file or self._paths.onetool_dir).encode("utf-8", "replace")
-        return state / "cache" / f"config-{hashlib.sha256(owner).hexdigest()[:12]}.{_FORMAT}.json"
+        import orjson
+
+        key = hashlib.sha256(__version__.encode() + data).hexdigest()
+        file = self._paths.state / "cache" / f"{self._files()[role].name}.json"
+        try:
+            kept = orjson.loads(read_own(file, _MAX_PARSED_BYTES) or b"")
+            if kept["key"] == key:
+                lines = {tuple(path): line for path, line in kept["lines"]}
+                faults = [YamlFault(line, tuple(path), *words) for line, path, *words in kept["faults"]]
+                return Document(kept["data"], lines, faults)
+        except (ValueError, TypeError, KeyError):
+            pass  # There is none, or it is damaged.
+        document = parse(data)
+        if "state_dir" in document.data:
+            return document
+        record = {
+            "key": key,
+            "data": document.data,
+            "lines": list(document.lines.items()),
+            "faults": [(fault.line, fault.path, fault.message, fault.hint) for fault in document.faults],
+        }
+        # The disk may be read-only, and JSON cannot hold every integer.
+        with suppress(StoreError, TypeError):
+            write_whole(file, orjson.dumps(record), nofollow=True)
+        return document
 
     def _secrets(self) -> tuple[Secrets, str]:
         """The secrets, and a mark that changes with their file."""
@@ -379,84 +355,6 @@ def _close_to_others(state: Path, *made: Path) -> None:
         tighten(folder)
 
 
-def _written_state_dir(data: bytes) -> str | None:
-    """`state_dir:` as onetool.yaml has it, found without parsing YAML; "" if it is not written plainly."""
-    if b"state_dir" not in data or re.search(_STATE_DIR, data) is None:
-        return None
-    found = re.findall(_PLAIN_STATE_DIR, data)
-    return b"".join(found[0]).decode("utf-8", "replace") if len(found) == 1 else ""
-
-
-def cache_key(files: Mapping[str, bytes]) -> str:
-    """Return one key for these files, by name and content, and for this release."""
-    digest = hashlib.sha256(f"{_FORMAT} {__version__}".encode())
-    for name in sorted(files):
-        digest.update(f"\n{name} {len(files[name])}\n".encode())
-        digest.update(files[name])
-    return digest.hexdigest()
-
-
-def fetch(path: Path, key: str) -> dict[str, Document] | None:
-    """Return the documents cached under this key. None unless the file is exactly as `store` wrote it."""
-    head, _, body = (read_own(path, _MAX_CACHE_BYTES) or b"").partition(b"\n")
-    if head != _head(key, body):
-        return None
-    index, _, tools = body.partition(b"\n")
-    try:
-        return {name: _document(raw, tools) for name, raw in json.loads(index).items()}
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-
-
-def store(path: Path, key: str, documents: Mapping[str, Document]) -> None:
-    """Cache the documents; failing to do so is not an error.
-
-    The file has a line with key and checksum, a line with the documents, then the tools one after another: a load
-    reads their names, and a tool is unpacked when it is first used.
-    """
-    import orjson
-
-    tools: list[bytes] = []
-    try:
-        index = {name: _packed(document, tools, orjson.dumps) for name, document in documents.items()}
-        body = b"\n".join((orjson.dumps(index), b"".join(tools)))
-        write_whole(path, b"\n".join((_head(key, body), body)), nofollow=True)
-    except (StoreError, TypeError, ValueError):
-        return  # the disk is read-only, or JSON cannot hold some integer or text exactly
-
-
-def _head(key: str, body: bytes) -> bytes:
-    return f"onetool_ipy {key} {zlib.crc32(body):08x}".encode()
-
-
-def _packed(document: Document, tools: list[bytes], dumps: Callable[[Any], bytes]) -> list[Any]:
-    """The document for the index. Its tools are appended to `tools`; the index holds their offsets."""
-    data, faults = dict(document.data), [[f.line, f.key, f.message, f.hint] for f in document.faults]
-    if isinstance(data.get("tools"), list):
-        entries: list[Any] = []
-        end = sum(map(len, tools))
-        for item in data["tools"]:
-            if not isinstance(item, dict):
-                entries.append({"item": item})
-                continue
-            tools.append(dumps(item))
-            start, end = end, end + len(tools[-1])
-            name = item.get("name")
-            entries.append([name if isinstance(name, str) else "", start, end])
-        data["tools"] = entries
-    return [data, document.lines, faults]
-
-
-def _document(raw: Any, tools: bytes) -> Document:
-    """Undo `_packed`. Raises ValueError, TypeError or KeyError for anything else."""
-    data, lines, faults = raw
-    if not isinstance(data, dict) or not isinstance(lines, dict):
-        raise TypeError("not a document")
-    if isinstance(data.get("tools"), list):
-        data["tools"] = [Packed(tools, *p) if isinstance(p, list) else p["item"] for p in data["tools"]]
-    return Document(data, lines, [YamlFault(*fault) for fault in faults])
-
-
 def _read_secrets(
     path: Path, shown: str, note: Callable[[Problem], None], owners: Owners
 ) -> tuple[dict[str, str], str]:
@@ -473,32 +371,13 @@ def _read_secrets(
         return {}, "refused"
     if wrong := _mode_problem(content.stat, shown):
         note(wrong)
-    values = simple_lines(content.data)
-    if values is None:
-        values = _from_yaml(content.data, shown, note)
+    values = _from_yaml(content.data, shown, note)
     for name, value in values.items():
         if len(value.strip()) < SHORTEST:
             message = f"{name}: is shorter than {SHORTEST} characters, so it is not masked."
             note(Problem(shown, message, "Use a longer secret."))
     found = content.stat
     return values, f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
-
-
-def simple_lines(data: bytes) -> dict[str, str] | None:
-    """Return the values if every line is plain, else None."""
-    try:
-        text = data.decode("ascii")
-    except UnicodeDecodeError:
-        return None
-    out: dict[str, str] = {}
-    for line in text.split("\n"):
-        if re.fullmatch(_SKIPPED, line):
-            continue
-        match = re.fullmatch(_SIMPLE, line)
-        if match is None or match[1] in out or (match[4] or "").lower() in _WORDS:
-            return None
-        out[match[1]] = next(part for part in match.groups()[1:] if part is not None)
-    return out
 
 
 def _from_yaml(data: bytes, shown: str, note: Callable[[Problem], None]) -> dict[str, str]:
@@ -518,7 +397,7 @@ def _from_yaml(data: bytes, shown: str, note: Callable[[Problem], None]) -> dict
             out[name] = value
         else:
             message = "has no value." if value is None else "is not text. Put the value in quotes."
-            note(Problem(f"{shown}:{document.lines.get(name, 1)}", f"{name}: {message}"))
+            note(Problem(f"{shown}:{document.lines.get((name,), 1)}", f"{name}: {message}"))
     return out
 
 

@@ -7,13 +7,11 @@ No `repr` here shows a value that `${NAME}` may have filled with a secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from onetool_ipy.base.records import Value
-
-if TYPE_CHECKING:
-    from onetool_ipy.config.yaml_text import Packed
 
 __all__ = [
     "AskSettings",
@@ -35,35 +33,22 @@ Provider = Literal["openai", "ollama", "gemini", "anthropic"]
 _NONE: Mapping[str, Any] = MappingProxyType({})
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class Definition:
     """One entry as written (a tool, server, snippet or a pack's settings) and its `file:line`.
 
-    `data` is plain JSON, and nobody changes it. A tool from the cache is unpacked at the first use of `data`; `name`
-    and `where` are known before. `written` is the entry with every `${NAME}` unfilled.
+    `data` is plain JSON, and nobody changes it. `written` is the entry with every `${NAME}` unfilled.
     """
 
-    __slots__ = ("_data", "where", "written")
-
-    def __init__(self, data: dict[str, Any] | Packed, where: str, written: Mapping[str, Any] = _NONE) -> None:
-        self._data, self.where, self.written = data, where, written
-
-    @property
-    def data(self) -> dict[str, Any]:
-        """The entry."""
-        if not isinstance(self._data, dict):
-            self._data = self._data.unpack()
-        return self._data
+    data: dict[str, Any]
+    where: str
+    written: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     @property
     def name(self) -> str:
         """The value of `name` if it is text, else empty."""
-        if not isinstance(self._data, dict):
-            return self._data.name
-        found = self._data.get("name")
-        return found if isinstance(found, str) else ""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Definition) and (self.data, self.where) == (other.data, other.where)
+        name = self.data.get("name")
+        return name if isinstance(name, str) else ""
 
     def __hash__(self) -> int:
         return hash(self.where)

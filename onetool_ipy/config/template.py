@@ -1,7 +1,8 @@
 """What `onetool-ipy init` writes: a commented `.onetool/` folder, or with `--pack NAME` a new pack.
 
-The texts document every key of the settings; a test compares them with `settings`. Unedited, they load to the
-defaults plus one example pack. `init_project` never touches a file that exists.
+The text of onetool.yaml is made from `onetool.schema.json`: every key with its description, and its default or an
+example in comments. Unedited, the files load to the defaults plus one example pack. `init_project` never touches a
+file that exists. The schema is written beside the settings, where editors find it.
 
 `pack_template` returns the texts of a pack file with two tools, its test, and its settings. The caller writes them and
 keeps the files that exist. The settings are the whole text of `onetool.yaml`, with the pack's lines added and
@@ -10,178 +11,33 @@ everything else unchanged.
 
 from __future__ import annotations
 
+import json
 import keyword
 import os
-import re
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from onetool_ipy.base.errors import InvalidConfig, InvalidTool, UsageProblem
+from onetool_ipy.base.errors import InvalidConfig, InvalidTool
+from onetool_ipy.config.check import SCHEMA_FILE, resolved, settings_schema
+from onetool_ipy.config.edit import with_pack
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER
 
-__all__ = ["Written", "init_project", "pack_template"]
-
 _SETTINGS = f"{FOLDER}/{CONFIG_NAME}"
+_WIDTH = 120
+_COMMENT_COLUMN = 34
 
-
-class Written(list[Path]):
-    """The files that were written. `left_alone` are the files that existed before."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.left_alone: list[Path] = []
-
-
-def init_project(folder: Path | str) -> Written:
-    """Write a commented `.onetool/` into the folder and return the new files. Raises InvalidConfig if that fails."""
-    root = Path(folder) / FOLDER
-    out = Written()
-    for name, text in _FILES.items():
-        path = root / name
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            is_new = _create(path, text, mode=0o600 if name == "secrets.yaml" else 0o644)
-        except OSError as exc:
-            reason = (exc.strerror or str(exc)).lower()
-            raise InvalidConfig(f"Cannot write '{path}': {reason}.") from exc
-        (out if is_new else out.left_alone).append(path)
-    return out
-
-
-def _create(path: Path, text: str, *, mode: int) -> bool:
-    """Write a new file. Return False if the name is taken, also by a link."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    except FileExistsError:
-        return False
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except OSError:
-        path.unlink()  # the next run would keep half a file
-        raise
-    return True
-
-
-_MAIN = """\
+_HEAD = f"""\
+# yaml-language-server: $schema={SCHEMA_FILE.name}
+#
 # The settings of this project for onetool_ipy. Every key is optional; the commented lines show defaults or examples.
 # Words such as on, yes, no and dates are plain text here; booleans are true and false.
-# ${NAME} in packs, servers, models and http is filled from secrets.yaml, then from the environment;
-# write $${ for a literal ${. After a change, run ot.reload() in the notebook. A server, model, host or outside folder
+# ${{NAME}} in packs, servers, models and http is filled from secrets.yaml, then from the environment;
+# write $${{ for a literal ${{. After a change, run ot.reload() in the notebook. A server, model, host or outside folder
 # that you add or change here counts after your yes: %tool trust
 
 version: 1
-
-# Pack files, inside this folder: `pack = "name"`, `__all__`, docstrings with Args / Returns / Example.
-# tools_dir: ["tools/*.py"]
-
-# Packs and tools that lists show first, marked as recommended. It runs and allows nothing.
-# recommended: ["brave", "fs.read_file"]
-
-# A pack's own settings, which it reads with onetool_ipy.sdk.get_config().
-# packs:
-#   brave: {timeout: 5, key: "${BRAVE_KEY}"}
-
-# Tools defined right here. Kinds of implementation: mock, builtin, internal.
-# tools:
-#   - name: greeting
-#     description: Say hello.
-#     type: function
-#     handler: greeting
-#     parameters: {type: object, properties: {}}
-#     implementation: {type: mock, mock_response: "hello"}
-
-# Another name for a tool, written $ws in a cell. (`alias` is accepted too.)
-# aliases:
-#   ws: brave.web_search
-
-# Pieces of code with parameters, written $name key=value in a cell. More of them go into snippets.yaml.
-# snippets:
-#   research:
-#     description: Search the web for a topic.
-#     params:
-#       topic: {description: What to search for, example: Python}
-#       count: {description: Number of results, default: 5, type: integer}
-#     body: |
-#       brave.web_search(query="{{ topic }}", count={{ count }})
-
-# MCP servers; their tools are <server>.<tool>. A process gets HOME, PATH and the like, the variables in `inherit`, and
-# `env`. `trusted: true` accepts the server's own read-only marks; `timeout_s` limits a call (default timeouts.mcp_s),
-# `idle_s` limits the silence within a call. Addresses are https://, or http:// on this machine. `protocol` is auto,
-# legacy (servers before 2026) or 2026-07-28; `type: sse` is the older HTTP with two addresses. With `sampling: true`
-# the server may ask for a reply of your model; you are asked each time. `log_level` is the least that it logs here.
-# servers:
-#   github:
-#     type: stdio
-#     command: npx
-#     args: [-y, some-mcp-server]
-#     env: {TOKEN: "${GITHUB_TOKEN}"}
-#     cwd: "."                      # relative to the folder that holds .onetool/
-#     inherit: [HTTPS_PROXY]
-#     enabled: true
-#     trusted: false
-#     sampling: false
-#     log_level: info
-#     timeout_s: 30
-#     idle_s: 10
-#     protocol: auto
-#   docs: {type: http, url: "http://127.0.0.1:9000/mcp", headers: {Authorization: "Bearer ${DOCS_TOKEN}"}}
-#   crm: {type: http, url: "https://crm.example.com/mcp", auth: {scopes: [read]}}   # sign in: %tool server login crm
-
-# Where ot.notify() writes; files are relative to this folder. The first pattern that matches wins.
-# topics:
-#   - {pattern: "notes", file: notes.yaml}
-
-# HTTP tools reach these hosts only; an empty list allows nothing. allow_private: also 127.0.0.1, 10.x and the like.
-# http:
-#   allowed_hosts: []               # e.g. ["api.example.com", "*.example.org:8443"]
-#   timeout_s: 10
-#   max_response_bytes: 5242880
-#   allow_private: false
-
-# Folders that fs tools may read, relative to the folder that holds .onetool.
-# fs:
-#   roots: ["."]
-
-# How much of a result is shown or sent; how much is stored, and for how long.
-# output:
-#   max_inline_bytes: 50000
-#   preview_lines: 10
-#   result_ttl_s: 86400
-#   max_store_bytes: 1073741824
-
-# Usage counts, and the assumptions behind the two estimates of ot.stats().
-# stats:
-#   enabled: true
-#   context_per_call: 30000
-#   time_overhead_per_call_ms: 4000
-#   chars_per_token: 4
-
-# Language models. provider: openai, ollama, gemini or anthropic. key: the NAME of a secret, not its value.
-# Other parameters to send, as the provider names them, go into options.
-# models:
-#   default: local
-#   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3, options: {num_ctx: 16384}}
-#   big: {provider: openai, model: gpt-x, key: OPENAI_KEY}
-
-# Defaults of %ask. tool_allow: null offers every tool, [] none, or names and pack.* patterns.
-# ask:
-#   with_tools: true
-#   tool_allow: null
-#   max_steps: 5
-#   approve: []                     # in ~/.onetool/onetool.yaml only: tools that models may run without asking
-#   max_calls: 50                   # of one ask: calls, tokens, seconds (without the time you take to answer)
-#   max_tokens: 200000
-#   max_seconds: 300
-#   context_tokens: 100000          # how much of a session is sent
-#   stream: true                    # false for servers that cannot stream
-
-# Seconds. local_s limits calls by models, REST, MCP and the command line, not your own.
-# timeouts:
-#   local_s: 8
-#   mcp_s: 30
-
-# Where results, call log and caches go; relative to the folder that holds .onetool. $ONETOOL_STATE wins over it.
-# state_dir: ~/.local/state/my-project
 """
 
 _PROMPTS = """\
@@ -228,59 +84,6 @@ def count(text: str, longest: int = 3) -> dict[str, object]:
     words = text.split()
     return {"words": len(words), "longest": sorted(words, key=len, reverse=True)[:longest]}
 '''
-
-_FILES = {
-    CONFIG_NAME: _MAIN,
-    "prompts.yaml": _PROMPTS,
-    "snippets.yaml": _SNIPPETS,
-    "secrets.yaml": _SECRETS,
-    ".gitignore": "# Values that belong to you alone, and locks.\nsecrets.yaml\n*.lock\n",
-    "tools/example.py": _EXAMPLE,
-}
-
-
-def pack_template(name: str, settings: str = "") -> dict[str, str]:
-    """Return path in the project -> text of the file. `settings` is the present text of onetool.yaml.
-
-    Raises InvalidTool for an invalid pack name, UsageProblem if the settings cannot be added.
-    """
-    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-        raise InvalidTool(f"'{name}' is not a valid pack name.", hint="Use letters, digits and _, such as brave.")
-    return {
-        f".onetool/tools/{name}.py": _PACK.replace("NAME", name),
-        f"tests/test_{name}.py": _TEST.replace("NAME", name),
-        _SETTINGS: _with_settings(settings, name),
-    }
-
-
-def _with_settings(text: str, name: str) -> str:
-    """Return the text of onetool.yaml with the pack's settings added."""
-    own = f"  {name}:\n    greeting: Hello   # read with get_config()\n"
-    if not text.strip():
-        return f"version: 1\n\npacks:\n{own}"
-    found = re.search(r"^packs:(?P<rest>.*)$", text, re.MULTILINE)
-    if found is None:
-        return f"{text.rstrip()}\n\npacks:\n{own}"
-    if found["rest"].split("#")[0].strip() not in ("", "{}"):
-        raise UsageProblem(
-            f"'packs' in onetool.yaml is written in one line, so '{name}' cannot be added.",
-            hint=f"Add it by hand: {name}: {{greeting: Hello}}",
-        )
-    before, after = text[: found.start()], text[found.end() :].removeprefix("\n")
-    indent = re.match(r"(?:[ \t]*(?:#.*)?\n)*(?P<indent> +)\S", after)
-    if re.search(rf"^ +{name}:", _block(after), re.MULTILINE):
-        return text
-    if indent is not None and indent["indent"] != "  ":
-        own = own.replace("    ", indent["indent"] * 2).replace(f"  {name}", f"{indent['indent']}{name}", 1)
-    comment = found["rest"].strip().removeprefix("{}").strip()
-    return f"{before}packs:{f' {comment}' if comment else ''}\n{own}{after}"
-
-
-def _block(text: str) -> str:
-    """Return the indented lines that belong to the key above them."""
-    ends = re.search(r"^[^\s#]", text, re.MULTILINE)
-    return text[: ends.start()] if ends else text
-
 
 _PACK = '''\
 """The pack NAME: what its tools have in common, in a line or two."""
@@ -359,3 +162,104 @@ def test_greet_uses_the_greeting_of_the_settings(NAME):
 def test_count_words_gives_a_section_for_each_text(NAME):
     assert NAME.count_words(texts=["one two", "three"]) == "=== one two ===\\n2 words\\n\\n=== three ===\\n1 words"
 '''
+
+
+class Written(list[Path]):
+    """The files that were written. `left_alone` are the files that existed before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left_alone: list[Path] = []
+
+
+def init_project(folder: Path | str) -> Written:
+    """Write a commented `.onetool/` into the folder and return the new files. Raises InvalidConfig if that fails."""
+    root = Path(folder) / FOLDER
+    files = {
+        CONFIG_NAME: settings_text(),
+        "prompts.yaml": _PROMPTS,
+        "snippets.yaml": _SNIPPETS,
+        "secrets.yaml": _SECRETS,
+        ".gitignore": "# Values that belong to you alone, and locks.\nsecrets.yaml\n*.lock\n",
+        "tools/example.py": _EXAMPLE,
+        SCHEMA_FILE.name: SCHEMA_FILE.read_text(encoding="utf-8"),
+    }
+    written = Written()
+    for name, text in files.items():
+        path = root / name
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = _create(path, text, mode=0o600 if name == "secrets.yaml" else 0o644)
+        except OSError as exc:
+            reason = (exc.strerror or str(exc)).lower()
+            raise InvalidConfig(f"Cannot write '{path}': {reason}.") from exc
+        (written if is_new else written.left_alone).append(path)
+    return written
+
+
+def _create(path: Path, text: str, *, mode: int) -> bool:
+    """Write a new file. Return False if the name is taken, also by a link."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        return False
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+    except OSError:
+        path.unlink()  # the next run would keep half a file
+        raise
+    return True
+
+
+def settings_text() -> str:
+    """Return a commented onetool.yaml that documents every key of the schema."""
+    schema = settings_schema()
+    blocks = [_HEAD]
+    for name, node in schema["properties"].items():
+        if name not in ("version", "alias"):
+            words = textwrap.wrap(node["description"], _WIDTH - 2)
+            blocks.append("".join(f"# {line}\n" for line in [*words, *_lines(name, resolved(node, schema), schema)]))
+    return "\n".join(blocks)
+
+
+def _lines(name: str, node: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[str]:
+    """A key with its default, or with an example where it has none; each line with what it means, where that fits."""
+    import yaml
+
+    if node.get("additionalProperties") is False:
+        yield f"{name}:"
+        for key, inner in node["properties"].items():
+            line, words = f"  {key}: {json.dumps(inner['default'])}", inner["description"]
+            if len(commented := f"{line:<{_COMMENT_COLUMN}}# {words}") <= _WIDTH - 2:
+                yield commented
+            else:
+                yield from (f"  # {row}" for row in textwrap.wrap(words, _WIDTH - 6))
+                yield line
+        return
+    value = node["examples"][0] if "examples" in node else node["default"]
+    if not isinstance(value, dict) and "items" not in node:
+        yield f"{name}: {json.dumps(value)}"
+        return
+    entry = resolved(node.get("additionalProperties", {}), schema).get("properties", {})
+    descriptions = {key: inner["description"] for key, inner in entry.items()}
+    for line in yaml.safe_dump({name: value}, sort_keys=False, default_flow_style=None, width=_WIDTH).splitlines():
+        # Each key of an entry is explained where it is first seen.
+        key = line.partition(":")[0].strip()
+        commented = f"{line:<{_COMMENT_COLUMN}}# {descriptions.pop(key, '')}"
+        is_fit = len(line) < _COMMENT_COLUMN and len(commented) <= _WIDTH - 2 and not commented.endswith("# ")
+        yield commented if is_fit else line
+
+
+def pack_template(name: str, settings: str = "") -> dict[str, str]:
+    """Return path in the project -> text of the file. `settings` is the present text of onetool.yaml.
+
+    Raises InvalidTool for an invalid pack name, UsageProblem if the settings cannot be added.
+    """
+    if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+        raise InvalidTool(f"'{name}' is not a valid pack name.", hint="Use letters, digits and _, such as brave.")
+    return {
+        f".onetool/tools/{name}.py": _PACK.replace("NAME", name),
+        f"tests/test_{name}.py": _TEST.replace("NAME", name),
+        _SETTINGS: with_pack(settings, name),
+    }

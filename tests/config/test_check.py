@@ -178,7 +178,7 @@ ERRORS = {
     "version": ("version: 2\n", "1: version: '2' is not a version this release knows."),
     "alias target": ("aliases:\n  ws: [a]\n", "2: aliases.ws: '['a']' is not text."),
     "alias without target": ("aliases:\n  ws:\n", "2: aliases.ws: names no tool."),
-    "alias name": ("aliases: {'a-b': c.d}\n", "1: aliases.a-b: is not a name."),
+    "alias name": ("aliases: {'a-b': c.d}\n", "1: aliases.a-b: 'a-b' is not a name."),
     "alias twice": ("aliases: {a: b.c}\nalias: {a: d.e}\n", "2: alias.a: is ignored, since 'aliases' has this name."),
     "topic without file": ("topics:\n  - {pattern: x}\n", "2: topics[0]: has no 'file'."),
     "topic is text": ("topics: [notes]\n", "1: topics[0]: 'notes' is not 'key: value' lines."),
@@ -215,10 +215,10 @@ def test_error_names_file_line_and_key(project: Project, text: str, said: str) -
 ENTRIES = {
     "tool is text": ("tools:\n  - {name: good}\n  - oops\n", "3: tools[1]: 'oops' is not 'key: value' lines."),
     "tool is nothing": ("tools:\n  - {name: good}\n  -\n", "3: tools[1]: 'None' is not 'key: value' lines."),
-    "tool with a fault": ("tools:\n  - {name: good}\n  - {x: !!binary aGk=}\n", "3: tools[1]: the tag '!!binary'"),
+    "tool with a fault": ("tools:\n  - {name: good}\n  - {x: !!binary aGk=}\n", "3: tools[1].x: the tag '!!binary'"),
     "tool with a key twice": (
         "tools:\n  - {name: good}\n  - {x: 1, x: 2}\n",
-        "3: tools[1]: the key 'x' is written twice.",
+        "3: tools[1].x: is written twice.",
     ),
     "server without command": ("servers:\n  good: {command: x}\n  bad: {}\n", "3: servers.bad: has no 'command'."),
     "server's type": (
@@ -324,6 +324,14 @@ def test_bad_tool_server_or_snippet_stops_nothing(project: Project, text: str, s
     config.raise_if_bad()
     s = config.settings
     assert len(s.tools) + len(s.servers) + len(s.snippets) == 1
+
+
+@pytest.mark.parametrize("name", ["0", "007", "a/b", "x~1y", "12345678901234567890"])
+def test_a_name_that_looks_like_a_number_or_a_path_is_a_name(project: Project, name: str) -> None:
+    text = f"servers:\n  '7': {{command: x}}\n  '{name}': {{command: [1]}}\n"
+    config = project.load(text)
+    assert [str(p) for p in config.problems] == [f".onetool/onetool.yaml:3: servers.{name}.command: '[1]' is not text."]
+    assert list(config.settings.servers) == ["7"]
 
 
 def test_empty_sections_are_the_defaults(project: Project) -> None:

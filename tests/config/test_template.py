@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import jsonschema_rs
 import pytest
+import yaml
 
 from onetool_ipy.base.errors import InvalidConfig
-from onetool_ipy.config.check import MODEL_KEYS, PARAM_KEYS, SERVER_KEYS, SNIPPET_KEYS
-from onetool_ipy.config.settings import (
-    AskSettings,
-    FsSettings,
-    HttpSettings,
-    OutputSettings,
-    Settings,
-    StatsSettings,
-    TimeoutSettings,
-    Topic,
-)
-from onetool_ipy.config.template import init_project
+from onetool_ipy.config.check import settings_schema
+from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.template import init_project, settings_text
 from tests.config.conftest import Project
 
-SECTIONS = {
-    "http": HttpSettings,
-    "fs": FsSettings,
-    "output": OutputSettings,
-    "stats": StatsSettings,
-    "ask": AskSettings,
-    "timeouts": TimeoutSettings,
-}
+SCHEMA = settings_schema()
+SECTIONS = {name: node["properties"] for name, node in SCHEMA["properties"].items() if "properties" in node}
 
 
 def uncommented(text: str) -> str:
@@ -57,21 +47,63 @@ def test_every_key_is_documented_and_every_example_is_valid(project: Project) ->
     names = ("BRAVE_KEY", "GITHUB_TOKEN", "DOCS_TOKEN")
     config = project.load(**dict.fromkeys(names, "some-value"))
     assert config.problems == ()
-    s = config.settings
-    for key in Settings.fields():
-        assert re.search(rf"^(# )?{key}:", main, re.M), key
     for section in ("packs", "tools", "aliases", "snippets", "servers", "topics"):
-        assert getattr(s, section), section
-    assert s.models.default == "local"
-    assert s.state_dir
-    for key, section in SECTIONS.items():
-        block = re.search(rf"^# {key}:\n((?:#   .*\n)+)", main, re.M)
-        assert block, key
-        written = set(re.findall(r"^#   ([a-z_]+):", block[1], re.M))
-        assert written == set(section.fields()), key
-        assert getattr(s, key) == section(), "what is shown is the default"
-    for word in (*MODEL_KEYS, *SNIPPET_KEYS, *PARAM_KEYS, *SERVER_KEYS["stdio"], *SERVER_KEYS["http"], *Topic.fields()):
-        assert re.search(rf"\b{word}:", main), word
+        assert getattr(config.settings, section), section
+    assert config.settings.models.default == "local"
+    assert config.settings.state_dir
+    for key, properties in SECTIONS.items():
+        if key != "models":
+            block = re.search(rf"^# {key}:\n((?:#   .*\n)+)", main, re.M)
+            assert block, key
+            assert re.findall(r"^#   ([a-z_]+):", block[1], re.M) == list(properties), key
+            assert getattr(config.settings, key) == getattr(Settings(), key), "what is shown is the default"
+    for name in ("server", "model", "snippet"):
+        for word in SCHEMA["$defs"][name]["properties"]:
+            assert re.search(rf"\b{word}:", main), word
+    assert max(map(len, main.splitlines())) <= 120
+
+
+def test_schema_has_the_keys_and_defaults_of_the_settings() -> None:
+    """The values have their defaults in Python, where they are typed; editors read them in the schema."""
+    assert set(SCHEMA["properties"]) == {*Settings.fields(), "alias"}
+    for key, properties in SECTIONS.items():
+        if key != "models":
+            section = getattr(Settings(), key)
+            values = {name: getattr(section, name) for name in section.fields()}
+            plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+            assert {name: node["default"] for name, node in properties.items()} == plain, key
+    assert SCHEMA["properties"]["tools_dir"]["default"] == list(Settings().tools_dir)
+
+
+def test_editors_find_the_schema_beside_the_settings(project: Project) -> None:
+    """The path is relative, so that it holds for everybody who clones the project; every example is valid by it."""
+    init_project(project.folder)
+    reference = re.match(r"# yaml-language-server: \$schema=(\S+)\n", (project.onetool / "onetool.yaml").read_text())
+    assert reference
+    schema = json.loads((project.onetool / reference[1]).read_text())
+    assert schema == SCHEMA
+    jsonschema_rs.meta.validate(schema)
+    data = yaml.safe_load(uncommented(settings_text()))
+    assert list(jsonschema_rs.validator_for(schema).iter_errors(data)) == []
+    assert list(jsonschema_rs.validator_for(schema).iter_errors({"htp": {}})) != []
+
+
+def nodes(node: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every key of the settings in the schema."""
+    for name, inner in node.get("properties", {}).items():
+        if inner is not True:
+            yield f"{path}.{name}", inner
+            yield from nodes(inner, f"{path}.{name}")
+    for name in ("additionalProperties", "items"):
+        if isinstance(node.get(name), dict):
+            yield from nodes(node[name], f"{path}.*")
+
+
+def test_every_key_of_the_schema_has_a_description() -> None:
+    """The template, the reference and editors show it."""
+    keys = [*nodes(SCHEMA), *(pair for name, node in SCHEMA["$defs"].items() for pair in nodes(node, name))]
+    assert len(keys) > 80
+    assert [path for path, node in keys if not node.get("description") and "$ref" not in node] == []
 
 
 def test_examples_of_the_other_files_are_valid(project: Project) -> None:
@@ -92,7 +124,7 @@ def test_files_and_their_modes(project: Project) -> None:
     """secrets.yaml is for the user alone, and ignored by git."""
     written = init_project(project.folder)
     names = ["onetool.yaml", "prompts.yaml", "snippets.yaml", "secrets.yaml", ".gitignore", "tools/example.py"]
-    assert written == [project.onetool / name for name in names]
+    assert written == [project.onetool / name for name in [*names, "onetool.schema.json"]]
     assert written.left_alone == []
     assert (project.onetool / "secrets.yaml").stat().st_mode & 0o777 == 0o600
     assert "secrets.yaml" in (project.onetool / ".gitignore").read_text().splitlines()
@@ -107,7 +139,7 @@ def test_nothing_is_overwritten(project: Project) -> None:
     assert written.left_alone == [mine, project.onetool / "secrets.yaml"]
     assert mine.read_text() == "aliases: {a: time.now}\n"
     assert not outside.exists()
-    assert len(written) == 4
+    assert len(written) == 5
     assert list(init_project(str(project.folder))) == []
 
 

@@ -69,6 +69,7 @@ def test_it_goes_into_a_project_that_init_has_written(tmp_path: Path) -> None:
         "packs: {}\nversion: 1\n",
         "# packs:\nversion: 1\n",
         "packs:\n\n  # a comment\n  other: {}\n",
+        "packs: {other: {a: 1}}\n",
     ],
 )
 def test_the_settings_are_added_and_the_rest_stays(settings: str) -> None:
@@ -86,11 +87,10 @@ def test_settings_that_are_there_stay(tmp_path: Path) -> None:
     assert pack_template("brave", settings)[SETTINGS] == settings
 
 
-def test_settings_in_one_line_are_not_touched() -> None:
-    with pytest.raises(UsageProblem, match="one line") as caught:
-        pack_template("brave", "packs: {other: {a: 1}}\n")
-
-    assert "brave: {greeting: Hello}" in caught.value.hint
+@pytest.mark.parametrize("settings", ["packs: [1]\n", "packs: 5\n", "packs: [\n", "version: 2\n"])
+def test_settings_that_nothing_can_be_added_to_are_not_touched(settings: str) -> None:
+    with pytest.raises(UsageProblem, match=r"onetool\.yaml"):
+        pack_template("brave", settings)
 
 
 @pytest.mark.parametrize("name", ["", "a-b", "a.b", "1a", "class", "_a", "../x", "a/b"])

@@ -150,7 +150,7 @@ def _json(data: bytes) -> Mapping[str, Any] | None:
 def _yaml(data: bytes, notes: ImportNotes) -> Any:
     try:
         # Without aliases a text has fewer values than this; what aliases expand to stays in proportion to its length.
-        text = yaml_text.parse(data, most=max(yaml_text.MAX_VALUES, 2 * len(data)))
+        text = yaml_text.parse(data, imported=True, most=max(yaml_text.MAX_VALUES, 2 * len(data)))
     except yaml_text.NotYaml as exc:
         raise InvalidRequest(f"The document is neither JSON nor YAML: line {exc.fault.line}: {exc}") from None
     for fault in text.faults:
