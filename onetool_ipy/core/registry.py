@@ -57,7 +57,10 @@ class _Index(Value):
 
 
 class Registry:
-    """All tools of a toolbox: `get` by name in one dict access, `list` in order of registration."""
+    """All tools of a toolbox: `get` by name in one dict access, `list` in order of registration.
+
+    `generation` counts how often the index was built: what was found out about a tool holds as long as it is the same.
+    """
 
     def __init__(
         self,
@@ -78,6 +81,7 @@ class Registry:
         self._before_list = before_list
         self._explain = explain
         self._changed: Callable[[], None] | None = None  # the first tools are no change
+        self.generation = 0
         self._index = _Index({}, {}, (), {}, {})
         self.rebuild()
         self._changed = changed
@@ -240,6 +244,7 @@ class Registry:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
             self._index = _Index(ordered, packs, tuple(problems), unlisted, {**unlisted, **_lookup(ordered)})
+            self.generation += 1
         if self._changed is not None:
             self._changed()
 

@@ -417,18 +417,17 @@ class Checker:
     def check(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
         """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in masked words."""
         ready, plain, _ = values.plain_copy(args)
-        return self.check_copy(ready, plain, tool, mask)
+        self.fit(ready, plain, tool, mask)
+        self.convert(ready, tool, mask)
+        return ready
 
-    def check_copy(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> dict[str, Any]:
-        """`check` of arguments that `values.plain_copy` has copied; changes the copy."""
+    def fit(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
+        """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
         if not self._fits(ready, plain):
             self._complete(ready, plain, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float:
                 ready[name] = int(ready[name])
-        if self._convert:
-            self._convert_all(ready, tool, mask)
-        return ready
 
     def complete(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
         """Return a copy of the arguments, as JSON, that fits the schema. Raises InvalidArgs.
@@ -517,7 +516,8 @@ class Checker:
                 is_mended = _put(args, place, value) or is_mended
         return is_mended
 
-    def _convert_all(self, args: dict[str, Any], tool: str, mask: Mask) -> None:
+    def convert(self, args: dict[str, Any], tool: str, mask: Mask) -> None:
+        """Convert arguments that fit, in place, to the types that the function asks for. This is code of the tool."""
         found = []
         for name, converter in self._convert:
             if name not in args:

@@ -4,7 +4,8 @@ The plain name stands for the enabled version that changed last. Single versions
 listed. If any process switches or changes a tool, the next call sees it: each call asks the store, through `live`, what
 the name stands for now. A project without bundles costs one stat of a missing folder.
 
-Also here: `Switched`, which gives the built-in tools the switches of their bundles.
+Also here: `Switched`, which gives the built-in tools the switches of their bundles. A switch changes the registry when
+it is switched, and at a refresh where another process switched it; a call of a built-in reads no file of a bundle.
 """
 
 from __future__ import annotations
@@ -236,7 +237,7 @@ class Switched:
         reason = self._switches.reason(spec.name)
         known = self._specs.get(spec.name)
         if known is None or known.disabled != reason:
-            known = spec.replace(disabled=reason, load=partial(self._switched, spec))
+            known = spec.replace(disabled=reason)
             self._specs[spec.name] = known
         return known
 

@@ -28,11 +28,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed, OneToolError, UsageProblem, is_transient
+from onetool_ipy.base.errors import Disabled, ExecutionFailed, NotAllowed, OneToolError, UsageProblem, is_transient
 from onetool_ipy.base.files import StoreError, append, write_whole
-from onetool_ipy.core import current, names
+from onetool_ipy.core import current
+from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, Json, ToolResult
-from onetool_ipy.core.tool import BoundCall, ToolSpec, UncheckedCall, schema_hash
+from onetool_ipy.core.tool import ToolSpec, schema_hash
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 from onetool_ipy.stores.replays import Mode, Replays
 
@@ -199,9 +200,9 @@ class Cassette:
             text = "".join(call.to_line() for call in read_calls(self.path))
             write_whole(self.path, text.encode(), mode=0o644)
 
-    def around(self, bound: BoundCall) -> Step | None:
+    def around(self, resolved: ResolvedCall) -> Step | None:
         """Return the step around one call while the cassette is on; None if the call is not recorded."""
-        return _replay_or_record(self, bound, self._mask) if _is_recorded(bound) else None
+        return _replay_or_record(self, resolved, self._mask) if _is_recorded(resolved) else None
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
@@ -320,13 +321,11 @@ def _identify(tool: str, args: Any, mask: Callable[[str], str]) -> Json:
     return {"key": digest, "args": form if len(text) <= _MAX_ARGS else values.cut(text, 1000)}
 
 
-def _is_recorded(bound: BoundCall) -> bool:
+def _is_recorded(resolved: ResolvedCall) -> bool:
     """Whether the answer of this call belongs into a cassette."""
-    if bound.tool.startswith(f"{_OT_PACK}."):
+    if resolved.tool.startswith(f"{_OT_PACK}."):
         return False
-    if bound.spec is not None and bound.spec.disabled:
-        return False
-    if bound.spec is not None and bound.allow is not None and not names.allowed(bound.tool, bound.allow):
+    if isinstance(resolved.failure, (Disabled, NotAllowed)):
         return False
     outer = current.scope()
     if outer is None or outer.depth == 0:
@@ -334,26 +333,24 @@ def _is_recorded(bound: BoundCall) -> bool:
     return outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OT_PACK
 
 
-def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Step:
-    spec, args = bound.spec, bound.call.args
+def _replay_or_record(cassette: Cassette, resolved: ResolvedCall, mask: Callable[[str], str]) -> Step:
+    spec, args = resolved.spec, resolved.call.args
     try:
-        call = RecordedCall(tool=bound.tool, **_identify(bound.tool, args, mask))
+        call = RecordedCall(tool=resolved.tool, **_identify(resolved.tool, args, mask))
     except NotEncodable as exc:
         if cassette.mode == "replay":
-            raise NotRecorded(f"'{bound.tool}': its arguments cannot be recorded: {exc.message}.") from exc
-        _warn(bound.tool, f"in its arguments, {exc.message}")
+            raise NotRecorded(f"'{resolved.tool}': its arguments cannot be recorded: {exc.message}.") from exc
+        _warn(resolved.tool, f"in its arguments, {exc.message}")
         return None
     try:
         replayed = cassette.find(call, lambda version: _is_current(spec, version))
     except NotRecorded:
-        if spec is None:
-            # The executor reports the unknown tool.
+        if resolved.failure is not None:
+            # The call would have failed anyway; the executor says why.
             return None
-        if type(bound.call) is not UncheckedCall:
-            spec.checker.check(args, spec.name, mask)
         raise
     if replayed is not None:
-        failure = None if replayed.failure is None else _read_failure(replayed.failure, bound.tool)
+        failure = None if replayed.failure is None else _read_failure(replayed.failure, resolved.tool)
         return ToolResult(failure is None, replayed.value, failure, {"replayed": True})
     result = yield
     error = result.error
@@ -373,7 +370,7 @@ def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str]
     except StoreError as exc:
         reason = exc.message
     if reason:
-        _warn(bound.tool, reason)
+        _warn(resolved.tool, reason)
     return None
 
 
@@ -387,15 +384,8 @@ def _requests(spec: ToolSpec, args: Mapping[str, Any], mask: Callable[[str], str
 
 
 def _is_current(spec: ToolSpec | None, version: str) -> bool:
-    """Whether a tool's schema is still the recorded one. A tool known only by its file's text is imported to tell."""
-    if spec is None or not version or version == schema_hash(spec):
-        return True
-    if spec.load is None:
-        return False
-    try:
-        return version == schema_hash(spec.load())
-    except CallFailure:
-        return False
+    """Whether a tool's schema is still the recorded one."""
+    return spec is None or not version or version == schema_hash(spec)
 
 
 def _write_failure(error: Failure) -> dict[str, Any]:

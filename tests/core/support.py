@@ -16,8 +16,9 @@ from onetool_ipy.base import values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.resolve import ResolvedCall, Resolver, Step
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import Step, ToolCall, ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sources.functions import spec_of
 
 NOON = datetime.datetime(2026, 1, 2, 12, 0, tzinfo=datetime.UTC)
@@ -74,27 +75,27 @@ class Bench:
         self.registry = Registry()
         for fn in functions:
             self.add(fn)
-        self.executor = Executor(
-            self.registry, steps=steps, background=self.background, workers=self.workers, **options
-        )
+        mask = options.get("mask", str)
+        rules = {name: options.pop(name) for name in ("admit", "require", "prepare", "local_s") if name in options}
+        self.resolver = Resolver(self.registry, workers=self.workers, mask=mask, **rules)
+        self.executor = Executor(steps=steps, background=self.background, workers=self.workers, **options)
 
     def add(self, fn: Callable[..., Any] | ToolSpec) -> ToolSpec:
         spec = fn if isinstance(fn, ToolSpec) else spec_of(fn, pack="t", origin="cell")
         return self.registry.register(spec)
 
+    def resolve(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ResolvedCall:
+        return self.resolver.resolve("id-1", name, {} if args is None else args, source, **options)
+
     def call(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ToolResult:
-        return self.executor.call(_call(name, args, source), **options)
+        return self.executor.call(self.resolve(name, args, source=source, **options))
 
     async def acall(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ToolResult:
-        return await self.executor.acall(_call(name, args, source), **options)
+        return await self.executor.acall(self.resolve(name, args, source=source, **options))
 
     def close(self) -> None:
         self.background.close()
         self.workers.close()
-
-
-def _call(name: Any, args: Any, source: Any) -> ToolCall:
-    return ToolCall("id-1", name, {} if args is None else args, source)
 
 
 MakeBench = Callable[..., Bench]

@@ -22,7 +22,6 @@ from onetool_ipy.bundles.importing.formats import import_document as read_docume
 from onetool_ipy.bundles.model import Bundle, BundleBody, Slug, Switch, Tool, ToolBody, WireModel, read
 from onetool_ipy.bundles.validation import beneath, fault
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
@@ -483,8 +482,8 @@ async def invoke_tool(request: RestRequest) -> Finish:
     failure = None if spec.disabled else _not_here(box, tool)
     if failure is not None:
         return partial(_response_of, box, ToolResult(False, error=Failure.of(failure, tool.slug)), tool)
-    call = ToolCall(box.new_id(), spec.name, args, "rest", spec)
-    running = box.background.submit(lambda: box.acall(call))
+    resolved = box.resolve(spec.name, args, source="rest")
+    running = box.background.submit(lambda: box.acall(resolved))
     result = await box.background.wait(running)
     return partial(_response_of, box, result, tool)
 
