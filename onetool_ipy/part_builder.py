@@ -154,7 +154,6 @@ class PartBuilder:
         box = self._box
         needs = ServiceDependencies(
             find=self._known,
-            load=self._load,
             refresh=self._refresh,
             taken=self._taken,
             secret_names=self._config.secrets.names,
@@ -225,9 +224,6 @@ class PartBuilder:
 
     def _known(self, name: str) -> ToolSpec | None:
         return self._box.registry.get(name)  # of the parts in force then, not those of now
-
-    def _load(self, name: str) -> ToolSpec:
-        return self._box.registry.load(name)
 
     def _refresh(self) -> bool:
         return self._box.registry.refresh()

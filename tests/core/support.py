@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
+import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -96,6 +98,27 @@ class Bench:
     def close(self) -> None:
         self.background.close()
         self.workers.close()
+
+
+class Calls:
+    """Counts the calls of some functions of the package, in every thread, while it is on."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.counts: dict[str, int] = dict.fromkeys(names, 0)
+
+    def __call__(self, frame: Any, event: str, _arg: object) -> None:
+        if event == "call" and frame.f_code.co_qualname in self.counts:
+            self.counts[frame.f_code.co_qualname] += 1
+
+    def __enter__(self) -> dict[str, int]:
+        threading.setprofile(self)
+        sys.setprofile(self)
+        return self.counts
+
+    def __exit__(self, *exc: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
 
 
 MakeBench = Callable[..., Bench]

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from onetool_ipy import Toolbox, ToolSpec
 from onetool_ipy.base.errors import InvalidArgs, NotAllowed, ToolNotFound, Unavailable, Untrusted
 from onetool_ipy.core.tool import Dep
 from onetool_ipy.llm import ScriptedModel
-from tests.core.support import MakeBench, Project
+from tests.core.support import Calls, MakeBench, Project
 
 PACK = '''
 pack = "calc"
@@ -32,27 +31,6 @@ def add(a: int, b: int = 1) -> int:
 def add(a: int, b: int = 1) -> int:
     """Add."""
     return a + b
-
-
-class Calls:
-    """Counts the calls of some functions of the package, in every thread, while it is on."""
-
-    def __init__(self, *names: str) -> None:
-        self.names = names
-        self.counts: dict[str, int] = dict.fromkeys(names, 0)
-
-    def __call__(self, frame: Any, event: str, _arg: object) -> None:
-        if event == "call" and frame.f_code.co_qualname in self.counts:
-            self.counts[frame.f_code.co_qualname] += 1
-
-    def __enter__(self) -> dict[str, int]:
-        threading.setprofile(self)
-        sys.setprofile(self)
-        return self.counts
-
-    def __exit__(self, *exc: object) -> None:
-        sys.setprofile(None)
-        threading.setprofile(None)
 
 
 def spec(**fields: Any) -> ToolSpec:

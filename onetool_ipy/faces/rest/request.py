@@ -8,7 +8,7 @@ of its class. Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Literal, NamedTuple
 
@@ -35,9 +35,6 @@ __all__ = [
 MAX_BODY = 1024 * 1024
 MAX_DOCUMENT = 16 * MAX_BODY
 """Bytes of a body; more is refused with 413."""
-
-Work = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Run a blocking function in a worker thread and wait for it."""
 
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}
 _CODES = {
@@ -68,7 +65,6 @@ class RestRequest(NamedTuple):
     """A decoded request; `path` and `query` are keyed by their names on the wire. `base_url` is the server's path."""
 
     box: Toolbox
-    work: Work
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any
