@@ -329,6 +329,12 @@ class Toolbox:
             check=check,
         )
 
+    async def aresolve(self, tool: str | ToolCall, args: Arguments | None = None, **options: Any) -> ResolvedCall:
+        """`resolve` without blocking the event loop; takes the same options."""
+        resolve = partial(self.resolve, tool, args, **options)
+        name = tool.name if isinstance(tool, ToolCall) else tool
+        return resolve() if self.parts.resolver.is_quick(name) else await self._in_worker(resolve)
+
     def call(
         self,
         tool: str | ToolCall | ResolvedCall,
@@ -367,12 +373,11 @@ class Toolbox:
         check: bool = True,
     ) -> ToolResult:
         """`call` without blocking the event loop."""
-        if isinstance(tool, ResolvedCall):
-            resolved = tool
-        else:
-            resolve = partial(self.resolve, tool, args, source=source, timeout=timeout, allow=allow, check=check)
-            name = tool.name if isinstance(tool, ToolCall) else tool
-            resolved = resolve() if self.parts.resolver.is_quick(name) else await self._in_worker(resolve)
+        resolved = (
+            tool
+            if isinstance(tool, ResolvedCall)
+            else await self.aresolve(tool, args, source=source, timeout=timeout, allow=allow, check=check)
+        )
         listener = self._listener(resolved)
         if listener is None:
             return await self.parts.executor.acall(resolved)

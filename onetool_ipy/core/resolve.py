@@ -174,7 +174,8 @@ class Resolver:
 
     def is_quick(self, name: str) -> bool:
         """Whether resolving a call of this tool waits for nothing: no server, no person, no import."""
-        spec = self._permitted.get(name) if self._generation == self.registry.generation else None
+        is_known = type(name) is str and self._generation == self.registry.generation
+        spec = self._permitted.get(name) if is_known else None
         return spec is not None and spec.origin not in _IMPORTED
 
     def _permit(self, resolved: ResolvedCall, allow: Allow | None, timeout_s: float | None) -> None:

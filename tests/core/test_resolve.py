@@ -239,6 +239,22 @@ def test_a_call_is_resolved_once(box: Toolbox, use: Any, resolutions: int) -> No
     assert counts == {"Resolver.resolve": resolutions, "Executor._leave": resolutions}
 
 
+async def test_a_call_of_an_mcp_client_is_resolved_once(box: Toolbox) -> None:
+    from mcp import Client
+
+    from onetool_ipy.faces.mcp.server import ToolboxServer
+
+    server = ToolboxServer(box, allow=["calc.add"])
+    # A thread is watched only if it is started while the watch is on.
+    with Calls("Resolver.resolve", "Executor._leave") as counts:
+        async with Client(server.server) as client:
+            reply = await client.call_tool("calc_add", {"a": 1, "b": 2})
+    server.close()
+
+    assert not reply.is_error
+    assert counts == {"Resolver.resolve": 1, "Executor._leave": 1}
+
+
 def test_a_model_request_lists_the_tools_once(box: Toolbox) -> None:
     model = ScriptedModel([("calc.add", {"a": 1}), "It is 2."])
 
