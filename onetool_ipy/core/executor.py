@@ -199,7 +199,7 @@ class Executor:
             return await self._in_worker(lambda: self._direct(resolved, spec, limit_s), limit_s)
         token = current.enter(self._scope(resolved, spec))
         try:
-            args = self._converted(resolved, spec)
+            args = self._convert(resolved, spec) if spec.converters else resolved.args
             # A tool that limits itself is our own code: it ends when it is cancelled and raises nothing but exceptions.
             # On the loop it needs no task of its own.
             if spec.limits_itself and self.background.is_here():
@@ -217,7 +217,7 @@ class Executor:
         """Run the tool in this thread, and wait for it if it is async."""
         token = current.enter(self._scope(resolved, spec))
         try:
-            args = self._converted(resolved, spec)
+            args = self._convert(resolved, spec) if spec.converters else resolved.args
             if spec.is_async:
                 if limit_s is None and spec.run_sync is not None:
                     return spec.run_sync(args)
@@ -229,9 +229,9 @@ class Executor:
         finally:
             current.leave(token)
 
-    def _converted(self, resolved: ResolvedCall, spec: ToolSpec) -> dict[str, Any]:
+    def _convert(self, resolved: ResolvedCall, spec: ToolSpec) -> dict[str, Any]:
         """Return the arguments as the tool's own types, which is code of the tool."""
-        if spec.converters and resolved.is_checked:
+        if resolved.is_checked:
             spec.checker.convert(resolved.args, spec.name, self._mask)
         return resolved.args
 

@@ -94,9 +94,12 @@ class Registry:
 
     def find(self, name: str) -> ToolSpec | None:
         """Return the tool of that name, or None. On a miss, check whether a source has something new."""
-        spec = self.get(name)
+        if self._is_stale:
+            self.refresh()
+        spec = self._index.lookup.get(name)
         if spec is None:
-            self.refresh()  # it may have been another thread's look that found it: what counts is what is there now
+            # Another thread's look may have found the tool: what counts is what is there now.
+            self.refresh()
             spec = self._index.lookup.get(name)
         return spec
 

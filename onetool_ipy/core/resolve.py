@@ -144,7 +144,8 @@ class Resolver:
             timeout_s = seconds(timeout_s)
         resolver, is_name = self, type(name) is str
         spec = self.registry.find(name) if is_name else None
-        if self._prepare is not None and is_name and (spec is None or spec.origin in PROJECT_ORIGINS):
+        # Without `admit` everything is trusted for the life of these parts: only a server may be missing.
+        if (spec is None or (self._admit is not None and spec.origin in PROJECT_ORIGINS)) and is_name and self._prepare:
             # A name that is not on the allow-list starts no server.
             may_start = spec is not None or allow is None or callable(allow) or names.allowed(name, allow)
             if may_start and self._prepare(name, spec, source):
@@ -152,7 +153,10 @@ class Resolver:
                 resolver = self if self._in_force is None else self._in_force()
                 spec = resolver.registry.find(name)
         tool = spec.name if spec is not None else name if is_name else values.safe_repr(name, 80)
-        resolved = ResolvedCall(ToolCall(call_id, name, {}, source), spec, tool, is_checked=check)
+        if not callable(args) and type(args) is not dict and isinstance(args, Mapping):
+            args = dict(args)
+        call = ToolCall(call_id, name, {} if callable(args) else args, source)
+        resolved = ResolvedCall(call, spec, tool, is_checked=check)
         try:
             resolver._permit(resolved, allow, timeout_s)
         except BaseException as exc:
@@ -160,14 +164,11 @@ class Resolver:
             if interrupt_in(exc) is not None or is_cancellation(exc):
                 raise
             resolved.failure = exc
-        if callable(args):
-            args = {} if resolved.spec is None else args(resolved.spec)
-        elif type(args) is not dict and isinstance(args, Mapping):
-            args = dict(args)
-        resolved.call = ToolCall(call_id, name, args, source)
+        if callable(args) and resolved.spec is not None:
+            resolved.call = ToolCall(call_id, name, args(resolved.spec), source)
         if resolved.failure is None:
             try:
-                resolver._check(resolved)
+                resolver._check(resolved, resolved.require())
             except CallFailure as exc:
                 resolved.failure = exc
         return resolved
@@ -204,26 +205,25 @@ class Resolver:
             has_own = spec.timeout_s is not None or source not in LIMITED
             resolved.limit_s = spec.timeout_s if has_own else self._local_s
         if spec.load is not None:
-            self._load(resolved, spec.load)
+            self._load(resolved, spec, spec.load)
 
-    def _load(self, resolved: ResolvedCall, load: Callable[[], ToolSpec]) -> None:
+    def _load(self, resolved: ResolvedCall, spec: ToolSpec, load: Callable[[], ToolSpec]) -> None:
         """Take the tool as its file or record is now."""
-        limit_s = resolved.limit_s
-        if limit_s is None or resolved.require().origin not in _IMPORTED:
+        if resolved.limit_s is None or spec.origin not in _IMPORTED:
             spec = load()
         else:
             began = time.perf_counter()
             try:
-                spec = self._workers.run(load, limit_s, lane("limited"))
+                spec = self._workers.run(load, resolved.limit_s, lane("limited"))
             except Overtime as exc:
-                raise exc.of(resolved.tool, limit_s) from exc.__cause__
+                raise exc.of(resolved.tool, resolved.limit_s) from exc.__cause__
             resolved.load_s = time.perf_counter() - began
         resolved.spec = spec
         if spec.disabled:
             raise Disabled.of(spec.name, spec.disabled)
 
-    def _check(self, resolved: ResolvedCall) -> None:
-        args, spec = resolved.call.args, resolved.require()
+    def _check(self, resolved: ResolvedCall, spec: ToolSpec) -> None:
+        args = resolved.call.args
         if type(args) is not dict and not isinstance(args, dict):
             raise InvalidArgs(
                 f"'{spec.name}': the arguments must be an object, not {type(args).__name__}.",
