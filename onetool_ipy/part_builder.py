@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.net.client import Rules
 
-__all__ = ["PartBuilder"]
-
 
 class PartBuilder:
     """Builds the parts of one toolbox from its configuration. `clock` is None for the system's own."""

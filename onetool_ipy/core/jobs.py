@@ -84,12 +84,12 @@ class Job:
         from concurrent.futures import CancelledError
 
         try:
-            found: ToolResult = outcome(self._running.future, timeout)
+            result: ToolResult = outcome(self._running.future, timeout)
         except CancelledError:
             return self._stopped()
         except TimeoutError:
             raise TimeoutError(f"The job '{self.call.name}' is still running after {timeout or 0:g} s.") from None
-        return found
+        return result
 
     def cancel(self) -> bool:
         """Cancel the call. Returns False if it had already ended."""

@@ -21,8 +21,6 @@ from onetool_ipy.core import names
 from onetool_ipy.core.tool import Problem, Source, ToolSpec
 from onetool_ipy.schema.read import identifier
 
-__all__ = ["Registry", "SessionTools", "entry_of"]
-
 ReadDefinition = Callable[[Mapping[str, Any]], ToolSpec]
 Specs = list[ToolSpec]
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool
     from onetool_ipy.bundles.runners import Runners
 
-__all__ = ["BundleTools", "Switched", "http_hosts"]
-
 _INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
 _SLACK_S = 1.0
 """The executor's limit exceeds an HTTP tool's own deadline by this, so that the tool reports its own timeout."""

@@ -51,8 +51,6 @@ from onetool_ipy.toolbox import PackProxy, Toolbox
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.magics import OneTool
 
-__all__ = ["Commands", "LineRunner"]
-
 
 class Commands:
     """The sub-commands of `%tool`, by name."""

@@ -55,8 +55,6 @@ from onetool_ipy.mcp.callback import CALLBACK_ENV, Mailbox, is_loopback, read_an
 from onetool_ipy.render.html import answer_page
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["CALLBACK", "MAX_OPEN", "Projects", "callback_url", "load", "rules"]
-
 CALLBACK = f"{PREFIX}/callback"
 
 _log = logging.getLogger("ServerApp.onetool_ipy")

@@ -19,19 +19,6 @@ from onetool_ipy.bundles.validation import whole
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = [
-    "MAX_BODY",
-    "MAX_DOCUMENT",
-    "QueryParam",
-    "RestRequest",
-    "RestResponse",
-    "decode_body",
-    "invoked",
-    "of_status",
-    "read_query",
-    "refused",
-]
-
 MAX_BODY = 1024 * 1024
 MAX_DOCUMENT = 16 * MAX_BODY
 """Bytes of a body; more is refused with 413."""
