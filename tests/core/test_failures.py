@@ -8,7 +8,6 @@ from onetool_ipy.base.errors import InvalidArgs, ToolCallError
 from onetool_ipy.core.failures import failure_of
 from onetool_ipy.core.result import Failure, ToolResult
 
-
 INNER = Failure("invalid_args", "no", "t.g")
 
 
