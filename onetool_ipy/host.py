@@ -6,20 +6,30 @@ snippet runs in the namespace of its caller, and a person can be asked where the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base.errors import UsageProblem
 
 if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
-    from onetool_ipy.core.executor import CallListener
     from onetool_ipy.core.jobs import JobListener
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
     from onetool_ipy.faces.widgets.widget import NotebookScreens
 
-__all__ = ["Host", "run_source", "snippet_file"]
+
+class CallListener(Protocol):
+    """Listens to one call."""
+
+    def heard(self, done: float, total: float | None, text: str) -> None:
+        """The tool reported progress. Called in any thread, at any rate."""
+
+    def ended(self, ok: bool) -> None:
+        """The call has a result."""
+
+    def stopped(self, exc: BaseException) -> BaseException:
+        """This exception stopped the call. Return the exception that the caller should see."""
 
 
 class Host:

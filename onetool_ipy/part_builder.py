@@ -22,6 +22,7 @@ from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_bases
 from onetool_ipy.config.trust import real_path
 from onetool_ipy.core.executor import Executor, span
 from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.resolve import Resolver
 from onetool_ipy.core.tool import Source, ToolSpec
 from onetool_ipy.mcp.servers import ServerTools
 from onetool_ipy.packs import fs, system
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from onetool_ipy.assemble import Clock
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.net.client import Rules
-
-__all__ = ["PartBuilder"]
 
 
 class PartBuilder:
@@ -96,19 +95,29 @@ class PartBuilder:
             explain=box.servers.explain,
         )
 
-    def executor(self, registry: Registry) -> Executor:
-        """What binds and runs calls."""
+    def resolver(self, registry: Registry) -> Resolver:
+        """What decides whether a call may run."""
+        config, box = self._config, self._box
+        return Resolver(
+            registry,
+            workers=box.workers,
+            prepare=box.gate.prepare,
+            in_force=lambda: box.parts.resolver,
+            admit=None if config.trust.record is None else box.gate.admit,
+            require=require_deps(),
+            local_s=config.settings.timeouts.local_s,
+            mask=config.secrets.mask,
+        )
+
+    def executor(self) -> Executor:
+        """What runs resolved calls."""
         config, box = self._config, self._box
         return Executor(
-            registry,
             owner=box,
             steps=[span(config.secrets.mask), box.replays.step],
             record=box.log.recorder(),
-            admit=None if config.trust.record is None else box.gate.admit,
-            require=require_deps(),
             background=box.background,
             workers=box.workers,
-            local_s=config.settings.timeouts.local_s,
             mask=config.secrets.mask,
         )
 
@@ -143,7 +152,6 @@ class PartBuilder:
         box = self._box
         needs = ServiceDependencies(
             find=self._known,
-            load=self._load,
             refresh=self._refresh,
             taken=self._taken,
             secret_names=self._config.secrets.names,
@@ -214,9 +222,6 @@ class PartBuilder:
 
     def _known(self, name: str) -> ToolSpec | None:
         return self._box.registry.get(name)  # of the parts in force then, not those of now
-
-    def _load(self, name: str) -> ToolSpec:
-        return self._box.registry.load(name)
 
     def _refresh(self) -> bool:
         return self._box.registry.refresh()

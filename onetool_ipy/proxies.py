@@ -12,12 +12,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, NoSuchTool, OneToolError, Returned, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import NoSuchTool, OneToolError, Returned, ToolCallError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
-from onetool_ipy.core.executor import own_frames
+from onetool_ipy.core.failures import own_frames
+from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
+from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.render.views import ErrorText, Listing
 from onetool_ipy.schema.read import identifier, signature_of
 
@@ -208,49 +209,39 @@ class ToolProxy:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        result = self._box.call(self._bind(args, kwargs))
+        result = self._box.call(self._resolve(args, kwargs))
         return result.data if result.error is None else self._failed(result)
 
     async def aio(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call without blocking the event loop."""
         __tracebackhide__ = True
-        result = await self._box.acall(self._bind(args, kwargs))
+        result = await self._box.acall(self._resolve(args, kwargs))
         return result.data if result.error is None else self._failed(result)
 
     def __repr__(self) -> str:
         return printable(self._box.mask(f"<tool {self._spec.signature}>"))
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
+    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
+        return self._box.resolve(self._known.name, lambda spec: self._arguments(spec, args, kwargs), source=_caller())
+
+    def _arguments(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Name the positional arguments, and give names that Python cannot spell back their own."""
-        loaded = self._load() if args or kwargs else None
-        spec = loaded or self._spec
-        bound = self._by_position(spec, args) if args else {}
-        spelled = spec.spelled
+        fixed, rest = spec.positions if args else ((), "")
+        arguments: dict[str, Any] = dict(zip(fixed, args, strict=False))
+        if len(args) > len(fixed):
+            if not rest:
+                raise _misused(spec, f"it takes {len(fixed)} arguments by position, not {len(args)}")
+            arguments[rest] = list(args[len(fixed) :])
         for key, value in kwargs.items():
-            name = spelled.get(key, key)
-            if name in bound:
+            name = spec.spelled.get(key, key)
+            if name in arguments:
                 raise _misused(spec, f"the argument '{name}' was given twice")
-            bound[name] = value
-        return ToolCall(self._box.new_id(), spec.name, bound, _caller(), loaded)
+            arguments[name] = value
+        return arguments
 
     def _failed(self, result: ToolResult) -> Any:
         __tracebackhide__ = True
         raise_failure(self._box, result)
-
-    def _load(self) -> ToolSpec | None:
-        """Return the tool as its code is now, for the order of arguments; None if the call will say what is wrong."""
-        try:
-            return self._box.registry.load(self._known.name)
-        except CallFailure:
-            return None
-
-    def _by_position(self, spec: ToolSpec, args: tuple[Any, ...]) -> dict[str, Any]:
-        fixed, rest = spec.positions
-        if len(args) <= len(fixed):
-            return dict(zip(fixed, args, strict=False))
-        if not rest:
-            raise _misused(spec, f"it takes {len(fixed)} arguments by position, not {len(args)}")
-        return {**dict(zip(fixed, args, strict=False)), rest: list(args[len(fixed) :])}
 
 
 class UnlistedTool(ToolProxy):
@@ -262,12 +253,13 @@ class UnlistedTool(ToolProxy):
         stub = ToolSpec(name=f"{server}.{tool}", description=said, parameters=empty, run=lambda _args: None)
         super().__init__(box, stub)
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
-        self._box.make_ready(self._spec.name, _caller())
-        found = PackProxy(self._box, self._spec.pack)._find(self._spec.short_name)
-        if found is not None:
-            self._known = found._known
-        return super()._bind(args, kwargs)
+    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
+        # The name is how Python spells it: the server has to list its tools before theirs is known.
+        self._box.gate.prepare(self._spec.name, None, _caller())
+        proxy = PackProxy(self._box, self._spec.pack)._find(self._spec.short_name)
+        if proxy is not None:
+            self._known = proxy._known
+        return super()._resolve(args, kwargs)
 
 
 class OtProxy(PackProxy):
@@ -332,10 +324,9 @@ class OtProxy(PackProxy):
 class OtTool(ToolProxy):
     """A tool of the `ot` pack. A tool given to one, as in `ot.map(nb.add, df)`, stands for its name."""
 
-    def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ToolCall:
-        call = super()._bind(args, kwargs)
-        named = {name: each._spec.name if isinstance(each, ToolProxy) else each for name, each in call.args.items()}
-        return call._replace(args=named)
+    def _arguments(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        arguments = super()._arguments(spec, args, kwargs)
+        return {name: value._spec.name if isinstance(value, ToolProxy) else value for name, value in arguments.items()}
 
     def _failed(self, result: ToolResult) -> Any:
         if result.error is not None and isinstance(result.error.exception, Returned):

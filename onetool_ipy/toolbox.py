@@ -8,9 +8,10 @@ make the tools callable as plain Python.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers, clock_stopped
@@ -20,10 +21,11 @@ from onetool_ipy.base.records import once
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import REMOTE, TYPED
-from onetool_ipy.core.executor import CallIds, Executor, acall_heard, call_heard
+from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.registry import Registry, SessionTools
+from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec, UncheckedCall
+from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec
 from onetool_ipy.host import Host
 from onetool_ipy.proxies import OtProxy, PackProxy, ToolProxy
 from onetool_ipy.schema.read import identifier
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.core.jobs import Job, Jobs
     from onetool_ipy.core.question import Question, Reply
+    from onetool_ipy.host import CallListener
     from onetool_ipy.llm.ask.asker import Asker
     from onetool_ipy.llm.messages import ModelClient
     from onetool_ipy.mcp.servers import Servers
@@ -51,7 +54,8 @@ if TYPE_CHECKING:
 __all__ = ["OtProxy", "PackProxy", "Parts", "Stores", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
-_MEND = "Mend it there, then run: ot.reload()"
+_MEND = "Correct it there, then run: ot.reload()"
+_T = TypeVar("_T")
 
 
 class Stores(NamedTuple):
@@ -64,7 +68,7 @@ class Stores(NamedTuple):
 
 
 class Parts:
-    """All that a reload replaces. Registry and executor are built when they are first asked for, once."""
+    """All that a reload replaces. Registry, resolver and executor are built when they are first asked for, once."""
 
     def __init__(
         self,
@@ -87,6 +91,7 @@ class Parts:
         self._made_builder: PartBuilder | None = None
         self._building = ForkLock()
         self._registry: Registry | None = None
+        self._resolver: Resolver | None = None
         self._executor: Executor | None = None
         self._stores: Stores | None = None
         self._bundles: Bundles | None = None
@@ -130,8 +135,15 @@ class Parts:
     def executor(self) -> Executor:
         with self._building.mine():
             if self._executor is None:
-                self._executor = self._builder.executor(self.registry)
+                self._executor = self._builder.executor()
             return self._executor
+
+    @once
+    def resolver(self) -> Resolver:
+        with self._building.mine():
+            if self._resolver is None:
+                self._resolver = self._builder.resolver(self.registry)
+            return self._resolver
 
     @once
     def bundles(self) -> Bundles:
@@ -288,9 +300,44 @@ class Toolbox:
         """The pack about the toolbox itself."""
         return OtProxy(self, "ot")
 
-    def call(
+    def resolve(
         self,
         tool: str | ToolCall,
+        args: Arguments | None = None,
+        *,
+        source: CallSource = "python",
+        timeout: float | None = None,
+        allow: Allow | None = None,
+        check: bool = True,
+        call_id: str = "",
+    ) -> ResolvedCall:
+        """Find out whether a call may run, and make it ready. `call`, `acall` and `start` take the result.
+
+        What stands in its way is its `failure`. `args` may be a function that reads them as the tool wants them.
+        """
+        if self.is_closed:
+            self._require_open()
+        if isinstance(tool, ToolCall):
+            call_id, tool, args, source = tool
+        if not check and source not in TYPED:
+            hint = "check=False is for a person's own calls."
+            raise UsageProblem(f"A call from '{source}' is always checked.", hint=hint)
+        return self.parts.resolver.resolve(
+            *(call_id or self.new_id(), tool, {} if args is None else args, source),
+            timeout_s=timeout,
+            allow=allow,
+            check=check,
+        )
+
+    async def aresolve(self, tool: str | ToolCall, args: Arguments | None = None, **options: Any) -> ResolvedCall:
+        """`resolve` without blocking the event loop; takes the same options."""
+        resolve = partial(self.resolve, tool, args, **options)
+        name = tool.name if isinstance(tool, ToolCall) else tool
+        return resolve() if self.parts.resolver.is_quick(name) else await self._in_worker(resolve)
+
+    def call(
+        self,
+        tool: str | ToolCall | ResolvedCall,
         args: Mapping[str, Any] | None = None,
         *,
         source: CallSource = "python",
@@ -302,28 +349,42 @@ class Toolbox:
 
         `check=False` sends the arguments as they are, where the tool's own schema is wrong. It is for a person's calls.
         """
-        made = self._call(tool, args, source, check)
-        listener = self.host.listen(made) if current.scope() is None else None
+        resolved = (
+            tool
+            if isinstance(tool, ResolvedCall)
+            else self.resolve(tool, args, source=source, timeout=timeout, allow=allow, check=check)
+        )
+        listener = self._listener(resolved)
         if listener is None:
-            return self.parts.executor.call(made, timeout_s=timeout, allow=allow)
-        return call_heard(listener, self.parts.executor, made, timeout, allow)
+            return self.parts.executor.call(resolved)
+        with _seen_by(listener):
+            result = self.parts.executor.call(resolved)
+        listener.ended(result.ok)
+        return result
 
     async def acall(
         self,
-        tool: str | ToolCall,
+        tool: str | ToolCall | ResolvedCall,
         args: Mapping[str, Any] | None = None,
         *,
         source: CallSource = "python",
         timeout: float | None = None,
-        allow: Sequence[str] | None = None,
+        allow: Allow | None = None,
         check: bool = True,
     ) -> ToolResult:
         """`call` without blocking the event loop."""
-        made = self._call(tool, args, source, check)
-        listener = self.host.listen(made) if current.scope() is None else None
+        resolved = (
+            tool
+            if isinstance(tool, ResolvedCall)
+            else await self.aresolve(tool, args, source=source, timeout=timeout, allow=allow, check=check)
+        )
+        listener = self._listener(resolved)
         if listener is None:
-            return await self.parts.executor.acall(made, timeout_s=timeout, allow=allow)
-        return await acall_heard(listener, self.parts.executor, made, timeout, allow)
+            return await self.parts.executor.acall(resolved)
+        with _seen_by(listener):
+            result = await self.parts.executor.acall(resolved)
+        listener.ended(result.ok)
+        return result
 
     def run(
         self, tool: str, args: Mapping[str, Any] | None = None, *, timeout: float | None = None, check: bool = True
@@ -341,7 +402,7 @@ class Toolbox:
         """Read a resource of a server, by its uri or by a template and its variables; a call like any other."""
         from onetool_ipy.mcp.resources import reader_name
 
-        self.make_ready(f"{server}.read", source)
+        self.gate.prepare(f"{server}.read", None, source)
         listing = self.servers.listing(server)
         if listing is not None and "resources" not in listing.capabilities:
             raise UsageProblem(f"The server '{server}' has no resources.")
@@ -350,7 +411,7 @@ class Toolbox:
 
     def start(
         self,
-        tool: str | ToolCall,
+        tool: str | ToolCall | ResolvedCall,
         args: Mapping[str, Any] | None = None,
         *,
         source: CallSource = "python",
@@ -359,15 +420,19 @@ class Toolbox:
         check: bool = True,
     ) -> Job:
         """Call a tool in the background; `notify` hears of its progress and its end."""
-        made = self._call(tool, args, source, check)
-        return self.jobs.start(self.parts.executor, made, timeout_s=timeout, notify=notify)
+        resolved = (
+            tool
+            if isinstance(tool, ResolvedCall)
+            else self.resolve(tool, args, source=source, timeout=timeout, check=check)
+        )
+        return self.jobs.start(self.parts.executor, resolved, notify=notify)
 
     def resume(self, task: str, *, source: CallSource = "python") -> Job:
         """Wait in the background for a task that another kernel left at a server, by its id in `servers.tasks()`."""
         saved = self.servers.task(task)
-        self.make_ready(saved.tool, source)
-        spec = self.registry.require(saved.tool).replace(run=lambda _args: self.servers.resume(saved))
-        return self.start(UncheckedCall(self.new_id(), spec.name, {"task": saved.id}, source, spec))
+        resolved = self.parts.resolver.resolve(self.new_id(), saved.tool, {"task": saved.id}, source, check=False)
+        resolved.spec = resolved.require().replace(run=lambda _args: self.servers.resume(saved))
+        return self.start(resolved)
 
     @property
     def jobs(self) -> Jobs:
@@ -539,26 +604,7 @@ class Toolbox:
 
     async def aput_question(self, question: Question) -> Reply:
         """`put_question` without blocking the event loop; a cancellation takes the question back."""
-        import asyncio
-
-        task = self.workers.submit(lambda: self.put_question(question), "free")
-        try:
-            reply: Reply = await asyncio.wrap_future(task.future)
-        except BaseException:
-            self.workers.abandon(task)
-            raise
-        return reply
-
-    def make_ready(self, tool: object, source: CallSource = "python") -> None:
-        """Before a call: let the person say yes where the tool needs one, and start the one server it needs.
-
-        Raises nothing: what may not run is refused by the call itself.
-        """
-        if self.parts.config.trust.record is not None and isinstance(tool, str):
-            self.gate.prepare(tool, source)
-        has_servers = self._servers is not None or self.parts.config.settings.servers
-        if has_servers and isinstance(tool, str) and self.parts.registry.get(tool) is None and self.servers.unknown:
-            self.servers.seek(tool)
+        return await self._in_worker(lambda: self.put_question(question))
 
     def is_recommended(self, spec: ToolSpec) -> bool:
         """Whether the project's `recommended` names a tool or its pack."""
@@ -655,25 +701,33 @@ class Toolbox:
     def __repr__(self) -> str:
         return f"<Toolbox {self.config.paths.project}>"
 
-    def _call(self, tool: str | ToolCall, args: Any, source: CallSource, check: bool) -> ToolCall:
-        if self.is_closed:
-            self._require_open()
-        if isinstance(tool, ToolCall):
-            self.make_ready(tool.name, tool.source)
-            return tool if check else _unchecked(*tool)
-        self.make_ready(tool, source)
-        if type(args) is not dict:
-            args = {} if args is None else dict(args) if isinstance(args, Mapping) else args
-        return ToolCall(self.new_id(), tool, args, source) if check else _unchecked(self.new_id(), tool, args, source)
+    def _listener(self, resolved: ResolvedCall) -> CallListener | None:
+        """Return who watches this call, if the person made it and somebody does."""
+        listener = self.host.listen(resolved.call) if current.scope() is None else None
+        if listener is not None:
+            resolved.heard = listener.heard
+        return listener
+
+    async def _in_worker(self, work: Callable[[], _T]) -> _T:
+        import asyncio
+
+        task = self.workers.submit(work, "free")
+        try:
+            value: _T = await asyncio.wrap_future(task.future)
+        except BaseException:
+            self.workers.abandon(task)
+            raise
+        return value
 
     def _require_open(self) -> None:
         if self.is_closed:
             raise UsageProblem("This toolbox is closed.", hint="Open one with open_toolbox().")
 
 
-def _unchecked(call_id: str, tool: str, args: Any, source: CallSource, loaded: ToolSpec | None = None) -> UncheckedCall:
-    if source not in TYPED:
-        raise UsageProblem(
-            f"A call from '{source}' is always checked.", hint="check=False is for a person's own calls."
-        )
-    return UncheckedCall(call_id, tool, args, source, loaded)
+@contextmanager
+def _seen_by(listener: CallListener) -> Iterator[None]:
+    """Let a listener decide which exception the caller of a stopped call sees."""
+    try:
+        yield
+    except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
+        raise listener.stopped(exc).with_traceback(exc.__traceback__) from None

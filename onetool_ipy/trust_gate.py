@@ -159,11 +159,19 @@ class TrustGate:
     def __init__(self, box: Toolbox) -> None:
         self._box = box
 
-    def prepare(self, tool: str, source: CallSource) -> None:
-        """Before a call: let the person say yes where the tool needs one. The call itself is refused, not this."""
-        spec = self._box.parts.registry.get(tool)
-        if spec is None or spec.origin in PROJECT_ORIGINS:
+    def prepare(self, tool: str, spec: ToolSpec | None, source: CallSource) -> bool:
+        """Before a call: let the person say yes where the tool needs one, and start the server of an unknown tool.
+
+        Refuses nothing: the call itself is refused. Returns whether there may be other tools now. What a model names
+        starts no server: those that it may use were started when it was told of them.
+        """
+        parts = self._box.parts
+        if parts.config.trust.record is not None:
             self._ask_for(partial(self.admit, tool), source)
+        if spec is None and source != "model" and self._box.servers.unknown:
+            self._box.servers.seek(tool)
+            return True
+        return self._box.parts is not parts
 
     def admit(self, tool: str, spec: ToolSpec | None = None) -> None:
         """Raise Untrusted for a tool of a project, or of a server in it, that the user does not trust."""

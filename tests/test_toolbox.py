@@ -544,7 +544,7 @@ def test_first_use_from_many_threads_builds_one_registry(project: Project) -> No
 
     def ask() -> None:
         barrier.wait()
-        found.append((box.registry, box.executor, box.executor.registry))
+        found.append((box.registry, box.executor, box.parts.resolver.registry))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:

@@ -158,13 +158,11 @@ class CallTool(Protocol):
 class ServiceDependencies(NamedTuple):
     """What the service needs from its toolbox.
 
-    `find` looks a tool up, `load` also loads it for a call or raises ToolNotFound, `refresh` makes the registry read
-    its sources again. `taken` names what already has a name
+    `find` looks a tool up, `refresh` makes the registry read its sources again. `taken` names what already has a name
     (`pack 'x'`), or is empty. `counts` gives how often each tool was called, and when last.
     """
 
     find: Callable[[str], ToolSpec | None]
-    load: Callable[[str], ToolSpec]
     refresh: Callable[[], object]
     taken: Callable[[str], str]
     secret_names: Callable[[], Collection[str]]
@@ -465,15 +463,12 @@ class Bundles:
         """One tool, also of a disabled bundle."""
         return self._records.shown([self._row(*_place(bundle_id, slug, version))])[0]
 
-    def find_tool(self, bundle_id: str, slug: str, version: str) -> tuple[Tool, ToolSpec]:
-        """Return one version of a tool and the spec that runs exactly this record, also if it is changed meanwhile."""
+    def find_tool(self, bundle_id: str, slug: str, version: str) -> tuple[Tool, str]:
+        """Return one version of a tool, and the name that it is called by."""
         row = self._row(*_place(bundle_id, slug, version))
         if row.tool.go_tool is not None and not row.tool.is_built_in:
             self._needs.refresh()
-        spec = self._needs.load(row.name)
-        if not row.tool.is_built_in and spec.record[1] != row.tool.tool_id:
-            raise Conflict(f"'{row.name}' was changed in this moment.", hint="Send the request again.")
-        return row.tool, spec
+        return row.tool, row.name
 
     def patch_tool(self, bundle_id: str, slug: str, version: str, *, enabled: bool) -> Tool:
         """Turn one version of a tool on or off."""

@@ -18,24 +18,6 @@ if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 
-__all__ = [
-    "CallClient",
-    "Scope",
-    "cell",
-    "closed",
-    "enter",
-    "enter_cell",
-    "expect",
-    "kept",
-    "leave",
-    "opened",
-    "require",
-    "scope",
-    "toolbox",
-    "wait_for_notebook",
-    "waiting_functions",
-]
-
 
 class CallClient(Protocol):
     """The program that made a call, if it can be asked: an MCP client. Its methods may be called in any thread."""

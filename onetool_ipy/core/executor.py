@@ -1,9 +1,9 @@
-"""Run a call: bind it to its tool, run the tool, and return a ToolResult. Never raises for a tool's own fault.
+"""Run a resolved call, time it, record it, and return a ToolResult. Never raises for a tool's own fault.
 
-`bind` looks the tool up. The steps stand around the run, folded in order; each is a generator that sees the bound call
-before and the result after. Sync and async callers share everything but the lines that wait. Stop (KeyboardInterrupt)
-and cancellation pass through, after the steps have seen them as a cancelled result. A time limit covers all foreign
-code: the import of a pack file, the conversion of arguments, the tool. The call log is no step: it hears of the end.
+`resolve` has decided whether the call may run; nothing is asked again here. The steps are around the run, folded in
+order; each is a generator that sees the call before and the result after. Sync and async callers share everything but
+the lines that wait. Stop (KeyboardInterrupt) and cancellation pass through, after the steps have seen them as a
+cancelled result. A time limit covers all code of the tool. The call log is no step: it hears of the end.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ import itertools
 import logging
 import os
 import time
-import types
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from weakref import ref
 
 from onetool_ipy.base import values
@@ -23,7 +22,6 @@ from onetool_ipy.base.background import (
     LAZY,
     Abandoned,
     Background,
-    Lane,
     Overtime,
     Raised,
     Workers,
@@ -34,218 +32,18 @@ from onetool_ipy.base.background import (
     run_detached,
     timed_out,
 )
-from onetool_ipy.base.errors import (
-    CallCancelled,
-    CallFailure,
-    Disabled,
-    InvalidArgs,
-    NotAllowed,
-    TooDeep,
-    ToolCallError,
-    UsageProblem,
-)
-from onetool_ipy.core import current, names
-from onetool_ipy.core.callers import LIMITED, REMOTE
-from onetool_ipy.core.registry import Registry
+from onetool_ipy.base.errors import CallCancelled, CallFailure, TooDeep
+from onetool_ipy.core import current
+from onetool_ipy.core.failures import failure_of
+from onetool_ipy.core.resolve import Record, ResolvedCall, Step, lane
 from onetool_ipy.core.result import CallSite, Failure, ToolResult
-from onetool_ipy.core.tool import (
-    PROJECT_ORIGINS,
-    Admit,
-    BoundCall,
-    Heard,
-    Record,
-    Require,
-    Step,
-    ToolCall,
-    ToolSpec,
-    UncheckedCall,
-)
-
-__all__ = [
-    "MAX_DEPTH",
-    "SPAN_LOGGER",
-    "CallIds",
-    "CallListener",
-    "Executor",
-    "acall_heard",
-    "call_heard",
-    "failure_of",
-    "own_frames",
-    "span",
-]
-
-Mask = Callable[[str], str]
-
-_OURS = tuple(f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox"))
-_PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
-
-
-def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
-    """Return the failure of a call that raised `exc`. A failed call inside the tool passes its reason on."""
-    _scrub(exc, mask)
-    if isinstance(exc, CallFailure):
-        return Failure.of(exc, tool)
-    if isinstance(exc, ToolCallError):
-        inner = exc.error
-        reason = inner.reason if inner.code == "execution_error" else None
-        text = inner.message if inner.tool in (tool, "") else f"in '{inner.tool}': {inner.message}"
-        return Failure("execution_error", text, tool, reason, inner.details, inner.hint, inner.status, exc)
-    return Failure("execution_error", mask(_say(exc)), tool, exception=exc)
-
-
-def own_frames(exc: BaseException) -> types.TracebackType | None:
-    """Return the traceback of a tool's exception from the tool's first frame on, without our frames above it."""
-    frame = exc.__traceback__
-    while frame is not None and _is_above_the_tool(frame):
-        frame = frame.tb_next
-    return frame or exc.__traceback__
-
-
-def _is_above_the_tool(frame: types.TracebackType) -> bool:
-    return str(frame.tb_frame.f_globals.get("__name__", "")).startswith((*_OURS, *_PLUMBING))
-
-
-def _say(exc: BaseException) -> str:
-    try:
-        text = str(exc)
-    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
-        text = ""
-    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
-
-
-def _scrub(exc: BaseException, mask: Mask) -> None:
-    """Mask secrets in the text of an exception and its causes. An exception without secrets is not touched."""
-    for link in _chain(exc):
-        for name, value in _attributes(link):
-            try:
-                changed = values.map_text(value, mask)
-                if changed is not value:
-                    setattr(link, name, changed)
-            except Exception:  # noqa: BLE001 - an exception class may forbid it; what is shown is masked again
-                continue
-
-
-def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """Yield an exception with its causes, contexts and members, each once."""
-    seen: set[int] = set()
-    todo: list[BaseException | None] = [exc]
-    while todo:
-        link = todo.pop()
-        if link is None or id(link) in seen:
-            continue
-        seen.add(id(link))
-        yield link
-        todo += [link.__cause__, link.__context__]
-        if isinstance(link, BaseExceptionGroup):
-            todo += link.exceptions
-
-
-def _attributes(exc: BaseException) -> list[tuple[str, Any]]:
-    found = [("args", exc.args), *vars(exc).items()]
-    if isinstance(exc, OSError):
-        found += [(name, getattr(exc, name)) for name in ("filename", "filename2", "strerror")]
-    return found
-
+from onetool_ipy.core.tool import ToolSpec
 
 SPAN_LOGGER = "onetool_ipy.span"
-_MAX_VALUE = 200
-
-
-def span(mask: Callable[[str], str]) -> Step:
-    """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
-    logger = logging.getLogger(SPAN_LOGGER)
-    # A level of its own keeps the arguments of calls out of the root logger's output. A level that the user set stays.
-    if logger.level == logging.NOTSET:
-        logger.setLevel(logging.WARNING)
-
-    def step(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
-        return told(bound) if logger.isEnabledFor(logging.INFO) else None
-
-    def told(bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None]:
-        result = yield
-        args: Any = bound.call.args
-        given = args if isinstance(args, dict) else {}
-        taken = {k: v for k, v in _defaults(bound.spec).items() if k not in given}
-        fields = {mask(str(k)): _short(v, mask) for k, v in {**given, **taken}.items()}
-        tool, duration_ms = mask(bound.tool), result.meta.get("duration_ms")
-        logger.info(
-            "%s ok=%s duration_ms=%s %s",
-            tool,
-            result.ok,
-            duration_ms,
-            " ".join(f"{k}={v}" for k, v in fields.items()),
-            extra={
-                "span": tool,
-                "fields": fields,
-                "ok": result.ok,
-                "duration_ms": duration_ms,
-                "call_id": mask(str(bound.call.id)),
-            },
-        )
-        return result
-
-    return step
-
-
-def _defaults(spec: ToolSpec | None) -> dict[str, Any]:
-    """Return the defaults that our own tools used (001 wants them in the span), without empty ones."""
-    if spec is None or spec.origin != "builtin":
-        return {}
-    known = spec.parameters.get("properties", {}).items()
-    return {name: about["default"] for name, about in known if about.get("default") not in ("", None)}
-
-
-def _short(value: object, mask: Callable[[str], str]) -> str:
-    """Return a value as short text. It is masked before it is cut, so that no part of a secret is left."""
-    return values.cut(mask(values.safe_repr(value, _MAX_VALUE * 50)), _MAX_VALUE)
-
-
-class CallListener(Protocol):
-    """Listens to one call."""
-
-    def heard(self, done: float, total: float | None, text: str) -> None:
-        """The tool reported progress. Called in any thread, at any rate."""
-
-    def ended(self, ok: bool) -> None:
-        """The call has a result."""
-
-    def stopped(self, exc: BaseException) -> BaseException:
-        """This exception stopped the call. Return the exception that the caller should see."""
-
-
-def call_heard(
-    listener: CallListener, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
-) -> ToolResult:
-    """Run a call, and tell a listener about it."""
-    try:
-        result = executor.call(made, timeout_s=timeout_s, allow=allow, heard=listener.heard)
-    except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
-        raise _seen(listener, exc) from None
-    listener.ended(result.ok)
-    return result
-
-
-async def acall_heard(
-    listener: CallListener, executor: Executor, made: ToolCall, timeout_s: float | None, allow: Sequence[str] | None
-) -> ToolResult:
-    """`call_heard` without blocking the event loop."""
-    try:
-        result = await executor.acall(made, timeout_s=timeout_s, allow=allow, heard=listener.heard)
-    except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
-        raise _seen(listener, exc) from None
-    listener.ended(result.ok)
-    return result
-
-
-def _seen(listener: CallListener, exc: BaseException) -> BaseException:
-    seen = listener.stopped(exc)
-    return seen.with_traceback(exc.__traceback__)
-
-
 MAX_DEPTH = 32
 """How deep tools may call tools before it counts as calling itself for ever."""
 
-_LONGEST_S = 1e8
+_MAX_VALUE = 200
 _LEAST_WAIT_S = 0.2
 _log = logging.getLogger("onetool_ipy.core")
 
@@ -253,126 +51,86 @@ _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 
 
 class Executor:
-    """Folds the steps around one invoke. `local_s` is the limit of calls that no person makes.
-
-    `record` is called with every call at its end. It changes nothing, so it is not a step.
-    `admit`, where it is set, raises Untrusted for a tool of a project that the user does not trust; `require` raises
-    Unavailable for a tool that needs something which is not installed.
-    """
+    """Folds the steps around one run. `record` is called with every call at its end; it changes nothing."""
 
     def __init__(
         self,
-        registry: Registry,
         *,
-        owner: Any = None,
+        owner: object = None,
         steps: Sequence[Step] = (),
         record: Record | None = None,
-        admit: Admit | None = None,
-        require: Require | None = None,
         background: Background,
         workers: Workers,
-        local_s: float = 8.0,
         mask: Callable[[str], str] = str,
     ) -> None:
-        self.registry = registry
         self.background = background
         self.workers = workers
         self._owner = owner
         self._site = CallSite((lambda: None) if owner is None else ref(owner), mask)
         self._steps = tuple(steps)
         self._record = record
-        self._admit = admit
-        self._require = require
-        self._local_s = local_s
         self._mask = mask
 
-    def call(
-        self,
-        call: ToolCall,
-        *,
-        timeout_s: float | None = None,
-        allow: Sequence[str] | None = None,
-        heard: Heard | None = None,
-    ) -> ToolResult:
-        """Run a call to its end. `heard` gets its progress, unless a surrounding call has a listener."""
-        bound = self.bind(call, timeout_s, allow, heard)
+    def call(self, resolved: ResolvedCall) -> ToolResult:
+        """Run a call to its end."""
         began = time.perf_counter()
         entered: _Steps = []
         try:
-            result = self._enter(bound, entered)
+            result = self._enter(resolved, entered)
             if result is None:
-                result = self._invoke(bound)
+                result = self._invoke(resolved)
         except BaseException:
-            self._leave(bound, entered, _cancelled(bound), began)
+            self._leave(resolved, entered, _cancelled(resolved), began)
             raise
-        return self._leave(bound, entered, result, began)
+        return self._leave(resolved, entered, result, began)
 
-    async def acall(
-        self,
-        call: ToolCall,
-        *,
-        timeout_s: float | None = None,
-        allow: Sequence[str] | None = None,
-        heard: Heard | None = None,
-    ) -> ToolResult:
+    async def acall(self, resolved: ResolvedCall) -> ToolResult:
         """Run a call to its end without blocking the event loop."""
-        bound = self.bind(call, timeout_s, allow, heard)
         began = time.perf_counter()
         entered: _Steps = []
         try:
-            result = self._enter(bound, entered)
+            result = self._enter(resolved, entered)
             if result is None:
-                result = await self._ainvoke(bound)
+                result = await self._ainvoke(resolved)
         except BaseException:
-            self._leave(bound, entered, _cancelled(bound), began)
+            self._leave(resolved, entered, _cancelled(resolved), began)
             raise
-        return self._leave(bound, entered, result, began)
+        return self._leave(resolved, entered, result, began)
 
-    def bind(
-        self, call: ToolCall, timeout_s: float | None, allow: Sequence[str] | None, heard: Heard | None
-    ) -> BoundCall:
-        """Look up the tool of a call. Errors in the call become a failed result when it runs."""
-        if timeout_s is not None:
-            timeout_s = _seconds(timeout_s)
-        name = call.name
-        spec = call.loaded or (self.registry.get(name) if type(name) is str else None)
-        tool = spec.name if spec is not None else name if type(name) is str else values.safe_repr(name, 80)
-        return BoundCall(call, spec, tool, timeout_s, allow, heard)
-
-    def _enter(self, bound: BoundCall, entered: _Steps) -> ToolResult | None:
+    def _enter(self, resolved: ResolvedCall, entered: _Steps) -> ToolResult | None:
         for step in self._steps:
             try:
-                running = step(bound)
+                running = step(resolved)
                 if running is None:
                     continue
                 next(running)
             except StopIteration as stop:
-                found = stop.value
-                if found is not None:  # an answer without running; it may be given to many calls, each with its meta
-                    return ToolResult(found.ok, found.data, found.error, dict(found.meta))
+                # One answer may be given to many calls, each with a `meta` of its own.
+                if (answer := stop.value) is not None:
+                    return ToolResult(answer.ok, answer.data, answer.error, dict(answer.meta))
             except Exception as exc:  # noqa: BLE001 - what a step refuses, or where it breaks: the call has failed
-                return self._failed(bound, exc)
+                return self._failed(resolved, exc)
             else:
                 entered.append(running)
         return None
 
-    def _leave(self, bound: BoundCall, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
+    def _leave(self, resolved: ResolvedCall, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
         duration_ms = round((time.perf_counter() - began) * 1e6) / 1000  # `round(..., 3)` takes three times as long
-        self._stamp(bound, result, duration_ms)
+        self._stamp(resolved, result, duration_ms)
         interrupt = None
         if entered:
-            result, interrupt = self._leave_steps(bound, entered, result, duration_ms)
+            result, interrupt = self._leave_steps(resolved, entered, result, duration_ms)
         if self._record is not None:
             try:
-                self._record(bound, result)
-            except Exception as exc:  # noqa: BLE001 - nor may its record cost the tool's result
-                _log.error("The call of '%s' could not be logged: %s", bound.tool, self._mask(values.safe_repr(exc)))
+                self._record(resolved, result)
+            except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
+                _log.error("The call of '%s' could not be logged: %s", resolved.tool, self._mask(values.safe_repr(exc)))
         if interrupt is not None:
             raise interrupt
         return result
 
     def _leave_steps(
-        self, bound: BoundCall, entered: _Steps, result: ToolResult, duration_ms: float
+        self, resolved: ResolvedCall, entered: _Steps, result: ToolResult, duration_ms: float
     ) -> tuple[ToolResult, BaseException | None]:
         """Pass the result through the steps, the innermost first. Returns it, and an interrupt that came meanwhile."""
         interrupt: BaseException | None = None
@@ -380,90 +138,86 @@ class Executor:
             try:
                 entered.pop().send(result)
             except StopIteration as stop:
-                if stop.value is not None:  # a failed result is false, and still the answer
+                # A failed result is false, and still the answer.
+                if stop.value is not None:
                     result = stop.value
             except CallFailure as exc:
-                result = self._failed(bound, exc)
+                result = self._failed(resolved, exc)
             except Exception as exc:  # noqa: BLE001 - a step that breaks must not cost the tool's result
-                _log.error("A step around '%s' failed: %s", bound.tool, self._mask(values.safe_repr(exc)))
+                _log.error("A step around '%s' failed: %s", resolved.tool, self._mask(values.safe_repr(exc)))
             except BaseException as exc:  # noqa: BLE001 - Stop: the other steps are still to hear of it
-                interrupt, result = exc, _cancelled(bound)
-            self._stamp(bound, result, duration_ms)
+                interrupt, result = exc, _cancelled(resolved)
+            self._stamp(resolved, result, duration_ms)
         return result, interrupt
 
-    def _stamp(self, bound: BoundCall, result: ToolResult, duration_ms: float) -> None:
+    def _stamp(self, resolved: ResolvedCall, result: ToolResult, duration_ms: float) -> None:
         """Write the call into the result's `meta`, and connect the result to this toolbox, which stores its lines."""
-        call, meta = bound.call, result.meta
-        meta["tool"] = bound.tool
+        call, meta = resolved.call, result.meta
+        meta["tool"] = resolved.tool
         meta["call_id"] = call.id
         meta["source"] = call.source
         meta["duration_ms"] = duration_ms
-        if bound.meta:
-            meta.update(bound.meta)
+        if resolved.meta:
+            meta.update(resolved.meta)
         result.__dict__["_site"] = self._site  # frozen for everyone else
 
-    def _invoke(self, bound: BoundCall) -> ToolResult:
+    def _invoke(self, resolved: ResolvedCall) -> ToolResult:
         try:
-            spec = self._find(bound)
-            limit_s = self._limit(bound, spec)
-            if limit_s is None:
-                return ToolResult(True, self._direct(bound, spec))
-            return ToolResult(True, self._limited(bound, spec, limit_s))
+            spec, limit_s = resolved.require(), resolved.left_s
+            # An async tool runs on its loop, which keeps the limit; a sync one needs a thread for it.
+            if limit_s is None or spec.is_async:
+                return ToolResult(True, self._direct(resolved, spec, limit_s))
+            value = self.workers.run(lambda: self._direct(resolved, spec, limit_s), limit_s, lane("limited"))
+            return ToolResult(True, value)
         except BaseException as exc:  # the one place where a tool's fault becomes data
             if (stop := interrupt_in(exc)) is exc:
                 raise
             if stop is not None:
                 raise stop from None
             if is_cancellation(exc):  # sync code is not cancelled: the tool raised it
-                return self._failed(bound, CallCancelled("The tool was cancelled."))
-            return self._failed(bound, exc)
+                return self._failed(resolved, CallCancelled("The tool was cancelled."))
+            return self._failed(resolved, exc)
 
-    async def _ainvoke(self, bound: BoundCall) -> ToolResult:
+    async def _ainvoke(self, resolved: ResolvedCall) -> ToolResult:
         try:
-            return ToolResult(True, await self._avalue(bound))
+            return ToolResult(True, await self._avalue(resolved))
         except (KeyboardInterrupt, GeneratorExit, Abandoned):
             raise  # Stop, or somebody closes this coroutine; what a tool raises of these is carried by `Raised`
         except BaseException as exc:  # the same place, for async callers
             if not is_cancellation(exc):
-                return self._failed(bound, exc)
-            if _is_being_cancelled():
+                return self._failed(resolved, exc)
+            import asyncio
+
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() > 0:
                 raise
-            return self._failed(bound, CallCancelled("The tool was cancelled."))
+            return self._failed(resolved, CallCancelled("The tool was cancelled."))
 
-    def _limited(self, bound: BoundCall, spec: ToolSpec, limit_s: float) -> Any:
+    async def _avalue(self, resolved: ResolvedCall) -> Any:
+        spec, limit_s = resolved.require(), resolved.left_s
         if not spec.is_async:
-            return self.workers.run(lambda: self._direct(bound, spec, limit_s), limit_s, _lane("limited"))
-        if (load := _importing(spec)) is not None:
-            began = time.perf_counter()
-            self.workers.run(load, limit_s, _lane("limited"))
-            limit_s = max(limit_s - (time.perf_counter() - began), 0.01)
-        return self._direct(bound, spec, limit_s)
-
-    async def _avalue(self, bound: BoundCall) -> Any:
-        spec = self._find(bound)
-        limit_s = self._limit(bound, spec)
-        if (load := _importing(spec)) is not None:
-            began = time.perf_counter()
-            spec = await self._in_worker(load, limit_s)
-            limit_s = limit_s and max(limit_s - (time.perf_counter() - began), 0.01)
-        if not spec.is_async:
-            return await self._in_worker(lambda: self._direct(bound, spec, limit_s), limit_s)
-        spec, args = self._prepare(bound, spec)
-        token = current.enter(self._scope(bound, spec))
-        running = self.background.submit(lambda: finished(lambda: spec.run(args), limit_s), limit_s)
+            return await self._in_worker(lambda: self._direct(resolved, spec, limit_s), limit_s)
+        token = current.enter(self._scope(resolved, spec))
         try:
-            return await self.background.wait(running, limit_s)
-        except BaseException:
-            _left_behind(running.is_alive)
-            raise
+            args = self._convert(resolved, spec) if spec.function.converters else resolved.args
+            # A tool that limits itself is our own code: it ends when it is cancelled and raises nothing but exceptions.
+            # On the loop it needs no task of its own.
+            if spec.limits_itself and self.background.is_here():
+                return await finished(lambda: spec.run(args), limit_s)
+            running = self.background.submit(lambda: finished(lambda: spec.run(args), limit_s), limit_s)
+            try:
+                return await self.background.wait(running, limit_s)
+            except BaseException:
+                _left_behind(running.is_alive)
+                raise
         finally:
             current.leave(token)
 
-    def _direct(self, bound: BoundCall, spec: ToolSpec, limit_s: float | None = None) -> Any:
+    def _direct(self, resolved: ResolvedCall, spec: ToolSpec, limit_s: float | None) -> Any:
         """Run the tool in this thread, and wait for it if it is async."""
-        spec, args = self._prepare(bound, spec)
-        token = current.enter(self._scope(bound, spec))
+        token = current.enter(self._scope(resolved, spec))
         try:
+            args = self._convert(resolved, spec) if spec.function.converters else resolved.args
             if spec.is_async:
                 if limit_s is None and spec.http is not None:
                     return spec.http.send(args)
@@ -475,24 +229,33 @@ class Executor:
         finally:
             current.leave(token)
 
+    def _convert(self, resolved: ResolvedCall, spec: ToolSpec) -> dict[str, Any]:
+        """Return the arguments as the tool's own types, which is code of the tool."""
+        if resolved.is_checked:
+            spec.checker.convert(resolved.args, spec.name, self._mask)
+        return resolved.args
+
     def _await(self, begin: Callable[[], Any], limit_s: float | None) -> Any:
         if not self.background.is_here():
             return self.background.run(lambda: finished(begin, limit_s), limit_s)
-        import asyncio  # sync code inside an async tool: its loop cannot wait for itself, so another one does
+        # Sync code inside an async tool: its loop cannot wait for itself, so another one does.
+        import asyncio
 
         return self.workers.run(lambda: asyncio.run(finished(begin, limit_s)), limit_s, "own")
 
     async def _in_worker(self, work: Callable[[], Any], limit_s: float | None) -> Any:
         import asyncio
 
-        task = self.workers.submit(lambda: _run_detached(work), _lane("free" if limit_s is None else "limited"))
+        task = self.workers.submit(lambda: _run_detached(work), lane("free" if limit_s is None else "limited"))
         outer = asyncio.wrap_future(task.future)
-        outer.add_done_callback(_hear)
+        outer.add_done_callback(_retrieve)
         began, left_s = time.monotonic(), limit_s
         try:
             while not outer.done() and (left_s is None or left_s > 0):
                 await asyncio.wait({outer}, timeout=left_s)
-                left_s = limit_s and _left_s(limit_s, began + task.paused_s())
+                if limit_s is not None:
+                    left_s = limit_s - (time.monotonic() - began - task.paused_s())
+                    left_s = max(left_s, _LEAST_WAIT_S) if left_s > 0 else left_s
         except BaseException:
             self.workers.abandon(task)
             _left_behind(task.is_alive)
@@ -502,81 +265,27 @@ class Executor:
         self.workers.abandon(task)
         raise timed_out(limit_s)
 
-    def _find(self, bound: BoundCall) -> ToolSpec:
-        """Return the tool without running any of its code, if it may be called."""
-        spec = bound.spec
-        if self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS):
-            self._admit(bound.tool, spec)
-        if spec is None or bound.allow is not None or spec.disabled:
-            spec = self._find_allowed(bound, spec)
-        if spec.deps and self._require is not None:
-            self._require(spec)
-        return spec
-
-    def _find_allowed(self, bound: BoundCall, spec: ToolSpec | None) -> ToolSpec:
-        """Do the same for a tool that is not known yet, is switched off, or may not be called here."""
-        if spec is None:
-            spec = self.registry.find(bound.tool) if type(bound.call.name) is str else None
-            if spec is None:
-                raise self.registry.missing(bound.tool)
-            if self._admit is not None:
-                self._admit(bound.tool, spec)
-            bound.spec, bound.tool = spec, spec.name
-        if bound.allow is not None and not names.allowed(spec.name, bound.allow):
-            raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
-        if spec.disabled and spec.load is None:
-            raise Disabled.of(spec.name, spec.disabled)
-        return spec
-
-    def _limit(self, bound: BoundCall, spec: ToolSpec) -> float | None:
-        if bound.timeout_s is not None:
-            return bound.timeout_s
-        if spec.limits_itself and bound.call.source not in REMOTE:
-            return None
-        return self._local_s if spec.timeout_s is None and bound.call.source in LIMITED else spec.timeout_s
-
-    def _prepare(self, bound: BoundCall, spec: ToolSpec) -> tuple[ToolSpec, dict[str, Any]]:
-        """Return the tool as its code defines it now, and the checked arguments."""
-        if spec.load is not None:
-            if bound.call.loaded is None:
-                spec = bound.spec = spec.load()
-            if spec.disabled:  # as it is now: another process may have turned it on or off
-                raise Disabled.of(spec.name, spec.disabled)
-        args = bound.call.args
-        if type(args) is not dict and not isinstance(args, dict):
-            raise InvalidArgs(
-                f"'{spec.name}': the arguments must be an object, not {type(args).__name__}.",
-                hint=f"Usage: {spec.signature}",
-                details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
-            )
-        ready, plain, bound.args_size = values.plain_copy(args)
-        if type(bound.call) is UncheckedCall:
-            return spec, ready
-        return spec, spec.checker.check_copy(ready, plain, spec.name, self._mask)
-
-    def _scope(self, bound: BoundCall, spec: ToolSpec) -> current.Scope:
-        outer = current.scope()
+    def _scope(self, resolved: ResolvedCall, spec: ToolSpec) -> current.Scope:
+        outer, call, meta = current.scope(), resolved.call, resolved.meta
         if outer is None:
-            return current.Scope(self._owner, bound.call, spec, 1, bound.heard, None, None, bound.meta)
+            return current.Scope(self._owner, call, spec, 1, resolved.heard, None, None, meta)
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
             )
-        depth, progress, left, printed = outer.depth + 1, outer.progress, outer.left, outer.printed
         return current.Scope(
-            *(self._owner, bound.call, spec, depth, progress, left, printed, bound.meta),
+            *(self._owner, call, spec, outer.depth + 1, outer.progress, outer.left, outer.printed, meta),
             asked_by=outer.asked_by,
             ask=outer.ask,
             client=outer.client,
         )
 
-    def _failed(self, bound: BoundCall, exc: BaseException) -> ToolResult:
+    def _failed(self, resolved: ResolvedCall, exc: BaseException) -> ToolResult:
         if type(exc) is Raised:
             exc = exc.inner
-        if type(exc) is Overtime and bound.spec is not None:
-            limit_s = self._limit(bound, bound.spec)
-            exc = exc.of(bound.tool, bound.spec.timeout_s if limit_s is None else limit_s)
-        return ToolResult(False, error=failure_of(exc, bound.tool, self._mask))
+        if type(exc) is Overtime and resolved.spec is not None:
+            exc = exc.of(resolved.tool, resolved.limit_s or resolved.spec.timeout_s)
+        return ToolResult(False, error=failure_of(exc, resolved.tool, self._mask))
 
 
 class CallIds:
@@ -585,46 +294,71 @@ class CallIds:
     __slots__ = ("__weakref__", "_count", "_head")
 
     def __init__(self) -> None:
-        self.begin_anew()
+        self.restart()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_begin_anew, ref(self)))
+            os.register_at_fork(after_in_child=partial(_restart, ref(self)))
 
     def __call__(self) -> str:
         return f"{self._head}{next(self._count):06x}"
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         """Start a new series of ids. A forked child must do this."""
         self._head = f"{int(time.time()):08x}{os.urandom(4).hex()}"
         self._count = itertools.count(1)
 
 
-def _begin_anew(ids: ref[CallIds]) -> None:
-    found = ids()
-    if found is not None:
-        found.begin_anew()
+def span(mask: Callable[[str], str]) -> Step:
+    """One record per call on logger `onetool_ipy.span`: the tool's name, its arguments, duration and outcome."""
+    logger = logging.getLogger(SPAN_LOGGER)
+    # A level of its own keeps the arguments of calls out of the root logger's output. A level that the user set stays.
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.WARNING)
+
+    def step(resolved: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None] | None:
+        return logged(resolved) if logger.isEnabledFor(logging.INFO) else None
+
+    def logged(resolved: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None]:
+        result = yield
+        call_args: object = resolved.call.args
+        args = call_args if isinstance(call_args, dict) else {}
+        defaults = {name: value for name, value in _defaults(resolved.spec).items() if name not in args}
+        fields = {mask(str(name)): _short(value, mask) for name, value in {**args, **defaults}.items()}
+        tool, duration_ms = mask(resolved.tool), result.meta.get("duration_ms")
+        logger.info(
+            "%s ok=%s duration_ms=%s %s",
+            tool,
+            result.ok,
+            duration_ms,
+            " ".join(f"{name}={value}" for name, value in fields.items()),
+            extra={
+                "span": tool,
+                "fields": fields,
+                "ok": result.ok,
+                "duration_ms": duration_ms,
+                "call_id": mask(str(resolved.call.id)),
+            },
+        )
+        return result
+
+    return step
 
 
-def _importing(spec: ToolSpec) -> Callable[[], ToolSpec] | None:
-    """Return how to load a tool whose file may have to be imported, which may hang. A record is just read."""
-    return spec.load if spec.origin in ("file", "entry_point") else None
+def _defaults(spec: ToolSpec | None) -> dict[str, Any]:
+    """Return the defaults that our own tools used (001 wants them in the span), without empty ones."""
+    if spec is None or spec.origin != "builtin":
+        return {}
+    properties = spec.parameters.get("properties", {}).items()
+    return {name: schema["default"] for name, schema in properties if schema.get("default") not in ("", None)}
 
 
-def _seconds(timeout_s: Any) -> float:
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
-        raise UsageProblem(f"A timeout is a number of seconds above 0, not {values.safe_repr(timeout_s, 40)}.")
-    return min(float(timeout_s), _LONGEST_S)
+def _short(value: object, mask: Callable[[str], str]) -> str:
+    """Return a value as short text. It is masked before it is cut, so that no part of a secret is left."""
+    return values.cut(mask(values.safe_repr(value, _MAX_VALUE * 50)), _MAX_VALUE)
 
 
-def _lane(lane: Lane) -> Lane:
-    """Return the lane of a call. A call that another call waits for must not queue behind it."""
-    here = current.scope()
-    return lane if here is None or here.depth == 0 else "own"
-
-
-def _left_s(limit_s: float, began: float) -> float:
-    """Return how much of a call's limit is left."""
-    left_s = limit_s - (time.monotonic() - began)
-    return max(left_s, _LEAST_WAIT_S) if left_s > 0 else left_s
+def _restart(ids: ref[CallIds]) -> None:
+    if (counter := ids()) is not None:
+        counter.restart()
 
 
 def _run_detached(work: Callable[[], Any]) -> Any:
@@ -635,24 +369,17 @@ def _run_detached(work: Callable[[], Any]) -> Any:
         raise RuntimeError(f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}") from exc
 
 
-def _hear(future: Any) -> None:
+def _retrieve(future: Any) -> None:
     """Retrieve the exception of an abandoned call; otherwise asyncio would print it with all its frames."""
     if not future.cancelled():
         future.exception()
 
 
 def _left_behind(is_alive: Callable[[], bool]) -> None:
-    here = current.scope()
-    if here is not None and here.left is not None:
-        here.left.append(is_alive)
+    scope = current.scope()
+    if scope is not None and scope.left is not None:
+        scope.left.append(is_alive)
 
 
-def _cancelled(bound: BoundCall) -> ToolResult:
-    return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), bound.tool))
-
-
-def _is_being_cancelled() -> bool:
-    import asyncio
-
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+def _cancelled(resolved: ResolvedCall) -> ToolResult:
+    return ToolResult(False, error=Failure.of(CallCancelled("Stopped."), resolved.tool))

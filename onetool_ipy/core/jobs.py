@@ -16,10 +16,9 @@ from onetool_ipy.base.background import SIGNAL_CHECK_S, outcome
 from onetool_ipy.base.errors import CallCancelled
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolCall
-
-__all__ = ["Job", "JobListener", "Jobs", "Progress", "Status"]
 
 _PATIENCE_S = 0.2
 _MAX_ENDED = 50
@@ -43,14 +42,13 @@ class Job:
     def __init__(
         self,
         executor: Executor,
-        call: ToolCall,
+        resolved: ResolvedCall,
         *,
-        timeout_s: float | None = None,
         notify: Callable[[Job], None] | None = None,
         printed: Callable[[str], None] | None = None,
         number: int = 0,
     ) -> None:
-        self.call = call
+        self.call = resolved.call
         self.number = number
         self.progress = Progress()
         self._printed = printed
@@ -61,7 +59,7 @@ class Job:
         self._status: Status = "queued"
         self._result: ToolResult | None = None
         self._left: list[Callable[[], bool]] = []
-        self._running = executor.background.submit(lambda: self._run(timeout_s))
+        self._running = executor.background.submit(lambda: self._run(resolved))
 
     @property
     def status(self) -> Status:
@@ -86,12 +84,12 @@ class Job:
         from concurrent.futures import CancelledError
 
         try:
-            found: ToolResult = outcome(self._running.future, timeout)
+            result: ToolResult = outcome(self._running.future, timeout)
         except CancelledError:
             return self._stopped()
         except TimeoutError:
             raise TimeoutError(f"The job '{self.call.name}' is still running after {timeout or 0:g} s.") from None
-        return found
+        return result
 
     def cancel(self) -> bool:
         """Cancel the call. Returns False if it had already ended."""
@@ -130,7 +128,7 @@ class Job:
             ended.exception()
         return self.result(0)
 
-    async def _run(self, timeout_s: float | None) -> ToolResult:
+    async def _run(self, resolved: ResolvedCall) -> ToolResult:
         if self._status != "queued":
             return self._stopped()
         self._status = "running"
@@ -139,7 +137,7 @@ class Job:
         here = current.Scope(box, depth=depth, progress=self._heard, left=self._left, printed=self._printed)
         token = current.enter(here)
         try:
-            result = await self._executor.acall(self.call, timeout_s=timeout_s)
+            result = await self._executor.acall(resolved)
         except BaseException:
             if self._end("failed"):
                 self.tell()
@@ -208,18 +206,17 @@ class Jobs:
     def start(
         self,
         executor: Executor,
-        call: ToolCall,
+        resolved: ResolvedCall,
         *,
-        timeout_s: float | None = None,
         notify: Callable[[Job], None] | None = None,
     ) -> Job:
         """Start a job."""
         self._last += 1
-        listener = self._listen(call) if notify is None else None
+        listener = self._listen(resolved.call) if notify is None else None
         printed = None if listener is None else listener.printed
         if listener is not None:
             notify = listener.told
-        job = Job(executor, call, timeout_s=timeout_s, notify=notify, printed=printed, number=self._last)
+        job = Job(executor, resolved, notify=notify, printed=printed, number=self._last)
         self._known[job.number] = job
         self._forget()
         # Also a job that has ended already: its own report comes from another thread, and may come after the cell.

@@ -21,8 +21,6 @@ from onetool_ipy.core import names
 from onetool_ipy.core.tool import Problem, Source, ToolSpec
 from onetool_ipy.schema.read import identifier
 
-__all__ = ["Registry", "SessionTools", "entry_of"]
-
 ReadDefinition = Callable[[Mapping[str, Any]], ToolSpec]
 Specs = list[ToolSpec]
 
@@ -57,7 +55,10 @@ class _Index(Value):
 
 
 class Registry:
-    """All tools of a toolbox: `get` by name in one dict access, `list` in order of registration."""
+    """All tools of a toolbox: `get` by name in one dict access, `list` in order of registration.
+
+    `generation` counts how often the index was built: what was found out about a tool holds as long as it is the same.
+    """
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class Registry:
         self._before_list = before_list
         self._explain = explain
         self._changed: Callable[[], None] | None = None  # the first tools are no change
+        self.generation = 0
         self._index = _Index({}, {}, (), {}, {})
         self.rebuild()
         self._changed = changed
@@ -90,9 +92,12 @@ class Registry:
 
     def find(self, name: str) -> ToolSpec | None:
         """Return the tool of that name, or None. On a miss, check whether a source has something new."""
-        spec = self.get(name)
+        if self._is_stale:
+            self.refresh()
+        spec = self._index.lookup.get(name)
         if spec is None:
-            self.refresh()  # it may have been another thread's look that found it: what counts is what is there now
+            # Another thread's look may have found the tool: what counts is what is there now.
+            self.refresh()
             spec = self._index.lookup.get(name)
         return spec
 
@@ -240,6 +245,7 @@ class Registry:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
             self._index = _Index(ordered, packs, tuple(problems), unlisted, {**unlisted, **_lookup(ordered)})
+            self.generation += 1
         if self._changed is not None:
             self._changed()
 

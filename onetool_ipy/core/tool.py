@@ -1,6 +1,6 @@
 """ToolSpec and ToolCall: what a tool is, and what is asked of it. `ToolResult`, the answer, is in `result`.
 
-Also the protocols that other rooms fulfil: `Source` (where tools come from) and `Step` (code around every call).
+Also `Source`, the protocol of where tools come from.
 
 Fingerprints are short hashes that stay the same in every process as long as the tool is the same. `fingerprint` covers
 everything that a tool is; a source may say what that is by `ToolSpec.identity`. Code of this package is left out: it
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
@@ -21,7 +21,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
 from onetool_ipy.core.names import FOR_PEOPLE
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.core.result import Json
 from onetool_ipy.schema.check import Checker, Converter
 from onetool_ipy.schema.read import Param, argument_lines, python_names, signature_text
 from onetool_ipy.schema.read import params as schema_params
@@ -267,75 +267,12 @@ class ToolSpec:
 
 
 class ToolCall(NamedTuple):
-    """What is asked for. `id` names this one call everywhere: in the log, in a model's reply, in progress.
-
-    `loaded` is the tool, if it was loaded to make this very call: its code is not looked at twice.
-    """
+    """What is asked for. `id` names this one call everywhere: in the log, in a model's reply, in progress."""
 
     id: str
     name: str
     args: dict[str, Any]
     source: CallSource = "python"
-    loaded: ToolSpec | None = None
-
-
-class UncheckedCall(ToolCall):
-    """A call by a person who knows better than the tool's schema: its arguments go as they are."""
-
-    __slots__ = ()
-
-
-Heard = Callable[[float, float | None, str], None]
-"""Called with the progress of a call: (done, total, text)."""
-
-
-class BoundCall:
-    """A call with the tool it is for: what the steps may look at, and what they agree on in `meta`.
-
-    `args_size` is what `values.plain_copy` says of the arguments, once they were copied for the tool.
-    """
-
-    __slots__ = ("allow", "args_size", "call", "heard", "meta", "spec", "timeout_s", "tool")
-
-    def __init__(
-        self,
-        call: ToolCall,
-        spec: ToolSpec | None,
-        tool: str,
-        timeout_s: float | None,
-        allow: Sequence[str] | None,
-        heard: Heard | None = None,
-    ) -> None:
-        self.call = call
-        self.spec = spec
-        self.tool = tool
-        self.timeout_s = timeout_s
-        self.allow = allow
-        self.heard = heard
-        self.args_size = -1
-        self.meta: Json = {}
-
-
-class Step(Protocol):
-    """One concern around a call, as a generator: code before `yield`, the result comes in, a result goes out.
-
-    Returning a ToolResult before the yield answers the call without running it; returning None steps aside, and so
-    does a step that gives no generator at all. A CallFailure that it raises becomes the call's result.
-    """
-
-    def __call__(self, bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None: ...
-
-
-Record = Callable[[BoundCall, ToolResult], None]
-"""Called with every call at its end, after all steps, also if the call was refused, failed or was stopped."""
-
-
-Admit = Callable[[str, ToolSpec | None], None]
-"""Asked before a tool runs, by its name and what is known of it; raises Untrusted where it may not."""
-
-
-Require = Callable[[ToolSpec], None]
-"""Asked before a tool runs that declares `deps`; raises Unavailable where one is missing."""
 
 
 class Source(Protocol):

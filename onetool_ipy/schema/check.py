@@ -121,17 +121,16 @@ class Checker:
     def check(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
         """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in masked words."""
         ready, plain, _ = values.plain_copy(args)
-        return self.check_copy(ready, plain, tool, mask)
+        self.fit(ready, plain, tool, mask)
+        self.convert(ready, tool, mask)
+        return ready
 
-    def check_copy(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> dict[str, Any]:
-        """`check` of arguments that `values.plain_copy` has copied; changes the copy."""
+    def fit(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
+        """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
         self._complete(ready, plain, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float and ready[name].is_integer():
                 ready[name] = int(ready[name])
-        if self._converters:
-            self._convert(ready, tool, mask)
-        return ready
 
     def complete(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
         """Return a copy of the arguments, as JSON, that fits the schema. Raises InvalidArgs.
@@ -233,7 +232,8 @@ class Checker:
                 is_changed = True
         return is_changed
 
-    def _convert(self, args: dict[str, Any], tool: str, mask: Mask) -> None:
+    def convert(self, args: dict[str, Any], tool: str, mask: Mask) -> None:
+        """Convert arguments that fit, in place, to the types that the function asks for. This is code of the tool."""
         violations: list[Violation] = []
         for name, converter in self._converters.items():
             if name not in args:

@@ -25,7 +25,8 @@ from onetool_ipy.base.errors import InvalidTool, Unavailable
 from onetool_ipy.base.syntax import constant, last_name
 from onetool_ipy.core import current, names
 from onetool_ipy.core.decorate import Marks, marks_of, name_of
-from onetool_ipy.core.tool import Dep, Require, ToolSpec
+from onetool_ipy.core.resolve import Require
+from onetool_ipy.core.tool import Dep, ToolSpec
 from onetool_ipy.render.views import Listing
 
 if TYPE_CHECKING:

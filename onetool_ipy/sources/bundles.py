@@ -4,7 +4,8 @@ The plain name stands for the enabled version that changed last. Single versions
 listed. If any process switches or changes a tool, the next call sees it: each call asks the store, through `live`, what
 the name stands for now. A project without bundles costs one stat of a missing folder.
 
-Also here: `Switched`, which gives the built-in tools the switches of their bundles.
+Also here: `Switched`, which gives the built-in tools the switches of their bundles. A switch changes the registry when
+it is switched, and at a refresh where another process switched it; a call of a built-in reads no file of a bundle.
 """
 
 from __future__ import annotations
@@ -25,8 +26,6 @@ from onetool_ipy.core.tool import HttpHooks, Problem, Source, ToolSpec
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Tool
     from onetool_ipy.bundles.runners import Runners
-
-__all__ = ["BundleTools", "Switched", "http_hosts"]
 
 _INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
 _SLACK_S = 1.0
@@ -235,7 +234,7 @@ class Switched:
         reason = self._switches.reason(spec.name)
         known = self._specs.get(spec.name)
         if known is None or known.disabled != reason:
-            known = spec.replace(disabled=reason, load=partial(self._switched, spec))
+            known = spec.replace(disabled=reason)
             self._specs[spec.name] = known
         return known
 

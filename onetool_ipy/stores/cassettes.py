@@ -28,11 +28,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed, OneToolError, UsageProblem, is_transient
+from onetool_ipy.base.errors import Disabled, ExecutionFailed, NotAllowed, OneToolError, UsageProblem, is_transient
 from onetool_ipy.base.files import StoreError, append, write_whole
-from onetool_ipy.core import current, names
+from onetool_ipy.core import current
+from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, Json, ToolResult
-from onetool_ipy.core.tool import BoundCall, ToolSpec, UncheckedCall, schema_hash
+from onetool_ipy.core.tool import ToolSpec, schema_hash
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 from onetool_ipy.stores.replays import Mode, Replays
 
@@ -199,18 +200,15 @@ class Cassette:
             text = "".join(call.to_line() for call in read_calls(self.path))
             write_whole(self.path, text.encode(), mode=0o644)
 
-    def around(self, bound: BoundCall) -> Step | None:
+    def around(self, resolved: ResolvedCall) -> Step | None:
         """Return the step around one call while the cassette is on; None if the call is not recorded."""
-        spec, outer = bound.spec, current.scope()
-        is_refused = spec is not None and (
-            spec.disabled or (bound.allow is not None and not names.allowed(bound.tool, bound.allow))
-        )
-        if is_refused or bound.tool.startswith(f"{_OT_PACK}."):
+        if isinstance(resolved.failure, (Disabled, NotAllowed)) or resolved.tool.startswith(f"{_OT_PACK}."):
             return None
+        outer = current.scope()
         # Only the outermost call is recorded; a call that `ot` makes, as in `ot.map`, counts as one.
         is_outermost = outer is None or outer.depth == 0
         is_of_ot = outer is not None and outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OT_PACK
-        return _replay_or_record(self, bound, self._mask) if is_outermost or is_of_ot else None
+        return _replay_or_record(self, resolved, self._mask) if is_outermost or is_of_ot else None
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
@@ -329,26 +327,24 @@ def _identify(tool: str, args: Any, mask: Callable[[str], str]) -> Json:
     return {"key": digest, "args": form if len(text) <= _MAX_ARGS else values.cut(text, 1000)}
 
 
-def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str], str]) -> Step:
-    spec, args = bound.spec, bound.call.args
+def _replay_or_record(cassette: Cassette, resolved: ResolvedCall, mask: Callable[[str], str]) -> Step:
+    spec, args = resolved.spec, resolved.call.args
     try:
-        call = RecordedCall(tool=bound.tool, **_identify(bound.tool, args, mask))
+        call = RecordedCall(tool=resolved.tool, **_identify(resolved.tool, args, mask))
     except NotEncodable as exc:
         if cassette.mode == "replay":
-            raise NotRecorded(f"'{bound.tool}': its arguments cannot be recorded: {exc.message}.") from exc
-        _warn(bound.tool, f"in its arguments, {exc.message}")
+            raise NotRecorded(f"'{resolved.tool}': its arguments cannot be recorded: {exc.message}.") from exc
+        _warn(resolved.tool, f"in its arguments, {exc.message}")
         return None
     try:
         replayed = cassette.find(call, lambda version: _is_current(spec, version))
     except NotRecorded:
-        if spec is None:
-            # The executor reports the unknown tool.
+        if resolved.failure is not None:
+            # The call would have failed anyway; the executor says why.
             return None
-        if type(bound.call) is not UncheckedCall:
-            spec.checker.check(args, spec.name, mask)
         raise
     if replayed is not None:
-        failure = None if replayed.failure is None else _read_failure(replayed.failure, bound.tool)
+        failure = None if replayed.failure is None else _read_failure(replayed.failure, resolved.tool)
         return ToolResult(failure is None, replayed.value, failure, {"replayed": True})
     result = yield
     error = result.error
@@ -368,7 +364,7 @@ def _replay_or_record(cassette: Cassette, bound: BoundCall, mask: Callable[[str]
     except StoreError as exc:
         reason = exc.message
     if reason:
-        _warn(bound.tool, reason)
+        _warn(resolved.tool, reason)
     return None
 
 
@@ -382,15 +378,8 @@ def _requests(spec: ToolSpec, args: Mapping[str, Any], mask: Callable[[str], str
 
 
 def _is_current(spec: ToolSpec | None, version: str) -> bool:
-    """Whether a tool's schema is still the recorded one. A tool known only by its file's text is imported to tell."""
-    if spec is None or not version or version == schema_hash(spec):
-        return True
-    if spec.load is None:
-        return False
-    try:
-        return version == schema_hash(spec.load())
-    except CallFailure:
-        return False
+    """Whether a tool's schema is still the recorded one."""
+    return spec is None or not version or version == schema_hash(spec)
 
 
 def _write_failure(error: Failure) -> dict[str, Any]:

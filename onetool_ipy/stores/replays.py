@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from onetool_ipy.base.errors import UsageProblem
 
 if TYPE_CHECKING:
+    from onetool_ipy.core.resolve import ResolvedCall
     from onetool_ipy.core.result import ToolResult
-    from onetool_ipy.core.tool import BoundCall
     from onetool_ipy.stores.cassettes import Cassette
 
 Mode = Literal["auto", "replay", "refresh"]
@@ -36,10 +36,10 @@ class Replays:
             raise UsageProblem(f"No mode '{name}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
         return name  # type: ignore[return-value]  # it is one of them
 
-    def step(self, bound: BoundCall) -> Generator[None, ToolResult, ToolResult | None] | None:
+    def step(self, resolved: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None] | None:
         """The executor's step: it answers calls from the active cassette."""
         active = self.active
-        return None if active is None else active.around(bound)
+        return None if active is None else active.around(resolved)
 
     def begin(self, cassette: Cassette) -> None:
         """Let a cassette answer, until it ends or another begins."""

@@ -27,7 +27,6 @@ import orjson
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.background import Workers
 from onetool_ipy.core.executor import Executor
-from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.stores.calls.log import CallLog
 from tests.benchmarks.timing import Contender, Met, Rounds, line, note, once, race, say, statement, take_turns
 from tests.benchmarks.trivial import ARGS, add
@@ -70,9 +69,9 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     log = CallLog(folder / "step", rotate_bytes=_NEVER)
     contenders = []
     for name, record in (("bare", None), ("logged", log.recorder())):
-        executor = Executor(box.registry, record=record, background=box.background, workers=box.workers)
-        code = "run(ToolCall(new_id(), 'nb.add', args))"
-        names = {"run": executor.call, "ToolCall": ToolCall, "new_id": box.new_id, "args": ARGS}
+        executor = Executor(record=record, background=box.background, workers=box.workers)
+        code = "run(resolve('nb.add', args))"
+        names = {"run": executor.call, "resolve": box.resolve, "args": ARGS}
         contenders.append(statement(name, code, **names))
     found = race(contenders)
     added = found["logged"] - found["bare"]
@@ -82,11 +81,11 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
 def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
     box = stack.enter_context(open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "recorder")}))
     box.adopt(add)
-    executor = Executor(box.registry, record=None, background=box.background, workers=box.workers)
-    call = ToolCall("673a1b2cdeadbeef000001", "nb.add", ARGS)
-    bound, result = executor.bind(call, None, None, None), executor.call(call)
+    executor = Executor(record=None, background=box.background, workers=box.workers)
+    resolved = box.resolve("nb.add", ARGS, call_id="673a1b2cdeadbeef000001")
+    result = executor.call(resolved)
     log = CallLog(folder / "record", rotate_bytes=_NEVER)
-    yield statement(_OURS, "record(bound, result)", record=log.recorder(), bound=bound, result=result)
+    yield statement(_OURS, "record(resolved, result)", record=log.recorder(), resolved=resolved, result=result)
     row = {"ts": 1772619630.123, "call_id": "673a1b2cdeadbeef000001", "tool": "brave.web_search", "source": "python"}
     row |= {"args": ARGS, "ok": True, "code": None, "ms": 0.012, "bytes": 10, "handle": None}
     fd = os.open(folder / "plain.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

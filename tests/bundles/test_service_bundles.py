@@ -277,12 +277,14 @@ def test_a_built_in_tool_has_a_switch_of_its_own_that_other_processes_honour(pro
     assert other.call("tools.echo", {"message": 1}).data == 1
 
     project_bundles.bundles.patch_tool(tools.bundle_id, "echo", "1", enabled=False)
+    other.registry.refresh()
 
     assert other.call("tools.echo", {"message": 1}).error.reason == "disabled"  # type: ignore[union-attr]
     assert other.call("time.now").ok
     assert other.bundles.get_tool(tools.bundle_id, "echo", "1").is_enabled is False
     assert "echo" not in [tool.slug for tool in other.bundles.list_tools()]
     project_bundles.bundles.patch_tool(tools.bundle_id, "echo", "1", enabled=True)
+    other.registry.refresh()
     assert other.call("tools.echo", {"message": 2}).data == 2
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime
 import re
+import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +18,9 @@ from onetool_ipy.base import values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.resolve import ResolvedCall, Resolver, Step
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import Step, ToolCall, ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sources.functions import spec_of
 
 NOON = datetime.datetime(2026, 1, 2, 12, 0, tzinfo=datetime.UTC)
@@ -74,27 +77,48 @@ class Bench:
         self.registry = Registry()
         for fn in functions:
             self.add(fn)
-        self.executor = Executor(
-            self.registry, steps=steps, background=self.background, workers=self.workers, **options
-        )
+        mask = options.get("mask", str)
+        rules = {name: options.pop(name) for name in ("admit", "require", "prepare", "local_s") if name in options}
+        self.resolver = Resolver(self.registry, workers=self.workers, mask=mask, **rules)
+        self.executor = Executor(steps=steps, background=self.background, workers=self.workers, **options)
 
     def add(self, fn: Callable[..., Any] | ToolSpec) -> ToolSpec:
         spec = fn if isinstance(fn, ToolSpec) else spec_of(fn, pack="t", origin="cell")
         return self.registry.register(spec)
 
+    def resolve(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ResolvedCall:
+        return self.resolver.resolve("id-1", name, {} if args is None else args, source, **options)
+
     def call(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ToolResult:
-        return self.executor.call(_call(name, args, source), **options)
+        return self.executor.call(self.resolve(name, args, source=source, **options))
 
     async def acall(self, name: Any, args: Any = None, *, source: Any = "python", **options: Any) -> ToolResult:
-        return await self.executor.acall(_call(name, args, source), **options)
+        return await self.executor.acall(self.resolve(name, args, source=source, **options))
 
     def close(self) -> None:
         self.background.close()
         self.workers.close()
 
 
-def _call(name: Any, args: Any, source: Any) -> ToolCall:
-    return ToolCall("id-1", name, {} if args is None else args, source)
+class Calls:
+    """Counts the calls of some functions of the package, in every thread, while it is on."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+        self.counts: dict[str, int] = dict.fromkeys(names, 0)
+
+    def __call__(self, frame: Any, event: str, _arg: object) -> None:
+        if event == "call" and frame.f_code.co_qualname in self.counts:
+            self.counts[frame.f_code.co_qualname] += 1
+
+    def __enter__(self) -> dict[str, int]:
+        threading.setprofile(self)
+        sys.setprofile(self)
+        return self.counts
+
+    def __exit__(self, *exc: object) -> None:
+        sys.setprofile(None)
+        threading.setprofile(None)
 
 
 MakeBench = Callable[..., Bench]

@@ -11,7 +11,6 @@ import pytest
 
 from onetool_ipy import ToolResult
 from onetool_ipy.core.jobs import Job
-from onetool_ipy.core.tool import ToolCall
 from tests.core.support import Bench, MakeBench
 
 
@@ -73,20 +72,20 @@ async def turns() -> str:
 TOOLS = [sync, later, items, stream, in_a_task]
 
 
-def ask(bench: Bench, way: str, call: ToolCall, timeout_s: float | None) -> ToolResult:
+def ask(bench: Bench, way: str, name: str, args: dict[str, Any], timeout_s: float | None) -> ToolResult:
     if way == "call":
-        return bench.executor.call(call, timeout_s=timeout_s)
+        return bench.call(name, args, timeout_s=timeout_s)
     if way == "acall":
-        return asyncio.run(bench.executor.acall(call, timeout_s=timeout_s))
+        return asyncio.run(bench.acall(name, args, timeout_s=timeout_s))
     if way == "job":
-        return Job(bench.executor, call, timeout_s=timeout_s).result(20)
+        return Job(bench.executor, bench.resolve(name, args, timeout_s=timeout_s)).result(20)
 
     def outer() -> Any:
         """Call another tool."""
-        return bench.executor.call(call, timeout_s=timeout_s)
+        return bench.call(name, args, timeout_s=timeout_s)
 
     bench.add(outer)
-    found = bench.executor.call(ToolCall("id", "t.outer", {}, "python"))
+    found = bench.call("t.outer")
     assert isinstance(found.data, ToolResult)
     return found.data
 
@@ -100,7 +99,7 @@ def test_what_a_tool_raises_is_its_failure(
 ) -> None:
     made = bench(tool, fine, turns)
 
-    result = ask(made, way, ToolCall("id", f"t.{tool.__name__}", {"kind": kind}, "python"), timeout_s)
+    result = ask(made, way, f"t.{tool.__name__}", {"kind": kind}, timeout_s)
 
     assert not result.ok
     assert result.error is not None

@@ -15,7 +15,7 @@ from onetool_ipy import Failure, ToolResult
 from onetool_ipy.base import errors
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import SPAN_LOGGER, span
-from onetool_ipy.core.tool import BoundCall
+from onetool_ipy.core.resolve import ResolvedCall
 from tests.core.support import MakeBench
 from tests.harness.patience import HANG_S
 
@@ -27,8 +27,8 @@ def add(a: int, b: int = 1) -> int:
     return a + b
 
 
-def _noting(name: str, notes: list[str]) -> Callable[[BoundCall], StepRun]:
-    def step(trip: BoundCall) -> StepRun:
+def _noting(name: str, notes: list[str]) -> Callable[[ResolvedCall], StepRun]:
+    def step(trip: ResolvedCall) -> StepRun:
         notes.append(f"{name} before {trip.tool}")
         result = yield
         notes.append(f"{name} after {result.ok}")
@@ -66,7 +66,7 @@ async def test_a_step_may_answer_without_running_the_tool(bench: MakeBench, ok: 
         """Never run."""
         raise AssertionError
 
-    def cache(trip: BoundCall) -> StepRun:
+    def cache(trip: ResolvedCall) -> StepRun:
         trip.meta["cached"] = True
         return answer
         yield
@@ -82,7 +82,7 @@ async def test_a_step_may_answer_without_running_the_tool(bench: MakeBench, ok: 
 
 
 def test_a_step_may_replace_the_result(bench: MakeBench) -> None:
-    def double(_: BoundCall) -> StepRun:
+    def double(_: ResolvedCall) -> StepRun:
         result = yield
         return ToolResult(True, result.data * 2)
 
@@ -93,7 +93,7 @@ def test_a_step_may_replace_the_result(bench: MakeBench) -> None:
 
 
 def test_a_step_may_replace_a_good_result_by_a_failed_one(bench: MakeBench) -> None:
-    def judge(_: BoundCall) -> StepRun:
+    def judge(_: ResolvedCall) -> StepRun:
         yield
         return ToolResult(False, error=Failure("execution_error", "no", "t.add", reason="invalid_output"))
 
@@ -103,11 +103,11 @@ def test_a_step_may_replace_a_good_result_by_a_failed_one(bench: MakeBench) -> N
 
 
 def test_a_step_may_step_aside(bench: MakeBench) -> None:
-    def aside(_: BoundCall) -> StepRun:
+    def aside(_: ResolvedCall) -> StepRun:
         return None
         yield
 
-    def not_even_begun(_: BoundCall) -> None:
+    def not_even_begun(_: ResolvedCall) -> None:
         return None
 
     assert bench(add, steps=[aside, not_even_begun]).call("t.add", {"a": 1}).data == 2
@@ -116,11 +116,11 @@ def test_a_step_may_step_aside(bench: MakeBench) -> None:
 def test_what_a_step_raises_before_is_a_failed_call(bench: MakeBench) -> None:
     notes: list[str] = []
 
-    def refuse(_: BoundCall) -> StepRun:
+    def refuse(_: ResolvedCall) -> StepRun:
         raise errors.NotApproved("Say yes first.")
         yield
 
-    def broken(_: BoundCall) -> StepRun:
+    def broken(_: ResolvedCall) -> StepRun:
         raise ZeroDivisionError("a bug")
         yield
 
@@ -135,11 +135,11 @@ def test_a_step_that_breaks_after_the_call_does_not_cost_its_result(
 ) -> None:
     notes: list[str] = []
 
-    def broken(_: BoundCall) -> StepRun:
+    def broken(_: ResolvedCall) -> StepRun:
         yield
         raise OSError("disk full")
 
-    def judge(_: BoundCall) -> StepRun:
+    def judge(_: ResolvedCall) -> StepRun:
         yield
         raise errors.InvalidOutput("Not what was promised.")
 
@@ -157,7 +157,7 @@ def test_stop_passes_through_after_the_steps_have_seen_it(
 ) -> None:
     seen: list[ToolResult] = []
 
-    def watch(_: BoundCall) -> StepRun:
+    def watch(_: ResolvedCall) -> StepRun:
         seen.append((yield))
         return None
 
@@ -209,7 +209,7 @@ async def test_a_tool_that_raises_keyboard_interrupt_ends_no_loop(bench: MakeBen
 def test_stop_inside_a_step_reaches_the_other_steps(bench: MakeBench) -> None:
     notes: list[str] = []
 
-    def interrupted(_: BoundCall) -> StepRun:
+    def interrupted(_: ResolvedCall) -> StepRun:
         yield
         raise KeyboardInterrupt
 
@@ -222,11 +222,11 @@ def test_stop_inside_a_step_reaches_the_other_steps(bench: MakeBench) -> None:
 def test_the_record_hears_of_the_end_when_all_steps_have_seen_it(bench: MakeBench) -> None:
     heard: list[tuple[str, Any, str]] = []
 
-    def change(_: BoundCall) -> StepRun:
+    def change(_: ResolvedCall) -> StepRun:
         result = yield
         return ToolResult(True, result.data * 10) if result.ok else None
 
-    def record(trip: BoundCall, result: ToolResult) -> None:
+    def record(trip: ResolvedCall, result: ToolResult) -> None:
         heard.append((trip.tool, result.data, result.meta["call_id"]))
 
     table = bench(add, steps=[change], record=record)
@@ -239,7 +239,7 @@ def test_the_record_hears_of_the_end_when_all_steps_have_seen_it(bench: MakeBenc
 def test_the_record_hears_of_stop_wherever_it_came(bench: MakeBench) -> None:
     heard: list[Any] = []
 
-    def interrupted(trip: BoundCall) -> StepRun:
+    def interrupted(trip: ResolvedCall) -> StepRun:
         yield
         if trip.tool == "t.add":
             raise KeyboardInterrupt
@@ -258,7 +258,7 @@ def test_the_record_hears_of_stop_wherever_it_came(bench: MakeBench) -> None:
 
 
 def test_a_record_that_fails_costs_no_result(bench: MakeBench, caplog: pytest.LogCaptureFixture) -> None:
-    def record(_trip: BoundCall, _result: ToolResult) -> None:
+    def record(_trip: ResolvedCall, _result: ToolResult) -> None:
         raise RuntimeError("hunter22")
 
     table = bench(add, record=record, mask=lambda text: text.replace("hunter22", "***"))
@@ -273,7 +273,7 @@ async def test_cancelling_an_async_call_passes_through_after_the_steps_have_seen
     begun = threading.Event()
     ended = threading.Event()
 
-    def watch(_: BoundCall) -> StepRun:
+    def watch(_: ResolvedCall) -> StepRun:
         seen.append((yield).error.reason)
         return None
 

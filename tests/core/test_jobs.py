@@ -12,7 +12,6 @@ import pytest
 
 from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job, Jobs, Progress
-from onetool_ipy.core.tool import ToolCall
 from tests.core.support import Bench, MakeBench
 from tests.harness.patience import HANG_S, until
 
@@ -24,8 +23,8 @@ def gate() -> Iterator[threading.Event]:
     event.set()
 
 
-def _start(table: Bench, name: str, args: Any = None, **options: Any) -> Job:
-    return Job(table.executor, ToolCall("job-1", name, args or {}, "magic"), **options)
+def _start(table: Bench, name: str, args: Any = None, *, timeout_s: float | None = None, **options: Any) -> Job:
+    return Job(table.executor, table.resolve(name, args, source="magic", timeout_s=timeout_s), **options)
 
 
 def _wait(event: threading.Event) -> None:
@@ -60,7 +59,7 @@ def test_a_job_runs_and_is_done(bench: MakeBench, gate: threading.Event, kind: s
     result = job.result(HANG_S)
 
     assert (result.data, job.status) == (2, "done")
-    assert result.meta["call_id"] == "job-1"
+    assert result.meta["call_id"] == "id-1"
     assert job.result() is result
     assert job.cancel() is False
     assert job.status == "done"
@@ -224,7 +223,7 @@ def test_the_host_knows_a_job_when_it_was_started_also_one_that_ended_already(be
     table = bench(quick)
     for _ in range(100):
         told = Told()
-        job = Jobs(lambda _call, told=told: told).start(table.executor, ToolCall("job-1", "t.quick", {}, "magic"))
+        job = Jobs(lambda _call, told=told: told).start(table.executor, table.resolve("t.quick", {}, source="magic"))
         assert threading.get_ident() in told.threads
         assert job.result(HANG_S).data == 1
 

@@ -45,7 +45,7 @@ from onetool_ipy.bundles.http.template import (
     ValueSource,
     compile_selector,
 )
-from onetool_ipy.core.executor import failure_of
+from onetool_ipy.core.failures import failure_of
 from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.errors import Mask, masking

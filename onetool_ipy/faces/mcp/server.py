@@ -45,9 +45,10 @@ from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import OneToolError, TooLarge, UsageProblem
+from onetool_ipy.base.errors import NotAllowed, OneToolError, TooLarge, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current, names
+from onetool_ipy.core.resolve import Allow, ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.line.values import Expected, read_plain
@@ -205,9 +206,9 @@ class ToolboxServer:
 
     async def _run_tool(self, params: types.CallToolRequestParams, request: ServedRequest) -> types.CallToolResult:
         name, args = self._canonical(params.name), params.arguments or {}
-        result = await self._run(name, args, request, self._allowed(name, args))
-        declared = self._declared(self._box.registry.get(name))
-        answer = await asyncio.to_thread(call_result, self._box, result, declared)
+        resolved = await self._box.aresolve(name, args, source="mcp", allow=self._allow_for(name, args))
+        result = await self._run(resolved, request)
+        answer = await asyncio.to_thread(call_result, self._box, result, self._declared(resolved.spec))
         self._note_handle(result, (answer.structured_content or {}).get("handle"))
         return answer
 
@@ -232,9 +233,10 @@ class ToolboxServer:
         try:
             if not isinstance(prompt, ToolSpec):
                 return await asyncio.to_thread(self._prompts.text, prompt, args)
-            (prompt,) = await asyncio.to_thread(self._box.registry.loaded, [prompt])
-            typed = _typed_arguments(args, prompt.parameters)
-            result = await self._run(prompt.name, typed, request, (prompt.name,))
+            resolved = await self._box.aresolve(
+                prompt.name, partial(_typed_arguments, args), source="mcp", allow=(prompt.name,)
+            )
+            result = await self._run(resolved, request)
             return await asyncio.to_thread(_prompt_result, result.unwrap(), self._box.mask)
         except OneToolError as exc:
             raise MCPError(types.INVALID_PARAMS, self._say(exc)) from exc
@@ -292,9 +294,10 @@ class ToolboxServer:
             if match is None:
                 raise ValueError(f"No resource '{uri[:200]}'.")
             spec, args = match
-            (spec,) = await asyncio.to_thread(self._box.registry.loaded, [spec])
-            typed = _typed_arguments(args, spec.parameters)
-            result = await self._run(spec.name, typed, request, (spec.name,))
+            resolved = await self._box.aresolve(
+                spec.name, partial(_typed_arguments, args), source="mcp", allow=(spec.name,)
+            )
+            result = await self._run(resolved, request)
             return await asyncio.to_thread(self._resource, uri, result)
         except (OneToolError, ValueError) as exc:
             raise MCPError(types.INVALID_PARAMS, self._say(exc), {"uri": uri[:2000]}) from exc
@@ -307,11 +310,12 @@ class ToolboxServer:
 
     async def _read_page(self, page: _ResultPage, request: ServedRequest) -> types.ReadResourceResult:
         args = {"handle": page.handle, "offset": page.offset, "limit": page.limit, "search": page.search}
-        allow = self._allowed(_RESULT_TOOL, args)
+        allow = self._allow_for(_RESULT_TOOL, args)
+        resolved = await self._box.aresolve(_RESULT_TOOL, args, source="mcp", allow=allow)
         # A client that may not call `ot.result` reads the results that it was given. For it there are no others.
-        if not names.allowed(_RESULT_TOOL, allow):
+        if isinstance(resolved.failure, NotAllowed):
             raise HandleNotFound(page.handle)
-        result = await self._run(_RESULT_TOOL, args, request, allow)
+        result = await self._run(resolved, request)
         answer = result.unwrap()
         if isinstance(answer, str):  # how `ot.result` words its errors
             raise ValueError(answer)
@@ -359,12 +363,12 @@ class ToolboxServer:
         level = self._log_levels.get(self._note_client(context), "info")
         return await self._waiting.serve(context, params, work, log_level=level)
 
-    async def _run(self, name: str, args: Any, request: ServedRequest, allow: Sequence[str]) -> ToolResult:
+    async def _run(self, resolved: ResolvedCall, request: ServedRequest) -> ToolResult:
         """Run a call of a client, which the tool may ask."""
         scope = current.Scope(self._box, progress=request.report, ask=request.put, client=request)
         token = current.enter(scope)
         try:
-            result = await self._box.acall(name, args, source="mcp", allow=allow)
+            result = await self._box.acall(resolved)
         finally:
             current.leave(token)
         request.require_capable(result)
@@ -391,18 +395,19 @@ class ToolboxServer:
             return False
         return self._is_offered(spec) or (spec.name == _RESULT_TOOL and bool(self._handles))
 
-    def _allowed(self, name: str, args: Any) -> Sequence[str]:
-        """Return the allow-list of one call."""
+    def _allow_for(self, name: str, args: Any) -> Allow:
+        """Return what decides whether a client may make one call: an allow-list, or a function of the tool."""
         handle = args.get("handle") if name == _RESULT_TOOL and isinstance(args, dict) else None
         if isinstance(handle, str) and handle in self._handles:
             return (_RESULT_TOOL,)
         if self._allow is not None:
             return self._allow
-        spec = self._box.registry.find(name)
-        if spec is None or not self._is_offered(spec):
-            return ()
-        writes = isinstance(args, dict) and bool(args.get(names.WRITING.get(spec.name, "")))
-        return () if writes else (spec.name,)
+
+        def is_allowed(spec: ToolSpec) -> bool:
+            writes = isinstance(args, dict) and bool(args.get(names.WRITING.get(spec.name, "")))
+            return self._is_offered(spec) and not writes
+
+        return is_allowed
 
     def _note_handle(self, result: ToolResult, handle: Any) -> None:
         """Remember a handle that is sent to a client. After the first one `ot.result` is listed."""
@@ -644,9 +649,9 @@ def _prompt_result(value: Any, mask: Callable[[str], str]) -> types.GetPromptRes
     return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block) for block in blocks])
 
 
-def _typed_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+def _typed_arguments(args: Mapping[str, Any], spec: ToolSpec) -> dict[str, Any]:
     """Return texts as the values that a tool's schema wants."""
-    expected = Expected.of(schema)
+    expected = Expected.of(spec.parameters)
     return {
         key: read_plain(value, expected.at(key)) if isinstance(value, str) else value for key, value in args.items()
     }

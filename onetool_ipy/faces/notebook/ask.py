@@ -258,7 +258,7 @@ class AskMagic:
         attached: list[Any] = []
         text, own = "", prompt
         if (hit := _PROMPT.match(prompt)) is not None:
-            self._box.make_ready(hit["name"], "magic")
+            self._box.gate.prepare(hit["name"], None, "magic")
             spec = next((each for each in self._box.prompts() if each.name == hit["name"]), None)
             if spec is not None:
                 args = read_arguments(hit["rest"], spec.parameters, self._shell.ev)

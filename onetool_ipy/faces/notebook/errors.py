@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import OneToolError, ToolCallError
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core.executor import own_frames
+from onetool_ipy.core.failures import own_frames
 from onetool_ipy.core.result import Failure, ToolResult
 
 _OURS = ("onetool_ipy.", "IPython.core.interactiveshell")

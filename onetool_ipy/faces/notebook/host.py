@@ -22,14 +22,13 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.faces.notebook.progress import CellProgress, cell_output, is_watched
-from onetool_ipy.host import Host
+from onetool_ipy.host import CallListener, Host
 from onetool_ipy.render import html
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.toolbox import PackProxy, Toolbox
 from onetool_ipy.trust_gate import question_lines
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.executor import CallListener
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
@@ -80,11 +79,13 @@ class NotebookHost(Host):
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in packs])
 
     def before_cell(self) -> None:
-        """Offer the packs that came since: from a screen, or as bundles that another process made."""
+        """Notice what changed in the bundles: other packs from a screen or another process, and other switches."""
         before, was_young = self._bundles
         stamp = stamp_of(self.box.config.paths.bundles)
-        if stamp != before or was_young:
+        # A second change within one tick of the clock leaves the stamp as it is: look once more when it is over.
+        if stamp != before or (was_young and not (stamp is not None and is_young(stamp))):
             self._bundles = (stamp, stamp is not None and is_young(stamp))
+            self.box.parts.expire()
             self._offer_new_packs()
         self.progress.before_cell()
 

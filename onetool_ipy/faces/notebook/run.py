@@ -16,8 +16,9 @@ from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError, Us
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.core.resolve import seconds
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.core.tool import ToolCall
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import CommandContext, page
 from onetool_ipy.faces.commands.table import Commands
 from onetool_ipy.faces.line.grammar import (
@@ -241,52 +242,63 @@ class LineRunner:
             raise
 
     def _call(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
-        if request.flags.dry:
-            self._box.gate.refresh()
-        else:
-            self._box.make_ready(request.name, "magic")
-        is_admitted = self._box.gate.is_admitted(request.name)
-        try:
-            # The code of a tool is the truth about its arguments; without the user's trust its text has to do.
-            spec = self._box.registry.load(request.name) if is_admitted else self._box.registry.require(request.name)
-        except CallFailure as exc:
-            return self._pack(request) if self._is_pack(request.name) else self._missed(request, exc)
-        args = read_arguments(request.rest, spec.parameters, self._evaluator(local_ns), request.words)
-        if cell is not None:
-            args = read_body(cell, args, spec.parameters, body_arg=request.flags.body, as_args=request.flags.args)
-        timeout, check = request.flags.timeout, not request.flags.unchecked
-        if request.flags.dry:
-            return self._pages.dry(spec, args, check=check)
-        if timeout is None and spec.timeout_s is None:
-            timeout = self._options.timeout
-        call = ToolCall(self._box.new_id(), spec.name, args, "magic", spec if is_admitted else None)
-        if request.flags.bg:
-            return self._box.start(call, timeout=timeout, check=check)
-        return self._finish(request, self._box.call(call, timeout=timeout, check=check))
+        flags, name = request.flags, request.name
+
+        def arguments(spec: ToolSpec) -> dict[str, Any]:
+            args = read_arguments(request.rest, spec.parameters, self._evaluator(local_ns), request.words)
+            if cell is None:
+                return args
+            return read_body(cell, args, spec.parameters, body_arg=flags.body, as_args=flags.args)
+
+        if flags.dry:
+            try:
+                spec = self._described(name)
+            except CallFailure as exc:
+                self._require_tool(request)
+                self._box.gate.admit(name)
+                raise exc from None
+            return self._pages.dry(spec, arguments(spec), check=not flags.unchecked)
+        resolved = self._box.resolve(name, arguments, source="magic", timeout=flags.timeout, check=not flags.unchecked)
+        if resolved.spec is None:
+            if self._is_pack(name) and not request.rest.strip():
+                return self._pages.pack_page(name)
+            self._require_tool(request)
+        elif flags.timeout is None and resolved.spec.timeout_s is None and self._options.timeout is not None:
+            resolved.limit_s = seconds(self._options.timeout)
+        if flags.bg:
+            return self._box.start(resolved)
+        result = self._box.call(resolved)
+        shortcuts = self._box.shortcuts
+        if (
+            resolved.spec is None
+            and result.error is not None
+            and (name in shortcuts.snippets or name in shortcuts.aliases)
+        ):
+            hint = f"'{name}' is a shortcut: write ${name}"
+            result = ToolResult(False, None, Failure(**{**vars(result.error), "hint": hint}), result.meta)
+        return self._finish(request, result)
+
+    def _described(self, name: str) -> ToolSpec:
+        """Return a tool for a dry call: its code in a project that the user trusts, else its text. Asks nobody."""
+        self._box.gate.refresh()
+        registry = self._box.registry
+        return registry.load(name) if self._box.gate.is_admitted(name) else registry.require(name)
 
     def _is_pack(self, name: str) -> bool:
         return name in self._box.registry.known_packs() or self._box.servers.is_unknown(name)
 
-    def _missed(self, request: Line, failure: CallFailure) -> Any:
-        """An unknown name is a failed call and counts as one, but not a mistyped command. A dry call just raises."""
+    def _require_tool(self, request: Line) -> None:
+        """Raise UsageProblem for a line that names a pack, or a mistyped command, in the place of a tool."""
         name = request.name
+        if self._is_pack(name):
+            raise UsageProblem(f"'{name}' is a pack, not a tool.", hint=f"See its tools with: %tool {name}")
         near = difflib.get_close_matches(name, [*self._commands.words(), "ask"], n=1, cutoff=0.7)
         if near and not request.flags.soft:
-            meant = "%ask" if near == ["ask"] else f"%tool {near[0]}"
-            raise UsageProblem(f"No tool or command '{name}'. Did you mean '{meant}'?", hint="See all with: %tool help")
+            command = "%ask" if near == ["ask"] else f"%tool {near[0]}"
+            raise UsageProblem(
+                f"No tool or command '{name}'. Did you mean '{command}'?", hint="See all with: %tool help"
+            )
         self._commands.require_here(name)
-        if request.flags.dry:
-            self._box.gate.admit(name)
-            raise failure
-        result = self._box.call(name, {}, source="magic")
-        if result.error is not None and (hint := self._meant(name)):
-            result = ToolResult(False, None, Failure(**{**vars(result.error), "hint": hint}), result.meta)
-        return self._finish(request, result)
-
-    def _meant(self, name: str) -> str:
-        """A hint if the name is a shortcut."""
-        is_shortcut = name in self._box.shortcuts.snippets or name in self._box.shortcuts.aliases
-        return f"'{name}' is a shortcut: write ${name}" if is_shortcut else ""
 
     def _example(self, line: str) -> Any:
         """Run one line of a docstring's example."""
@@ -296,13 +308,6 @@ class LineRunner:
             return self.tool(text.removeprefix("%tool "), None, {})
         packs = {name: PackProxy(self._box, name) for name in self._box.registry.known_packs()}
         return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
-
-    def _pack(self, request: Line) -> Any:
-        if request.rest.strip() or request.flags.dry:
-            raise UsageProblem(
-                f"'{request.name}' is a pack, not a tool.", hint=f"See its tools with: %tool {request.name}"
-            )
-        return self._pages.pack_page(request.name)
 
     def _finish(self, request: Line, result: ToolResult) -> Any:
         if not result.ok:

@@ -6,7 +6,9 @@ is cancelled. `load` adds the handlers to a running server.
 
 `Projects` keeps one toolbox for each project folder: opened on demand, reloaded when its files change, a few open at a
 time. A folder must lie inside Jupyter's root after links are resolved. Everything that touches a file runs in a worker
-thread, never on the server's event loop. None of a project's Python runs here: its pack files are read as text.
+thread or on the toolbox's own loop, never on the server's event loop: a request is handed to a worker once, which opens
+the project and runs the route, and to the loop if it has to wait for something outside. None of a project's Python runs
+here: its pack files are read as text.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import hashlib
 import json
 import logging
 import os
+import threading
 import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -47,12 +50,10 @@ from onetool_ipy.faces.rest.request import (
     read_query,
     refused,
 )
-from onetool_ipy.faces.rest.routes import PREFIX, PROJECT, ROUTES, Route
+from onetool_ipy.faces.rest.routes import PREFIX, PROJECT, ROUTES, Route, Wait
 from onetool_ipy.mcp.callback import CALLBACK_ENV, Mailbox, is_loopback, read_answer
 from onetool_ipy.render.html import answer_page
 from onetool_ipy.toolbox import Toolbox
-
-__all__ = ["CALLBACK", "MAX_OPEN", "Projects", "callback_url", "load", "rules"]
 
 CALLBACK = f"{PREFIX}/callback"
 
@@ -175,9 +176,10 @@ class _Handler(APIHandler):
         try:
             query = read_query((*route.query, PROJECT), self.request.query_arguments)
             body = self._decoded(route)
-            async with self._projects.use(query.pop(PROJECT.name, None)) as box:
-                request = RestRequest(box, self._projects.work, path, query, body, self.base_url)
-                return await _run(request, route)
+            project = query.pop(PROJECT.name, None)
+            return await answer(
+                self._projects, project, route, lambda box: RestRequest(box, path, query, body, self.base_url)
+            )
         except OneToolError as exc:
             return refused(exc)
 
@@ -236,32 +238,53 @@ class _Callback(JupyterHandler):
         self.finish(answer_page(said if is_taken else "This sign-in is not known here, or is over."))
 
 
-async def _run(request: RestRequest, route: Route) -> RestResponse:
-    """Run the route. What is left to do after its waiting is done in a worker, as is the whole of a sync route."""
-    finish: Callable[[], Any] = partial(route.run, request)
+async def answer(
+    projects: Projects, project: str | None, route: Route, request: Callable[[Toolbox], RestRequest]
+) -> RestResponse:
+    """Answer a request: one turn of a worker, and one on the toolbox's own loop where the route has to wait."""
+
+    def begin(box: Toolbox) -> tuple[Toolbox, Any]:
+        return box, _step(lambda: route.run(request(box)), box, route)
+
+    async with projects.use(project, begin) as (box, outcome):
+        response = outcome
+        if not isinstance(response, RestResponse):
+            running = box.background.submit(partial(_wait, response, box, route))
+            response = await box.background.wait(running)
+        if not isinstance(response, RestResponse):
+            response = await projects.work(partial(_step, response, box, route))
+        return response  # type: ignore[no-any-return]  # it is one now
+
+
+def _step(run: Callable[[], Any], box: Toolbox, route: Route) -> Any:
+    """Run a part of a route; gives its response, or what is left to do."""
     try:
-        if asyncio.iscoroutinefunction(route.run):
-            finish = await route.run(request)
-    except Exception as exc:  # noqa: BLE001 - it is answered below, like one of `finish`
-        finish = partial(_raise, exc)
-    response: RestResponse = await request.work(lambda: _finished(finish, request.box, route))
-    return response
+        return _masked(run(), box)
+    except Exception as exc:  # noqa: BLE001 - the REST boundary
+        return _refusal(exc, box, route)
 
 
-def _finished(finish: Callable[[], Any], box: Toolbox, route: Route) -> RestResponse:
-    """Make the response, and mask the secrets in it, also in a refusal."""
+async def _wait(wait: Wait, box: Toolbox, route: Route) -> Any:
+    """`_step` for a part that waits for something outside. Runs on the toolbox's own loop."""
     try:
-        response = finish()
-    except OneToolError as exc:
-        response = refused(exc)
-    except Exception as exc:  # noqa: BLE001 - the REST boundary: our own errors are logged without secrets
-        _log.error("%s %s: %s", route.verb, route.path, box.mask("".join(traceback.format_exception(exc))))
-        response = of_status(500)
-    return RestResponse(response.status, box.config.secrets.mask_value(response.body))
+        return _masked(await wait(), box)
+    except Exception as exc:  # noqa: BLE001 - the REST boundary
+        return _refusal(exc, box, route)
 
 
-def _raise(exc: Exception) -> RestResponse:
-    raise exc
+def _refusal(exc: Exception, box: Toolbox, route: Route) -> RestResponse:
+    """Return the response to a request that failed. Our own errors are logged without secrets."""
+    if isinstance(exc, OneToolError):
+        return _masked(refused(exc), box)
+    _log.error("%s %s: %s", route.verb, route.path, box.mask("".join(traceback.format_exception(exc))))
+    return of_status(500)
+
+
+def _masked(outcome: _T, box: Toolbox) -> _T:
+    """Mask the secrets in a response, also in a refusal. What is left to do has none yet."""
+    if not isinstance(outcome, RestResponse):
+        return outcome
+    return RestResponse(outcome.status, box.config.secrets.mask_value(outcome.body))  # type: ignore[return-value]
 
 
 def _handler(path: str, routes: Mapping[str, Route]) -> type[_Handler]:
@@ -317,29 +340,39 @@ def load(server: Any) -> None:
     server.log.info("onetool_ipy: the REST API is at onetool/tools, its description at onetool/openapi.json")
 
 
+class _Lease:
+    """One use of a project, which keeps its toolbox open. `is_over` says that its client has left."""
+
+    def __init__(self) -> None:
+        self.entry: _OpenProject | None = None
+        self.is_over = False
+
+
 class Projects:
-    """The toolboxes of one server by folder. Created and used on one event loop."""
+    """The toolboxes of one server by folder."""
 
     def __init__(self, root: Path, *, env: Mapping[str, str] | None = None, max_open: int = MAX_OPEN) -> None:
         self._root = root
         self._env = os.environ if env is None else env
         self._max_open = max_open
         self._workers = Workers()
+        self._lock = threading.Lock()
         self._open: dict[Path, _OpenProject] = {}
 
     @asynccontextmanager
-    async def use(self, named: str | None) -> AsyncIterator[Toolbox]:
-        """Give the toolbox of a folder, up to date with its files. It stays open while it is in use."""
-        folder = await self.work(lambda: _folder(self._root, named))
-        entry = self._open.pop(folder, None) or _OpenProject(folder, self._env)
-        self._open[folder] = entry  # the newest stands last
-        entry.users += 1
+    async def use(self, named: str | None, begin: Callable[[Toolbox], Any] = lambda box: box) -> AsyncIterator[Any]:
+        """Open the toolbox of a folder, up to date with its files, and give what `begin` makes of it.
+
+        Both happen in one turn of a worker thread. The toolbox stays open while it is in use.
+        """
+        lease = _Lease()
         try:
-            async with entry.lock:
-                box = await self.work(entry.current)
-            yield box
+            yield await self.work(lambda: begin(self._opened(named, lease)))
         finally:
-            entry.users -= 1
+            with self._lock:
+                lease.is_over = True
+                if lease.entry is not None:
+                    lease.entry.users -= 1
             await self._close_oldest()
 
     async def work(self, do: Callable[[], _T]) -> _T:
@@ -358,13 +391,27 @@ class Projects:
         self._open.clear()
         self._workers.close()
 
+    def _opened(self, named: str | None, lease: _Lease) -> Toolbox:
+        folder = _folder(self._root, named)
+        with self._lock:
+            # The one that was used last is the last in the dict, and closed last.
+            entry = self._open.pop(folder, None) or _OpenProject(folder, self._env)
+            self._open[folder] = entry
+            if not lease.is_over:
+                lease.entry = entry
+                entry.users += 1
+        with entry.lock:
+            return entry.current()
+
     async def _close_oldest(self) -> None:
-        """Close idle toolboxes above the limit. The set may change during each `await`, so it is read again."""
-        while len(self._open) > self._max_open:
-            idle = next((entry for entry in self._open.values() if not entry.users), None)
-            if idle is None:
-                return
-            del self._open[idle.folder]
+        """Close idle toolboxes above the limit."""
+        while True:
+            with self._lock:
+                is_full = len(self._open) > self._max_open
+                idle = next((entry for entry in self._open.values() if not entry.users), None) if is_full else None
+                if idle is None:
+                    return
+                del self._open[idle.folder]
             await self.work(idle.close)
 
 
@@ -374,7 +421,7 @@ class _OpenProject:
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder = folder
         self.box: Toolbox | None = None
-        self.lock = asyncio.Lock()
+        self.lock = threading.Lock()
         self.users = 0
         self._env = env
         self._seen: list[object] = []

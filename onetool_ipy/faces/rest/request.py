@@ -8,7 +8,7 @@ of its class. Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, Literal, NamedTuple
 
@@ -19,25 +19,9 @@ from onetool_ipy.bundles.validation import whole
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = [
-    "MAX_BODY",
-    "MAX_DOCUMENT",
-    "QueryParam",
-    "RestRequest",
-    "RestResponse",
-    "decode_body",
-    "invoked",
-    "of_status",
-    "read_query",
-    "refused",
-]
-
 MAX_BODY = 1024 * 1024
 MAX_DOCUMENT = 16 * MAX_BODY
 """Bytes of a body; more is refused with 413."""
-
-Work = Callable[[Callable[[], Any]], Awaitable[Any]]
-"""Run a blocking function in a worker thread and wait for it."""
 
 _SWITCH = {"true": True, "1": True, "false": False, "0": False}
 _CODES = {
@@ -68,7 +52,6 @@ class RestRequest(NamedTuple):
     """A decoded request; `path` and `query` are keyed by their names on the wire. `base_url` is the server's path."""
 
     box: Toolbox
-    work: Work
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Any

@@ -1,9 +1,9 @@
 """The REST routes: each function decodes a request, calls the toolbox once and encodes the result.
 
 `@route` declares verb, path, query, bodies and statuses beside the function. `ROUTES` is the one table of all of them;
-the handlers (`extension`), the OpenAPI document and the tests are made from it. A plain function runs in a worker
-thread. A coroutine waits for something outside and leaves file access to `request.work`. The models of bodies that only
-REST has are here; those of bundles and tools are in `bundles.model`.
+the handlers (`extension`), the OpenAPI document and the tests are made from it. A route runs in a worker thread, so it
+may read files. One that has to wait for something outside returns a coroutine function, which waits on the toolbox's
+own loop. The models of bodies that only REST has are here; those of bundles and tools are in `bundles.model`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,20 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema, models_json_schema
 
 from onetool_ipy._version import __version__
-from onetool_ipy.base.errors import Conflict, InvalidRequest, NotFound, ToolNotFound, Unavailable, UsageProblem
+from onetool_ipy.base.errors import (
+    Conflict,
+    Disabled,
+    InvalidRequest,
+    NotFound,
+    ToolNotFound,
+    Unavailable,
+    UsageProblem,
+)
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
 from onetool_ipy.bundles.importing.formats import import_document as read_document
 from onetool_ipy.bundles.model import Bundle, BundleBody, Slug, Switch, Tool, ToolBody, WireModel, read
 from onetool_ipy.bundles.validation import beneath, fault
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
@@ -102,9 +109,12 @@ _IN_KERNEL = "It runs in the kernel: call it from a notebook."
 Verb = Literal["GET", "PUT", "PATCH", "DELETE", "POST"]
 Action = Literal["read", "write", "execute"]
 Finish = Callable[[], RestResponse]
-"""What is left to do in a worker after an async route has waited."""
-Run = Callable[[RestRequest], RestResponse] | Callable[[RestRequest], Awaitable[Finish]]
+"""What is left to do in a worker after a route has waited."""
+Wait = Callable[[], Awaitable[RestResponse | Finish]]
+"""Waits for something outside, on the toolbox's own loop."""
+Run = Callable[[RestRequest], RestResponse | Wait]
 
+_Document = bytes | str | Json
 _Refs = dict[Any, Json]
 """A reference to the schema of each model."""
 
@@ -470,24 +480,29 @@ def delete_tool(request: RestRequest) -> RestResponse:
     failures=(404, 409, 429, 502, 504),
     example={"args": {"id": 3}},
 )
-async def invoke_tool(request: RestRequest) -> Finish:
-    """Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable` here.
-
-    The call runs on the toolbox's own loop, so that neither its files nor its waiting hold up the server.
-    """
+def invoke_tool(request: RestRequest) -> RestResponse | Wait:
+    """Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable` here."""
     args = read(InvokeBody, request.body).args
-    box, key = request.box, _tool_key(request)
+    box = request.box
     try:
-        tool, spec = await request.work(lambda: box.bundles.find_tool(*key))
+        tool, name = box.bundles.find_tool(*_tool_key(request))
     except NotFound as exc:
         raise ToolNotFound(exc.message, hint=exc.hint) from exc
-    failure = None if spec.disabled else _not_here(box, tool)
+    resolved = box.resolve(name, args, source="rest")
+    spec = resolved.spec
+    # The name stands for one record, and what runs has to be that one.
+    if spec is not None and not tool.is_built_in and spec.record[1] != tool.tool_id:
+        raise Conflict(f"'{name}' was changed in this moment.", hint="Send the request again.")
+    failure = None if isinstance(resolved.failure, Disabled) else _not_here(box, tool)
     if failure is not None:
-        return partial(_response_of, box, ToolResult(False, error=Failure.of(failure, tool.slug)), tool)
-    call = ToolCall(box.new_id(), spec.name, args, "rest", spec)
-    running = box.background.submit(lambda: box.acall(call))
-    result = await box.background.wait(running)
-    return partial(_response_of, box, result, tool)
+        return _response_of(box, ToolResult(False, error=Failure.of(failure, tool.slug)), tool)
+    if resolved.failure is not None:
+        return _response_of(box, box.call(resolved), tool)
+
+    async def wait() -> RestResponse:
+        return _response_of(box, await box.acall(resolved), tool)
+
+    return wait
 
 
 @route(
@@ -522,7 +537,7 @@ def search_tools(request: RestRequest) -> RestResponse:
     failures=(409, 429, 502, 504),
     example={"tool": _HTTP_TOOL, "args": {"id": 3}},
 )
-async def test_tool(request: RestRequest) -> Finish:
+def test_tool(request: RestRequest) -> RestResponse | Wait:
     """Call an HTTP tool that is not stored, and return what it sent and received, without secrets."""
     body = read(TestBody, request.body)
     request.box.gate.require()
@@ -530,11 +545,15 @@ async def test_tool(request: RestRequest) -> Finish:
         why = "Only a tool of type 'http' can be tested here."
         raise InvalidRequest(f"tool: {why}", hint=_IN_KERNEL, details=[fault("/tool/type", why, _IN_KERNEL)])
     try:
-        runner = await request.work(lambda: request.box.bundles.draft(request.body["tool"]))
+        runner = request.box.bundles.draft(request.body["tool"])
     except InvalidRequest as exc:
         raise beneath(exc, "/tool") from exc
-    await request.work(lambda: require_known(new_sendings(request.box, [request.body["tool"]]), body.confirm_secrets))
-    return partial(RestResponse, 200, await runner.atrace(body.args))
+    require_known(new_sendings(request.box, [request.body["tool"]]), body.confirm_secrets)
+
+    async def wait() -> RestResponse:
+        return RestResponse(200, await runner.atrace(body.args))
+
+    return wait
 
 
 @route(
@@ -546,18 +565,17 @@ async def test_tool(request: RestRequest) -> Finish:
     example={"document": _OPENAPI_IMPORT["openapi"]},
     max_body=MAX_DOCUMENT,
 )
-async def preview_import(request: RestRequest) -> Finish:
+def preview_import(request: RestRequest) -> RestResponse | Wait:
     """Say what an import of a document would make. Nothing is stored."""
     body = read(PreviewBody, request.body)
-    source, base_url = await _fetched(request, body)
 
-    def look() -> RestResponse:
+    def look(source: _Document, base_url: str | None) -> RestResponse:
         draft = _draft(request, body, source, ImportRequest(None, base_url))
         draft.notes.extend(creation.name_bundle(request.box, draft, None))
         found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
         return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **found})
 
-    return look
+    return _with_document(request, body, look)
 
 
 @route(
@@ -569,15 +587,14 @@ async def preview_import(request: RestRequest) -> Finish:
     example=_OPENAPI_IMPORT,
     max_body=MAX_DOCUMENT,
 )
-async def import_document(request: RestRequest) -> Finish:
+def import_document(request: RestRequest) -> RestResponse | Wait:
     """Make a bundle of an OpenAPI or Swagger document or a Postman collection.
 
     The document is in the body, or is fetched from its address by the rules of `http`.
     """
     body = read(ImportBody, request.body)
-    source, base_url = await _fetched(request, body)
 
-    def store() -> RestResponse:
+    def store(source: _Document, base_url: str | None) -> RestResponse:
         draft = _draft(request, body, source, ImportRequest(body.bundle.slug, base_url))
         try:
             if body.auth:
@@ -592,7 +609,7 @@ async def import_document(request: RestRequest) -> Finish:
         found = {"secrets": draft.secrets, "hosts": draft.hosts, "blockedHosts": blocked, "notes": draft.notes}
         return RestResponse(201, {"bundle": made.bundle.to_dict(), "tools": tools, **found})
 
-    return store
+    return _with_document(request, body, store)
 
 
 @route("GET", f"{PREFIX}/trust", {200: TrustState}, action="read")
@@ -645,17 +662,22 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-async def _fetched(request: RestRequest, body: PreviewBody) -> tuple[bytes | str | dict[str, Any], str | None]:
-    """The document of an import, and the address that it was fetched from."""
-    if not isinstance(body.document, str) or not creation.is_url(body.document):
-        return body.document, None
+def _with_document(
+    request: RestRequest, body: PreviewBody, use: Callable[[_Document, str | None], RestResponse]
+) -> RestResponse | Wait:
+    """Use the document of an import, and the address that it has to be fetched from first."""
+    document = body.document
+    if not isinstance(document, str) or not creation.is_url(document):
+        return use(document, None)
     request.box.gate.require()
-    return await creation.afetch(request.box, body.document)
+
+    async def wait() -> Finish:
+        return partial(use, *await creation.afetch(request.box, document))
+
+    return wait
 
 
-def _draft(
-    request: RestRequest, body: PreviewBody, source: bytes | str | dict[str, Any], asked: ImportRequest
-) -> BundleDraft:
+def _draft(request: RestRequest, body: PreviewBody, source: _Document, asked: ImportRequest) -> BundleDraft:
     chosen = body.choose
     choice = OperationChoice(
         tags=tuple(chosen.tags),

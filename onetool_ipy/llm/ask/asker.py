@@ -5,9 +5,9 @@ one tool without a model if a face says that a person typed it (`typed`); the al
 text. `AskRun` keeps messages in whole steps, so that a session never holds a call without its outcome, whatever ends
 the ask: a limit, Stop, or a failing model. With a cassette, replies are recorded and replayed.
 
-`CallRunner` runs the calls of one turn: checked one by one, approved in one question, run in the model's order. A call
-that is not allowed, switched off, unknown, malformed or not approved does not run, and its outcome says why. The
-executor gets the allow-list too and checks again. Every call has an outcome, also when Stop ends the turn.
+`CallRunner` runs the calls of one turn: resolved one by one, approved in one question, run in the model's order. A call
+that is not allowed, switched off, unknown, malformed or not approved does not run, and its outcome says why. Every call
+has an outcome, also when Stop ends the turn.
 
 A tool's output is sent inside a JSON object of ours. Text in JSON cannot end that object, so no output can pass for
 something else; the instructions say what the object means.
@@ -28,7 +28,6 @@ from onetool_ipy.base.errors import (
     CallCancelled,
     CallFailure,
     CallTimeout,
-    Disabled,
     ExecutionFailed,
     InvalidArgs,
     NotApproved,
@@ -39,8 +38,9 @@ from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import own_settings
 from onetool_ipy.core import names
 from onetool_ipy.core.question import NobodyToAsk, Reply
+from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
+from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
@@ -48,7 +48,6 @@ from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, Over
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size, trimmed
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
-from onetool_ipy.schema.check import Checker
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import short_text
 from onetool_ipy.stores.cassettes import Cassette
@@ -475,7 +474,7 @@ class Asker:
             meta = {"tool": name, "call_id": call_id, "source": source, "duration_ms": 0.0}
             result = ToolResult(False, error=Failure.of(failure, name), meta=meta)
         else:
-            result = box.executor.call(ToolCall(call_id, name, args, source), allow=allow)
+            result = box.executor.call(box.resolve(name, args, source=source, allow=allow, call_id=call_id))
         name = str(result.meta.get("tool", name))
         sent = values.map_text(box.outgoing(result), box.mask) if result.ok else None
         call = AnswerCall(call_id, name, args, result, sent)
@@ -548,11 +547,11 @@ class BadJson(InvalidArgs):
 
 
 class _Plan(NamedTuple):
-    """A call that is refused already, or will run as `spec`."""
+    """A call as it will run, or with the refusal that is its result; neither for a search among the tools."""
 
     call: Call
     name: str
-    spec: ToolSpec | None = None
+    resolved: ResolvedCall | None = None
     refusal: ToolResult | None = None
     fingerprint: str = ""
 
@@ -642,30 +641,16 @@ class CallRunner:
             return self._refused(call, name, BadJson(message))
         if self._selection.is_search(name):
             return _Plan(call, name)
-        spec = self._box.registry.find(name)
-        if spec is None or not (self._is_allowed(name) or self._selection.may_page(name, call.arguments)):
-            return _Plan(call, name, refusal=self._by_executor(name, call.arguments))
-        try:
-            spec = self._loaded(spec)
-        except CallFailure as exc:  # the tool is gone, or its pack cannot be imported
-            return self._refused(call, name, exc)
-        if spec.disabled:
-            return self._refused(call, name, Disabled.of(name, spec.disabled))
-        return _Plan(call, name, spec, fingerprint=spec.fingerprint)
+        resolved = self._resolve(name, call.arguments)
+        # The executor refuses a call that may not run, and logs it as failed.
+        fingerprint = resolved.require().fingerprint if resolved.failure is None else ""
+        return _Plan(call, name, resolved, fingerprint=fingerprint)
 
-    def _is_allowed(self, name: str) -> bool:
-        return names.allowed(name, self._selection.allow)
+    def _resolve(self, name: str, args: dict[str, Any]) -> ResolvedCall:
+        def is_allowed(spec: ToolSpec) -> bool:
+            return names.allowed(spec.name, self._selection.allow) or self._selection.may_page(spec.name, args)
 
-    def _loaded(self, spec: ToolSpec) -> ToolSpec:
-        """Return the tool as its code or record is now. That may import a changed file, so it has a time limit."""
-        if spec.load is None:
-            return spec
-        loaded: ToolSpec = self._box.executor.workers.run(spec.load, self._box.config.settings.timeouts.local_s)
-        return loaded
-
-    def _by_executor(self, name: str, args: dict[str, Any]) -> ToolResult:
-        """Let the executor refuse a call, which logs it as failed. Its allow-list is empty, so nothing can run."""
-        return self._box.executor.call(ToolCall(self._box.new_id(), name, args, "model"), allow=())
+        return self._box.resolve(name, args, source="model", allow=is_allowed)
 
     def _approve(self, plans: list[_Plan]) -> bool:
         """Ask one question for all calls of the turn that need approval, and refuse those that do not get it.
@@ -674,16 +659,13 @@ class CallRunner:
         """
         waiting: dict[int, PendingCall] = {}
         for number, plan in enumerate(plans):
-            if plan.spec is not None and approval.needs_approval(plan.spec, plan.call.arguments, self._box.config):
+            if plan.resolved is None or plan.resolved.failure is not None:
+                continue
+            spec, args = plan.resolved.require(), plan.resolved.call.args
+            if approval.needs_approval(spec, args, self._box.config):
                 state = self._approvals.state(plan.name, plan.fingerprint)
-                if state == "allowed":
-                    continue
-                if (error := self._argument_error(plan.spec, plan.call.arguments)) is not None:
-                    plans[number] = self._refused(plan.call, plan.name, error)
-                else:
-                    waiting[number] = PendingCall(
-                        plan.spec, _dict(plan.call.arguments), state == "changed", plan.fingerprint
-                    )
+                if state != "allowed":
+                    waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint)
         if not waiting:
             return False
         pending = list(waiting.values())
@@ -699,16 +681,6 @@ class CallRunner:
                 self._approvals.always(call.spec.name, call.fingerprint)
         return True
 
-    def _argument_error(self, spec: ToolSpec, args: Any) -> CallFailure | None:
-        """Return why these arguments do not fit the schema. Runs no converter, which is code of the tool."""
-        try:
-            Checker(spec.parameters).check(args, spec.name, self._box.mask)
-        except CallFailure as exc:
-            return exc
-        except OneToolError as exc:
-            return InvalidArgs(exc.message, hint=exc.hint)
-        return None
-
     def _run_one(self, plan: _Plan, *, is_stale: bool) -> None:
         number = len(self.calls) + 1
         args = plan.call.arguments
@@ -717,38 +689,27 @@ class CallRunner:
         self._record(number, plan.call, plan.name, result)
 
     def _result(self, plan: _Plan, args: dict[str, Any], *, is_stale: bool) -> ToolResult:
-        spec = plan.spec
-        if spec is None:
+        resolved = plan.resolved
+        if resolved is None:
             return self._search(plan.name, args)
-        try:
-            if is_stale:
-                spec = self._box.registry.find(plan.name)
-                if spec is None:
-                    return self._by_executor(plan.name, args)
-                spec = self._loaded(spec)
-                if spec.fingerprint != plan.fingerprint:
-                    message = f"'{plan.name}' changed since it was checked. Nothing was run; it can be called again."
-                    return self._failed(plan.name, NotApproved(message))
-        except CallFailure as exc:
-            return self._failed(plan.name, exc)
+        if is_stale and resolved.failure is None:
+            resolved = self._resolve(plan.name, args)
+            if resolved.failure is None and resolved.require().fingerprint != plan.fingerprint:
+                message = f"'{plan.name}' changed since it was checked. Nothing was run; it can be called again."
+                return self._failed(plan.name, NotApproved(message))
+        if resolved.failure is not None:
+            return self._box.executor.call(resolved)
+        spec = resolved.require()
         if (reused := self._session.reuse(spec, args)) is not None:
             return reused
         key = cache_key(spec, args)
-        call = ToolCall(self._box.new_id(), plan.name, args, "model", spec)
-        result = self._box.executor.call(call, timeout_s=self._timeout(spec), allow=self._allow(plan.name, args))
+        # The tool has no more time than the ask has left.
+        limit_s = spec.timeout_s if spec.timeout_s is not None else self._box.config.settings.timeouts.local_s
+        if self._budget.left_s < limit_s:
+            resolved.limit_s = max(self._budget.left_s, 0.05)
+        result = self._box.executor.call(resolved)
         self._session.keep(spec, args, key, result)
         return result
-
-    def _allow(self, name: str, args: dict[str, Any]) -> Sequence[str] | None:
-        if not self._is_allowed(name) and self._selection.may_page(name, args):
-            return (name,)
-        return self._selection.allow
-
-    def _timeout(self, spec: ToolSpec) -> float | None:
-        """Return the time left for the ask, if that is less than the tool's own limit."""
-        limit_s = spec.timeout_s if spec.timeout_s is not None else self._box.config.settings.timeouts.local_s
-        left_s = self._budget.left_s
-        return max(left_s, 0.05) if left_s < limit_s else None
 
     def _search(self, name: str, args: dict[str, Any]) -> ToolResult:
         query = args.get("query")

@@ -18,7 +18,9 @@ from onetool_ipy.config.settings import AskSettings
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall
 from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import CallSource
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.session import Session, json_text
 from onetool_ipy.llm.messages import ModelClient, TokenUsage, Turn
@@ -53,6 +55,16 @@ class AskToolbox(Protocol):
 
     @property
     def new_id(self) -> Callable[[], str]: ...
+
+    def resolve(
+        self,
+        tool: str,
+        args: Arguments | None = None,
+        *,
+        source: CallSource = "python",
+        allow: Allow | None = None,
+        call_id: str = "",
+    ) -> ResolvedCall: ...
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient: ...
 

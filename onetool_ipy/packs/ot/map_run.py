@@ -29,7 +29,7 @@ from onetool_ipy.base.frames import is_missing, is_sparse
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec, code_hash
+from onetool_ipy.core.tool import CallSource, ToolSpec, code_hash
 from onetool_ipy.render.views import local_time
 from onetool_ipy.sdk.batch import Outcome, require_engine, run_items, runs_in_threads
 from onetool_ipy.sdk.tools import progress
@@ -386,7 +386,7 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> To
     call_id = f"{task.run}-{box.new_id()}"
     while True:
         number = f".{tries + waits}" if tries + waits else ""
-        result = box.call(ToolCall(call_id + number, task.tool, args, "tool"), timeout=task.timeout_s)
+        result = box.call(box.resolve(task.tool, args, source="tool", timeout=task.timeout_s, call_id=call_id + number))
         error = result.error
         if error is None or not is_transient(error.exception) or error.reason == "cancelled":
             return result

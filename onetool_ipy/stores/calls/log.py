@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core import current
+from onetool_ipy.core.resolve import Record, ResolvedCall
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import BoundCall, Problem, Record, ToolSpec
+from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.stores.calls import query
 from onetool_ipy.stores.calls.journal import ROTATE_BYTES, Journal
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, Period, RunRow, UsageOverview, UsagePeriod
@@ -130,14 +131,14 @@ class CallLog:
         write, mask, scope, now_us = self._write, self.mask, current.scope, self._now_us
         fingerprints: dict[int, tuple[ToolSpec, str]] = {}
 
-        def record_bound(bound: BoundCall, result: ToolResult) -> None:
-            call_id, _, args, source, _ = bound.call
-            error, meta, spec = result.error, result.meta, bound.spec
-            text, is_whole = excerpt(args, mask, self._dumps or self._load(), bound.args_size)
+        def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
+            call_id, _, args, source = resolved.call
+            error, meta, spec = result.error, result.meta, resolved.spec
+            text, is_whole = excerpt(args, mask, self._dumps or self._load(), resolved.args_size)
             row = {
                 "ts": now_us(),
                 "id": call_id,
-                "tool": bound.tool,
+                "tool": resolved.tool,
                 "source": source,
                 "args": text,
                 "whole": is_whole,
@@ -146,7 +147,7 @@ class CallLog:
                 "size": measure(result.data) if error is None else len(error.message),
             }
             if spec is None:
-                row["tool"] = short_text(bound.tool, mask, _MAX_NAME) or "(no name)"
+                row["tool"] = short_text(resolved.tool, mask, _MAX_NAME) or "(no name)"
             else:
                 # A fingerprint is costly, so it is kept with the very spec that it is of: ids are used again.
                 entry = fingerprints.get(id(spec))
@@ -166,7 +167,7 @@ class CallLog:
                 row["parent"] = outer.call.id
             write(row)
 
-        return record_bound if self.enabled else None
+        return record_call if self.enabled else None
 
     @property
     def notebook(self) -> str:

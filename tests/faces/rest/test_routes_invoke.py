@@ -12,9 +12,11 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from onetool_ipy import open_toolbox
+from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.faces.rest.extension import Projects, answer
 from onetool_ipy.faces.rest.request import RestRequest
 from onetool_ipy.faces.rest.routes import invoke_tool
+from tests.core.support import Calls
 from tests.faces.rest.conftest import SECRET, Api, write_config
 from tests.faces.rest.serving import HANG_S, Server, Upstream, http_tool
 
@@ -54,19 +56,42 @@ async def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
         box.bundles.put_bundle(own, slug="shop", display_name="Shop")
         box.bundles.put_tool(own, "get", "1", http_tool(f"http://{upstream.host}/users/1"))
 
-        async def work(do: Callable[[], Any]) -> Any:
-            value = do()
-            box.bundles.delete_tool(own, "get", "1")
-            if later in records:
-                box.bundles.put_tool(own, "get", "1", records[later])
-            return value
-
         path = {"bundleID": own, "toolSlug": "get", "version": "1"}
-        run: Any = invoke_tool.run
-        finish = await run(RestRequest(box, work, path, {}, {"args": {}}))
+        wait: Any = invoke_tool.run(RestRequest(box, path, {}, {"args": {}}))
+        box.bundles.delete_tool(own, "get", "1")
+        if later in records:
+            box.bundles.put_tool(own, "get", "1", records[later])
 
-        assert finish() == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})
+        assert await wait() == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})
         assert [seen[1] for seen in upstream.seen] == ["/users/1"]
+
+
+async def test_an_invoke_is_resolved_once_and_handed_to_a_worker_and_to_the_loop(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    """Two hand-offs between threads and loops: one opens the project and resolves the call, one runs it."""
+    write_config(tmp_path, upstream)
+    env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": str(tmp_path)}
+    projects = Projects(tmp_path, env=env)
+    # A thread is watched only if it is started while the watch is on.
+    with Calls("Resolver.resolve", "Workers._submit", "Background._submit", "to_thread") as counts:
+        async with projects.use(None) as box:
+            own = box.bundles.new_id()
+            box.bundles.put_bundle(own, slug="shop", display_name="Shop")
+            box.bundles.put_tool(own, "get", "1", http_tool(f"http://{upstream.host}/users/1"))
+        path = {"bundleID": own, "toolSlug": "get", "version": "1"}
+
+        def request(box: Toolbox) -> RestRequest:
+            return RestRequest(box, path, {}, {"args": {}})
+
+        await answer(projects, None, invoke_tool, request)
+        before = dict(counts)
+        response = await answer(projects, None, invoke_tool, request)
+    projects.close()
+
+    assert response == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})
+    more = {name: count - before[name] for name, count in counts.items()}
+    assert more == {"Resolver.resolve": 1, "Workers._submit": 1, "Background._submit": 1, "to_thread": 0}
 
 
 @pytest.mark.spec("002/Invocation/lastCalledAt and callCount are updated")

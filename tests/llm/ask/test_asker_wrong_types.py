@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.toolbox import Toolbox
 
@@ -36,8 +35,7 @@ def test_every_tool_about_the_toolbox_answers_wrong_arguments_with_a_result(box:
 
     for name in names:
         for argument in _arguments(box, name):
-            call = ToolCall(box.new_id(), name, {argument: value}, "model")
-            result = box.executor.call(call)
+            result = box.call(name, {argument: value}, source="model")
 
             assert isinstance(result, ToolResult)
             assert result.error is None or result.error.code in ("invalid_args", "execution_error", "tool_not_found")

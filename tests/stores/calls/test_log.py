@@ -17,8 +17,8 @@ import pytest
 import onetool_ipy
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import BoundCall, ToolCall
 from onetool_ipy.stores.calls.log import CallLog
 
 KEY = "s3cr3t-of-the-house"
@@ -31,7 +31,6 @@ class Bench:
         self.box = onetool_ipy.open_toolbox(env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")})
         self.log = CallLog(folder / "calls", clock=_now, mask=Secrets({"KEY": KEY}, {}).mask, enabled=enabled)
         self.executor = Executor(
-            self.box.registry,
             steps=more,
             record=self.log.recorder(),
             background=self.box.background,
@@ -39,7 +38,7 @@ class Bench:
         )
 
     def call(self, name: Any, args: Any, **options: Any) -> ToolResult:
-        return self.executor.call(ToolCall(self.box.new_id(), name, args), **options)
+        return self.executor.call(self.box.resolve(name, args, **options))
 
 
 def _now() -> datetime.datetime:
@@ -96,7 +95,7 @@ def test_a_call_is_recorded_with_what_it_gave(bench: Bench) -> None:
     ],
 )
 def test_a_failed_call_is_recorded_with_its_code(bench: Bench, name: str, args: Any, code: str, reason: Any) -> None:
-    bench.call(name, args, timeout_s=0.05 if name == "nb.slow" else None)
+    bench.call(name, args, timeout=0.05 if name == "nb.slow" else None)
 
     (row,) = bench.log.history()
     assert (row.tool, row.ok, row.code, row.reason) == (name, False, code, reason)
@@ -167,13 +166,13 @@ def test_a_call_is_recorded_with_who_called_from_where(bench: Bench) -> None:
 
 
 async def test_an_async_call_is_recorded(bench: Bench) -> None:
-    await bench.executor.acall(ToolCall("x1", "tools.echo", {"message": "hi"}))
+    await bench.executor.acall(bench.box.resolve("tools.echo", {"message": "hi"}, call_id="x1"))
 
     assert bench.log.history()[0].call_id == "x1"
 
 
 def test_a_call_that_another_step_answers_is_recorded(tmp_path: Path) -> None:
-    def answer(_trip: BoundCall) -> Generator[None, ToolResult, ToolResult | None]:
+    def answer(_trip: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None]:
         return ToolResult(True, "cached", meta={"handle": "r_3"})
         yield
 
@@ -199,7 +198,7 @@ def test_a_name_that_is_none_is_recorded_harmlessly(bench: Bench, name: Any) -> 
 
 def test_a_foreign_call_id_is_recorded_harmlessly(bench: Bench) -> None:
     for call_id in ("line\nbreak", "x" * 100_000, "\ud800"):
-        bench.executor.call(ToolCall(call_id, "tools.echo", {"message": 1}))
+        bench.call("tools.echo", {"message": 1}, call_id=call_id)
         bench.log.attach(call_id, f"r_{len(call_id)}")
     bench.log.compact()
 

@@ -1,0 +1,248 @@
+"""Resolve a call: a name, a caller, arguments and an allow-list become a call that only needs to be run.
+
+This is the one place that decides whether a call may run: its server is started, the user trusts it, the allow-list has
+it, it is switched on, what it needs is installed, its code is loaded, its arguments fit. What does not depend on the
+arguments is found once for each generation of the registry; whether a pack file or a bundle record changed is looked at
+for each call. A call that may not run is resolved too: its `failure` says why, and the executor records it.
+
+The check of arguments here runs no code of the tool. Converting them to the tool's own types does, so that is part of
+the run, under its time limit. The import of a pack file has to come first: it has the same limit, and its time counts.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from onetool_ipy.base import values
+from onetool_ipy.base.background import Lane, Overtime, Workers, interrupt_in, is_cancellation
+from onetool_ipy.base.errors import CallFailure, Disabled, InvalidArgs, NotAllowed, UsageProblem
+from onetool_ipy.core import current, names
+from onetool_ipy.core.callers import LIMITED, REMOTE
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolCall, ToolSpec
+
+_LONGEST_S = 1e8
+_LEAST_S = 0.01
+_IMPORTED = ("entry_point", "file")
+
+Arguments = Mapping[str, Any] | Callable[[ToolSpec], dict[str, Any]]
+"""The arguments of a call, or a function that reads them as the tool wants them."""
+
+Allow = Sequence[str] | Callable[[ToolSpec], bool]
+"""The tools that may be called: an allow-list, or a function that decides."""
+
+Heard = Callable[[float, float | None, str], None]
+"""Called with the progress of a call: (done, total, text)."""
+
+Prepare = Callable[[str, ToolSpec | None, CallSource], bool]
+"""Called before a call of a project's tool is decided: a person may be asked for trust, and the server of an unknown
+tool is started. Returns whether there may be other tools now."""
+
+Admit = Callable[[str, ToolSpec | None], None]
+"""Called with a tool by its name and what is known of it; raises Untrusted where the user's trust does not cover it."""
+
+Require = Callable[[ToolSpec], None]
+"""Called with a tool that declares `deps`; raises Unavailable where one is missing."""
+
+
+@dataclass(slots=True)
+class ResolvedCall:
+    """A call with its tool, ready to run; or with the `failure` that is its result.
+
+    `tool` is the canonical name, or what stands for a name that no tool has. `args` are the checked arguments, which
+    the tool may change; `call.args` stay as they came. `args_size` is what `values.plain_copy` says of them. `limit_s`
+    is the limit of the call, of which the import of a pack file has taken `load_s`. Steps and sources write into `meta`
+    what the result's `meta` shall show.
+    """
+
+    call: ToolCall
+    spec: ToolSpec | None
+    tool: str
+    args: dict[str, Any] = field(default_factory=dict)
+    limit_s: float | None = None
+    load_s: float = 0.0
+    failure: BaseException | None = None
+    is_checked: bool = True
+    args_size: int = -1
+    heard: Heard | None = None
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def left_s(self) -> float | None:
+        """What is left of the limit for the run."""
+        return None if self.limit_s is None else max(self.limit_s - self.load_s, _LEAST_S)
+
+    def require(self) -> ToolSpec:
+        """Return the tool, or raise why the call may not run."""
+        if self.failure is not None:
+            raise self.failure
+        assert self.spec is not None
+        return self.spec
+
+
+class Step(Protocol):
+    """One concern around a call, as a generator: code before `yield`, the result comes in, a result goes out.
+
+    Returning a ToolResult before the yield answers the call without running it; returning None steps aside, and so
+    does a step that gives no generator at all. A CallFailure that it raises becomes the call's result.
+    """
+
+    def __call__(self, resolved: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None] | None: ...
+
+
+Record = Callable[[ResolvedCall, ToolResult], None]
+"""Called with every call at its end, after all steps, also if the call was refused, failed or was stopped."""
+
+
+class Resolver:
+    """Resolves the calls of one generation of a toolbox's parts.
+
+    `local_s` is the limit of calls that no person makes. `in_force` gives the resolver of the parts in force: after
+    `prepare` that may be another one, since trust that was given or taken builds new parts.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        *,
+        workers: Workers,
+        prepare: Prepare | None = None,
+        in_force: Callable[[], Resolver] | None = None,
+        admit: Admit | None = None,
+        require: Require | None = None,
+        local_s: float = 8.0,
+        mask: Callable[[str], str] = str,
+    ) -> None:
+        self.registry = registry
+        self._workers = workers
+        self._prepare = prepare
+        self._in_force = in_force
+        self._admit = admit
+        self._require = require
+        self._local_s = local_s
+        self._mask = mask
+        self._generation = -1
+        self._permitted: dict[str, ToolSpec] = {}
+
+    def resolve(
+        self,
+        call_id: str,
+        name: str,
+        args: Arguments,
+        source: CallSource,
+        *,
+        timeout_s: float | None = None,
+        allow: Allow | None = None,
+        check: bool = True,
+    ) -> ResolvedCall:
+        """Resolve a call. What is wrong with it is its `failure`; raises UsageProblem for a timeout that is none."""
+        if timeout_s is not None:
+            timeout_s = seconds(timeout_s)
+        resolver, is_name = self, type(name) is str
+        spec = self.registry.find(name) if is_name else None
+        # Without `admit` everything is trusted for the life of these parts: only a server may be missing.
+        if (spec is None or (self._admit is not None and spec.origin in PROJECT_ORIGINS)) and is_name and self._prepare:
+            # A name that is not on the allow-list starts no server.
+            may_start = spec is not None or allow is None or callable(allow) or names.allowed(name, allow)
+            if may_start and self._prepare(name, spec, source):
+                # Trust that was given or taken a moment ago has built new parts: theirs decide.
+                resolver = self if self._in_force is None else self._in_force()
+                spec = resolver.registry.find(name)
+        tool = spec.name if spec is not None else name if is_name else values.safe_repr(name, 80)
+        if not callable(args) and type(args) is not dict and isinstance(args, Mapping):
+            args = dict(args)
+        call = ToolCall(call_id, name, {} if callable(args) else args, source)
+        resolved = ResolvedCall(call, spec, tool, is_checked=check)
+        try:
+            resolver._permit(resolved, allow, timeout_s)
+        except BaseException as exc:
+            # An import may raise anything. What stops this thread is no failure of the call.
+            if interrupt_in(exc) is not None or is_cancellation(exc):
+                raise
+            resolved.failure = exc
+        if callable(args) and resolved.spec is not None:
+            resolved.call = ToolCall(call_id, name, args(resolved.spec), source)
+        if resolved.failure is None:
+            try:
+                resolver._check(resolved, resolved.require())
+            except CallFailure as exc:
+                resolved.failure = exc
+        return resolved
+
+    def is_quick(self, name: str) -> bool:
+        """Whether resolving a call of this tool waits for nothing: no server, no person, no import."""
+        is_known = type(name) is str and self._generation == self.registry.generation
+        spec = self._permitted.get(name) if is_known else None
+        return spec is not None and spec.origin not in _IMPORTED
+
+    def _permit(self, resolved: ResolvedCall, allow: Allow | None, timeout_s: float | None) -> None:
+        """Find out whether the tool may be called, and load it. Raises what is in the way."""
+        spec, source = resolved.spec, resolved.call.source
+        if spec is not None and allow is not None:
+            is_allowed = allow(spec) if callable(allow) else names.allowed(spec.name, allow)
+            if not is_allowed:
+                raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
+        if self._generation != self.registry.generation:
+            self._generation, self._permitted = self.registry.generation, {}
+        if spec is None or self._permitted.get(spec.name) is not spec:
+            if self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS):
+                self._admit(resolved.tool, spec)
+            if spec is None:
+                raise self.registry.missing(resolved.tool)
+            # Whether a tool with `load` is on is known when it is loaded: another process may have switched it.
+            if spec.disabled and spec.load is None:
+                raise Disabled.of(spec.name, spec.disabled)
+            if spec.deps and self._require is not None:
+                self._require(spec)
+            self._permitted[spec.name] = spec
+        if timeout_s is not None:
+            resolved.limit_s = timeout_s
+        elif not spec.limits_itself or source in REMOTE:
+            has_own = spec.timeout_s is not None or source not in LIMITED
+            resolved.limit_s = spec.timeout_s if has_own else self._local_s
+        if spec.load is not None:
+            self._load(resolved, spec, spec.load)
+
+    def _load(self, resolved: ResolvedCall, spec: ToolSpec, load: Callable[[], ToolSpec]) -> None:
+        """Take the tool as its file or record is now."""
+        if resolved.limit_s is None or spec.origin not in _IMPORTED:
+            spec = load()
+        else:
+            began = time.perf_counter()
+            try:
+                spec = self._workers.run(load, resolved.limit_s, lane("limited"))
+            except Overtime as exc:
+                raise exc.of(resolved.tool, resolved.limit_s) from exc.__cause__
+            resolved.load_s = time.perf_counter() - began
+        resolved.spec = spec
+        if spec.disabled:
+            raise Disabled.of(spec.name, spec.disabled)
+
+    def _check(self, resolved: ResolvedCall, spec: ToolSpec) -> None:
+        args = resolved.call.args
+        if type(args) is not dict and not isinstance(args, dict):
+            raise InvalidArgs(
+                f"'{spec.name}': the arguments must be an object, not {type(args).__name__}.",
+                hint=f"Usage: {spec.signature}",
+                details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
+            )
+        resolved.args, is_plain, resolved.args_size = values.plain_copy(args)
+        if resolved.is_checked:
+            spec.checker.fit(resolved.args, is_plain, spec.name, self._mask)
+
+
+def lane(lane: Lane) -> Lane:
+    """Return the lane for a worker of a call. A call that another call waits for must not queue behind it."""
+    scope = current.scope()
+    return lane if scope is None or scope.depth == 0 else "own"
+
+
+def seconds(timeout_s: object) -> float:
+    """Return a limit that somebody wrote as seconds. Raises UsageProblem for what is none."""
+    if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
+        raise UsageProblem(f"A timeout is a number of seconds above 0, not {values.safe_repr(timeout_s, 40)}.")
+    return min(float(timeout_s), _LONGEST_S)
