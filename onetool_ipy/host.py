@@ -6,7 +6,7 @@ snippet runs in the namespace of its caller, and a person can be asked where the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base.errors import UsageProblem
 
@@ -17,9 +17,22 @@ if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
-    from onetool_ipy.faces.widgets.widget import NotebookScreens
 
-__all__ = ["Host", "run_source", "snippet_file"]
+
+class Screens(Protocol):
+    """The screens of a host. Each method gives an object that the cell displays."""
+
+    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> object:
+        """Return the tool browser, at a tool or a pack if one is named."""
+
+    def result(self, shown: object) -> object:
+        """Return the viewer of a result, of a stored result by its handle, or of any other value."""
+
+    def usage(self, period: str = "week", tool: str = "") -> object:
+        """Return the usage view."""
+
+    def http_tool(self) -> object:
+        """Return the editor of a new HTTP tool."""
 
 
 class Host:
@@ -82,7 +95,7 @@ class Host:
         """Run the Python code of a snippet; `namespace` is that of the caller."""
         return run_source(code, name, namespace)
 
-    def screens(self) -> NotebookScreens | None:
+    def screens(self) -> Screens | None:
         """Return the screens of this host, if it has any."""
         return None
 

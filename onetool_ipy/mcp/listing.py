@@ -1,6 +1,6 @@
 """A server's list of tools as ToolSpecs. A tool that cannot be offered becomes a Problem and costs no other tool.
 
-The resources, templates and prompts of the server stand in the same listing; `resources` checks them.
+The resources, templates and prompts of the server are in the same listing, checked in the same way.
 
 `ListingCache` keeps lists on disk, so that help and Tab work before the server runs: JSON without secrets, one file per
 server definition. Nothing here imports the SDK.
@@ -15,21 +15,39 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool, OneToolError
 from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.resources import LISTS, read_offers
 from onetool_ipy.schema.check import Checker
 
-MAX_TOOLS = 5_000
-"""The most tools of one server that are offered."""
+OfferKind = Literal["resources", "templates", "prompts"]
 
+LISTS: Mapping[OfferKind, tuple[str, str, str]] = {
+    "resources": ("resources", "resources/list", "resources"),
+    "templates": ("resources", "resources/templates/list", "resourceTemplates"),
+    "prompts": ("prompts", "prompts/list", "prompts"),
+}
+"""For each kind: the capability, the request that lists it, and the key in its result."""
+
+MAX_URI = 8_192
+"""The longest uri of a resource that is taken."""
+
+MAX_TOOLS = 5_000
+"""The most tools, and the most entries of each other kind, that are taken from one server."""
+
+_KEY: Mapping[OfferKind, str] = {"resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+_NOUN: Mapping[OfferKind, str] = {"resources": "resource", "templates": "template", "prompts": "prompt"}
 _MAX_NAME = 128
+_MAX_WORDS = 2_000
+_MAX_ARGUMENTS = 100
+_MAX_OFFER_FAULTS = 10
+_SIZES = range(2**63)
 _MAX_SHOWN = 80
 _MAX_FAULTS = 50
 _MAX_TEXT = 20_000
@@ -88,6 +106,55 @@ def read_tools(
             continue
         good[kept["name"]] = kept
     return tuple(good.values()), tuple(faults[:_MAX_FAULTS])
+
+
+def read_offers(kind: OfferKind, raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+    """Return the entries of a list that can be offered, and what is wrong with the others."""
+    key, noun = _KEY[kind], _NOUN[kind]
+    good: dict[str, Json] = {}
+    faults: list[str] = []
+    for count, entry in enumerate(raw):
+        if count >= MAX_TOOLS:
+            faults.append(f"It lists more than {MAX_TOOLS:,} {kind}; the others are left out.")
+            break
+        name = entry.get(key) if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > MAX_URI:
+            faults.append(f"A {noun} is left out: its {key} is {values.safe_repr(name, 80)}.")
+        elif name in good:
+            faults.append(f"It lists the {noun} '{values.cut(name, 80)}' twice; the first one counts.")
+        else:
+            good[name] = {key: name, **_described(entry), **(_arguments(entry) if kind == "prompts" else {})}
+    return tuple(good.values()), tuple(faults[:_MAX_OFFER_FAULTS])
+
+
+def _described(entry: Json) -> Json:
+    """The words of an entry, each on one line and without control characters."""
+    kept: Json = {}
+    for key in ("name", "title", "description", "mimeType"):
+        text = entry.get(key)
+        if (
+            isinstance(text, str)
+            and text.strip()
+            and not (key == "name" and "uri" not in entry and "uriTemplate" not in entry)
+        ):
+            kept[key] = printable_line(values.cut(" ".join(text.split()), _MAX_WORDS))
+    size = entry.get("size")
+    if isinstance(size, int) and not isinstance(size, bool) and size in _SIZES:
+        kept["size"] = size
+    return kept
+
+
+def _arguments(entry: Json) -> Json:
+    """The arguments of a prompt; one without a usable name is left out, so that the rest can be used."""
+    entries = entry.get("arguments")
+    arguments: dict[str, Json] = {}
+    for one in entries[:_MAX_ARGUMENTS] if isinstance(entries, list) else ():
+        name = one.get("name") if isinstance(one, dict) else None
+        if isinstance(name, str) and name and name.isprintable() and " " not in name and len(name) <= _MAX_NAME:
+            description = one.get("description") or one.get("title")
+            words = printable_line(values.cut(description, _MAX_WORDS)) if isinstance(description, str) else ""
+            arguments.setdefault(name, {"name": name, "description": words, "required": one.get("required") is True})
+    return {"arguments": list(arguments.values())}
 
 
 def to_specs(

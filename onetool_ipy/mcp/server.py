@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
@@ -33,7 +33,7 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.mcp.content import NotSent
-from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.definition import FailureState, ServerDefinition, State
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.mcp.process import ServerProcess, StderrLog
 from onetool_ipy.mcp.trace import MessageTrace
@@ -44,19 +44,9 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.auth import ServerAuth, SignIn, SignInLink
     from onetool_ipy.mcp.session import ServerSession
 
-FailureState = Literal["failed", "unreachable", "wrong address", "refused", "signed out"]
-"""`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an MCP server,
-`refused` answered 403, `signed out` 401."""
-
 _QUIET_S = 0.2
 _MAX_QUIET_S = 2.0
 _STOP_S = 1.0
-
-State = (
-    FailureState | Literal["connected", "not started", "starting", "disconnected", "stopped", "untrusted", "disabled"]
-)
-"""`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not connect."""
-
 _HAS_FAILED: Mapping[State, str] = {
     "failed": "did not start",
     "unreachable": "cannot be reached",

@@ -20,7 +20,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
@@ -51,17 +51,14 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, Unavailable
 from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
 from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, meta_of, value_of
-from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_icon, read_tools
+from onetool_ipy.mcp.definition import FailureState, ServerDefinition
+from onetool_ipy.mcp.listing import LISTS, MAX_TOOLS, OfferKind, ServerListing, read_icon, read_offers, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
-from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
+from onetool_ipy.mcp.resources import Watch, Watches
 from onetool_ipy.mcp.tasks import TaskRun, cancel_task, requires_task
 from onetool_ipy.mcp.trace import MessageTrace
 from onetool_ipy.net.hosts import is_public, is_this_machine, look_up
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
-
-if TYPE_CHECKING:
-    from onetool_ipy.mcp.server import FailureState
 
 Progress = Callable[[float, float | None, str], None]
 """Called with done, total and text."""
