@@ -65,6 +65,12 @@ class ModelRequest(NamedTuple):
     is_streamed: bool
     options: Mapping[str, Any] = MappingProxyType({})
 
+    @property
+    def forbids_calls(self) -> bool:
+        """Whether the model must answer without calls, though tools are declared."""
+        last = self.messages[-1] if self.messages else None
+        return isinstance(last, User) and last.forbids_calls
+
 
 class ReplyReader:
     """Reads one reply: `whole` takes it at once, `piece` takes each part of a stream.
@@ -348,15 +354,17 @@ class Anthropic(WireFormat):
         out: Json = {
             "model": request.model,
             "max_tokens": request.max_tokens or request.options.get("max_tokens", _ANTHROPIC_MAX_TOKENS),
+            # Anthropic caches a prefix only where a request asks for it. A mark on the request, instead of one on the
+            # last block, leaves the messages the same from turn to turn.
+            "cache_control": request.options.get("cache_control", {"type": "ephemeral"}),
             "messages": alternating(map(_anthropic_blocks, request.messages), "content"),
         }
         if system := system_text(request.messages):
             out["system"] = system
-        if request.tools:
-            out["tools"] = declare(self.provider, request.tools)
-        elif tools := _tools_called(request.messages):
-            # Anthropic requires every tool that the conversation mentions, also where none may be called.
+        # Anthropic requires every tool that the conversation mentions, also where none may be called.
+        if tools := request.tools or _tools_called(request.messages):
             out["tools"] = declare(self.provider, tools)
+        if tools and (request.forbids_calls or not request.tools):
             out["tool_choice"] = {"type": "none"}
         if request.is_streamed:
             out["stream"] = True
@@ -465,6 +473,8 @@ class Gemini(WireFormat):
             out["systemInstruction"] = {"parts": [{"text": system}]}
         if request.tools:
             out["tools"] = [{"functionDeclarations": [_gemini_declared(tool) for tool in request.tools]}]
+            if request.forbids_calls:
+                out["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
         limit = {} if request.max_tokens is None else {"maxOutputTokens": request.max_tokens}
         if config := with_options(limit, request.options):
             out["generationConfig"] = config
@@ -533,7 +543,10 @@ class _OllamaReader(ReplyReader):
 
 
 class Ollama(WireFormat):
-    """Ollama's own `/api/chat`: lines of JSON. Arguments are an object; an outcome names its tool, not its call."""
+    """Ollama's own `/api/chat`: lines of JSON. Arguments are an object; an outcome names its tool, not its call.
+
+    It has no way to forbid calls but the words of the last message.
+    """
 
     provider = "ollama"
     default_url = "http://127.0.0.1:11434"
@@ -663,6 +676,8 @@ class OpenAi(WireFormat):
         }
         if request.tools:
             body["tools"] = declare(self.provider, request.tools)
+            if request.forbids_calls:
+                body["tool_choice"] = "none"
         if request.max_tokens is not None:
             # The newer models of OpenAI refuse the older name, which is all that most other servers know.
             is_own = request.base_url.startswith("https://api.openai.com")

@@ -342,6 +342,10 @@ class Servers(Mapping[str, State]):
         server = self._servers.get(name)
         return server is not None and server.definition.enabled and server.listing is None
 
+    def unlisted(self) -> list[str]:
+        """Return the servers that could start now, and whose tools are not known yet."""
+        return [name for name, server in self._servers.items() if self._is_unknown(server)]
+
     def is_allowed(self, name: str) -> bool:
         """Whether the user's trust covers a server. An unknown name needs no trust."""
         server = self._servers.get(name)

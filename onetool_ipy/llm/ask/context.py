@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -28,6 +28,20 @@ from onetool_ipy.stores.replays import Replays
 
 _MAX_REPEATS = 3
 """How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
+
+
+class AskServers(Protocol):
+    """What an ask needs to know of the MCP servers."""
+
+    def unlisted(self) -> Sequence[str]:
+        """Return the servers whose tools are not known yet."""
+
+
+class AskHost(Protocol):
+    """What an ask needs of the program it runs in."""
+
+    def note(self, text: str) -> None:
+        """Show the person a line."""
 
 
 class AskToolbox(Protocol):
@@ -50,6 +64,12 @@ class AskToolbox(Protocol):
 
     @property
     def log(self) -> CallLog: ...
+
+    @property
+    def servers(self) -> AskServers: ...
+
+    @property
+    def host(self) -> AskHost: ...
 
     @property
     def new_id(self) -> Callable[[], str]: ...
