@@ -154,7 +154,7 @@ class HttpModelClient:
         """`complete` without blocking the event loop, on any loop."""
         request = self._request(messages, tools, on_text, max_tokens)
         if self._background.is_here():
-            return await self._reply(request, deadline_s, on_text or _ignore)
+            return await self._reply(request, deadline_s, on_text or (lambda _piece: None))
         loop, pieces = asyncio.get_running_loop(), asyncio.Queue[str | None]()
 
         def put(piece: str | None) -> None:
@@ -346,10 +346,6 @@ class _StreamDecoder:
         if not isinstance(data, dict):
             raise InvalidOutput("A part of the model's reply is not a JSON object.", hint="Ask again.")
         yield data
-
-
-def _ignore(_piece: str) -> None:
-    """Drop a piece of text."""
 
 
 def _next_piece(pieces: SimpleQueue[str | None]) -> str | None:

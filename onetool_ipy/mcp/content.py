@@ -123,6 +123,14 @@ def meta_of(result: Any) -> Json:
     return plain if len(json.dumps(plain)) <= _MAX_META else {}
 
 
+def error_text(exc: BaseException) -> str:
+    """Say why a connection failed: by the error that the server sent, or by the kind of the exception."""
+    error = getattr(exc, "error", None)
+    if error is None:
+        return f"The connection failed ({type(exc).__name__})."
+    return values.cut(f"It answers with an error: {' '.join(str(error.message).split())}", 300)
+
+
 def failure_of(exc: Any, server: str) -> CallFailure:
     """Return our failure for a protocol error (MCPError)."""
     code, message = exc.error.code, values.cut(str(exc.error.message), _MAX_WORDS)

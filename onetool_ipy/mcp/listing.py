@@ -14,6 +14,7 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -163,7 +164,11 @@ def to_specs(
     """Return the tools of a server, ready to be called. `mask` keeps secrets out of their fingerprints."""
     specs: dict[str, ToolSpec] = {}
     for tool in listing.tools:
-        name = _canonical(definition.name, tool["name"], specs)
+        wire = tool["name"]
+        name = f"{definition.name}.{'_'.join(wire.split())}"
+        # Two names of the server may differ in their blanks only, and ours have a limit: a hash tells them apart.
+        if len(name) > _MAX_NAME or name in specs:
+            name = f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(wire.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
         specs[name] = _spec(definition, {"icon": listing.icon, **tool}, name, call, mask)
     return list(specs.values())
 
@@ -171,6 +176,7 @@ def to_specs(
 def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask: Callable[[str], str]) -> ToolSpec:
     wire = tool["name"]
     hints = tool.get("annotations") or {}
+    identity = {key: value for key, value in tool.items() if key not in ("icon", "_meta")}
     return ToolSpec(
         name=name,
         description=tool["description"],
@@ -188,7 +194,7 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
         limits_itself=True,
         output_schema=tool.get("outputSchema"),
         where=definition.where,
-        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), _identity(tool)],
+        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), identity],
     )
 
 
@@ -199,10 +205,6 @@ def _hints(annotations: Mapping[str, Any], *, is_trusted: bool) -> dict[str, boo
         values_by_name = {"open world": values_by_name["open world"]}  # the others mean nothing for it
     hints = {name: hint for name, hint in values_by_name.items() if isinstance(hint, bool)}
     return hints if is_trusted else {name: True for name in _WARNINGS if hints.get(name)}
-
-
-def _identity(tool: Json) -> Json:
-    return {key: value for key, value in tool.items() if key not in ("icon", "_meta")}
 
 
 def _checked(tool: Any, header_fault: HeaderFault) -> Json:
@@ -220,7 +222,10 @@ def _checked(tool: Any, header_fault: HeaderFault) -> Json:
     fault = header_fault(schema)
     if fault is not None:
         raise InvalidTool(f"The tool '{_shown(name)}' is left out: {values.cut(fault, 2 * _MAX_SHOWN)}.")
-    kept: Json = {"name": name, "description": _description(tool), "inputSchema": schema}
+    title = _title(tool)
+    texts = (tool.get("description"), title, name)
+    description = next(text for text in texts if isinstance(text, str) and text.strip())[:_MAX_TEXT]
+    kept: Json = {"name": name, "description": description, "inputSchema": schema}
     output = tool.get("outputSchema")
     if isinstance(output, dict):
         _require_schema(name, "outputSchema", output)
@@ -228,11 +233,9 @@ def _checked(tool: Any, header_fault: HeaderFault) -> Json:
     hints = tool.get("annotations")
     if isinstance(hints, dict):
         kept["annotations"] = {key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))}
-    title = _title(tool)
     if title:
         kept["title"] = title
-    icon = read_icon(tool.get("icons"))
-    if icon:
+    if icon := read_icon(tool.get("icons")):
         kept["icon"] = icon
     meta = tool.get("_meta")
     if isinstance(meta, dict) and meta and len(json.dumps(meta)) <= _MAX_META:
@@ -263,19 +266,6 @@ def _require_schema(name: str, key: str, schema: Json) -> None:
         raise InvalidTool(f"The tool '{_shown(name)}' is left out: its {key} is wrong. {exc.message}") from exc
 
 
-def _description(tool: Json) -> str:
-    texts = (tool.get("description"), _title(tool), tool["name"])
-    return next(text for text in texts if isinstance(text, str) and text.strip())[:_MAX_TEXT]
-
-
-def _canonical(server: str, wire: str, taken: Mapping[str, Any]) -> str:
-    """Return `server.tool`: spaces become `_`; a name that is too long or taken ends in a hash."""
-    name = f"{server}.{'_'.join(wire.split())}"
-    if len(name) > _MAX_NAME or name in taken:
-        name = f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(wire.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    return name
-
-
 def _shown(name: str) -> str:
     return values.cut(name, _MAX_SHOWN)
 
@@ -302,21 +292,21 @@ class ListingCache:
         data = json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace")
         path = self._path(definition)
         path.with_suffix(".failed").unlink(missing_ok=True)
-        if len(data) > _MAX_FILE or _holds(path, data):
+        if len(data) > _MAX_FILE:
             return
-        try:
+        # An unchanged file is left alone: every start of a server comes here, and a write waits for the disk.
+        with suppress(OSError), open(path, "rb") as file:
+            if file.read(len(data) + 1) == data:
+                return
+        with suppress(OneToolError):
             write_whole(path, data)
-        except OneToolError:
-            return
 
     def note_failure(self, definition: ServerDefinition) -> None:
         """Note that a server did not start, so that other kernels do not wait for it when they list tools."""
         path = self._path(definition).with_suffix(".failed")
-        try:
+        with suppress(OneToolError, OSError):
             write_whole(path, b"")
             os.utime(path)
-        except (OneToolError, OSError):
-            return
 
     def has_failed(self, definition: ServerDefinition) -> bool:
         """Whether a server failed to start in the last minutes."""
@@ -328,14 +318,6 @@ class ListingCache:
 
     def _path(self, definition: ServerDefinition) -> Path:
         return self._folder / f"{definition.fingerprint(self._mask)}.{_FORMAT}.json"
-
-
-def _holds(path: Path, data: bytes) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(data) + 1) == data
-    except OSError:
-        return False
 
 
 def _read(document: Any) -> ServerListing | None:

@@ -144,7 +144,7 @@ async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> 
         raise Unavailable("The server has no resources.")
     result = await client.read_resource(address)
     contents = [_content(item) for item in result.contents]
-    return contents[0].value if len(contents) == 1 else Blocks(part.shown for part in contents) if contents else None
+    return contents[0].value if len(contents) == 1 else Blocks(part.block for part in contents) if contents else None
 
 
 def _address(uri: str, variables: Mapping[str, Any]) -> str:
@@ -164,22 +164,18 @@ def _address(uri: str, variables: Mapping[str, Any]) -> str:
     wrong += [f"it has no variable '{name}'" for name in variables if name not in names]
     if wrong:
         raise InvalidArgs(f"The template '{values.cut(uri, 80)}': {'; '.join(wrong)}.")
-    texts = {name: _as_text(name, value) for name, value in variables.items()}
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in variables.items()}
+    for name, text in texts.items():
+        if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(text))) or not text.isprintable():
+            raise InvalidArgs(f"The value of '{name}' may hold no '..' and no control characters.")
     return template.expand(texts)
-
-
-def _as_text(name: str, value: Any) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(text))) or not text.isprintable():
-        raise InvalidArgs(f"The value of '{name}' may hold no '..' and no control characters.")
-    return text
 
 
 class _Content(NamedTuple):
     """One part of a resource: its value, and how it is shown beside others."""
 
-    value: Any
-    shown: Any
+    value: object
+    block: object
 
 
 def _content(item: Any) -> _Content:
@@ -187,7 +183,11 @@ def _content(item: Any) -> _Content:
     uri = str(item.uri)
     text = getattr(item, "text", None)
     if isinstance(text, str):
-        return _Content(_data(text) if _JSON_TYPE.fullmatch(mime) else text, Resource(uri, mime, text))
+        value: object = text
+        # Text that only claims to be JSON stays text.
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text) if _JSON_TYPE.fullmatch(mime) and len(text) <= _MAX_JSON else text
+        return _Content(value, Resource(uri, mime, text))
     try:
         data = base64.b64decode(item.blob, validate=True)
     except (binascii.Error, ValueError):
@@ -197,14 +197,6 @@ def _content(item: Any) -> _Content:
     if mime.startswith("audio/"):
         return _Content(Audio(mime, data), Resource(uri, mime, data))
     return _Content(data, Resource(uri, mime, data))
-
-
-def _data(text: str) -> Any:
-    """JSON as data; text that only claims to be JSON stays text."""
-    try:
-        return json.loads(text) if len(text) <= _MAX_JSON else text
-    except (ValueError, RecursionError):
-        return text
 
 
 async def get_prompt(client: Any, name: str, arguments: Mapping[str, str], server: str) -> PromptMessages:

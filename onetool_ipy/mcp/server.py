@@ -22,7 +22,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
     TRUST_IT,
     CallFailure,
@@ -32,7 +31,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.core.tool import Problem
-from onetool_ipy.mcp.content import NotSent
+from onetool_ipy.mcp.content import NotSent, error_text
 from onetool_ipy.mcp.definition import FailureState, ServerDefinition, State
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.mcp.process import ServerProcess, StderrLog
@@ -240,7 +239,7 @@ class _Connection:
         if process is None and self._session is not None and not isinstance(exc, OneToolError):
             self.state, self.reason, self.hint = self._session.fault(exc)
             return
-        text = exc.message if isinstance(exc, OneToolError) else _text_of(exc)
+        text = exc.message if isinstance(exc, OneToolError) else error_text(exc)
         if process is None or self._stop.is_set():
             self.reason = text
             return
@@ -260,14 +259,6 @@ def _ending(status: int | None, last_line: str) -> str:
     if status > 128:
         return f"It was ended by signal {status - 128}."
     return f"It ended with status {status}. {last_line if status else ''}".rstrip()
-
-
-def _text_of(exc: BaseException) -> str:
-    """The text of an error of the server or the SDK."""
-    error = getattr(exc, "error", None)
-    if error is None:
-        return f"The connection failed ({type(exc).__name__})."
-    return f"It answers with an error: {values.cut(' '.join(str(error.message).split()), 300)}"
 
 
 class Server:

@@ -50,7 +50,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, Unavailable
 from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
-from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, meta_of, value_of
+from onetool_ipy.mcp.content import NotSent, OutputSchema, error_text, failure_of, meta_of, value_of
 from onetool_ipy.mcp.definition import FailureState, ServerDefinition
 from onetool_ipy.mcp.listing import LISTS, MAX_TOOLS, OfferKind, ServerListing, read_icon, read_offers, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
@@ -82,7 +82,6 @@ _UNKNOWN_SESSION = (400, 404, 410)
 _CLOSED, _TIMED_OUT = -32000, -32001
 
 _PARSE_ERROR = -32700
-_MAX_WORDS = 300
 _IS_THE_PATH_RIGHT = "Is the path right? It often ends in /mcp."
 
 
@@ -453,11 +452,10 @@ class _MessageInterceptor:
         key = _LISTED.get(request.method, "")
         if isinstance(result.get(key), list):
             self.lists.setdefault(key, []).extend(result[key])
-            result[key] = [_stripped(tool) for tool in result[key] if _has_name(tool)] if key == "tools" else []
-
-
-def _has_name(tool: Any) -> bool:
-    return isinstance(tool, dict) and isinstance(tool.get("name"), str)
+            tools = result[key] if key == "tools" else ()
+            result[key] = [
+                _stripped(tool) for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)
+            ]
 
 
 def _stripped(tool: dict[str, Any]) -> dict[str, Any]:
@@ -777,7 +775,7 @@ def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressF
         status = f" (HTTP {notes.status})" if notes.status else ""
         message = f"{address} answers, but not as an MCP server{status}."
         return _AddressFault("wrong address", message, _IS_THE_PATH_RIGHT)
-    return _AddressFault("failed", values.cut(_words(exc, error), _MAX_WORDS))
+    return _AddressFault("failed", error_text(exc))
 
 
 def _unreachable(exc: BaseException, address: str, host: str) -> _AddressFault:
@@ -818,9 +816,3 @@ def _shown(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return values.cut(f"{parts.scheme}://{host}{parts.path}", 120)
-
-
-def _words(exc: BaseException, error: Any) -> str:
-    if error is not None:
-        return f"It answers with an error: {' '.join(str(error.message).split())}"
-    return f"The connection failed ({type(exc).__name__})."

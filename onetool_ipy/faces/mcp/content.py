@@ -84,19 +84,29 @@ def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput) -> t
     """Return what a client gets for the result of a call."""
     if result.error is not None:
         failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
-        text = types.TextContent(text=_failure_text(failure))
+        reason = f" ({failure['reason']})" if failure.get("reason") else ""
+        text = types.TextContent(text=f"{failure['code']}{reason}: {failure['message']}")
         return types.CallToolResult(content=[text], structured_content={"error": failure}, is_error=True)
     try:
-        if (media := _media(result.data)) is not None:
+        medium = medium_of(result.data)
+        if isinstance(medium, (Image, Audio, Resource, ResourceLink, Blocks)):
             other = None if declared.schema is None else {"other": None}
-            return types.CallToolResult(content=content_blocks(media, box.mask), structured_content=other)
+            return types.CallToolResult(content=content_blocks(medium, box.mask), structured_content=other)
         data = values.map_text(box.outgoing(result), box.mask)
     except OneToolError as exc:
         return types.CallToolResult(content=[types.TextContent(text=box.mask(exc.message))], is_error=True)
     content: list[Block] = [types.TextContent(text=data if isinstance(data, str) else _json(data))]
     handle = result.meta.get("handle")
     if isinstance(data, dict) and handle is not None and data.get("handle") == handle:
-        content.append(_stored(str(handle), data["total_lines"], str(result.meta.get("tool", ""))))
+        content.append(
+            types.ResourceLink(
+                uri=result_uri(str(handle)),
+                name=f"{result.meta.get('tool') or 'result'} {handle}",
+                description=f"All {data['total_lines']:,} lines of this result. "
+                "Page with ?offset=1&limit=100, search with ?search=REGEX.",
+                mime_type="text/plain",
+            )
+        )
     return types.CallToolResult(content=content, structured_content=declared.conforming(data))
 
 
@@ -141,12 +151,6 @@ def result_uri(handle: str) -> str:
     return f"onetool://result/{quote(handle, safe='')}"
 
 
-def _media(value: Any) -> Any | None:
-    """Return the value if it is, or holds, something other than data."""
-    medium = medium_of(value)
-    return medium if isinstance(medium, (Image, Audio, Resource, ResourceLink, Blocks)) else None
-
-
 def _block(part: Any, mask: Callable[[str], str]) -> Block:
     if isinstance(part, ResourceLink):
         name = mask(part.name or part.uri)
@@ -158,17 +162,15 @@ def _block(part: Any, mask: Callable[[str], str]) -> Block:
     if isinstance(part, Audio):
         return types.AudioContent(data=_base64(part.data), mime_type=part.mime)
     if isinstance(part, Resource):
-        return types.EmbeddedResource(resource=_embedded(part, mask))
+        if isinstance(part.content, bytes):
+            blob = types.BlobResourceContents(uri=part.uri, mime_type=part.mime or None, blob=_base64(part.content))
+            return types.EmbeddedResource(resource=blob)
+        _require_size(len(part.content))
+        text = types.TextResourceContents(uri=part.uri, mime_type=part.mime or None, text=mask(part.content))
+        return types.EmbeddedResource(resource=text)
     plain = part if isinstance(part, str) else _json(values.to_json(part))
     _require_size(len(plain))
     return types.TextContent(text=mask(plain))
-
-
-def _embedded(part: Resource, mask: Callable[[str], str]) -> types.TextResourceContents | types.BlobResourceContents:
-    if isinstance(part.content, str):
-        _require_size(len(part.content))
-        return types.TextResourceContents(uri=part.uri, mime_type=part.mime or None, text=mask(part.content))
-    return types.BlobResourceContents(uri=part.uri, mime_type=part.mime or None, blob=_base64(part.content))
 
 
 def _base64(data: bytes) -> str:
@@ -179,13 +181,6 @@ def _base64(data: bytes) -> str:
 def _require_size(size: int) -> None:
     if size > MAX_MEDIA:
         raise TooLarge(f"The result has {size:,} bytes; at most {MAX_MEDIA:,} are sent to a client.")
-
-
-def _stored(handle: str, lines: int, tool: str) -> types.ResourceLink:
-    description = f"All {lines:,} lines of this result. Page with ?offset=1&limit=100, search with ?search=REGEX."
-    return types.ResourceLink(
-        uri=result_uri(handle), name=f"{tool or 'result'} {handle}", description=description, mime_type="text/plain"
-    )
 
 
 def _is_movable(schema: Any) -> bool:
@@ -203,8 +198,3 @@ def _is_movable(schema: Any) -> bool:
 
 def _json(data: Any) -> str:
     return json.dumps(data, ensure_ascii=False)
-
-
-def _failure_text(failure: Json) -> str:
-    reason = f" ({failure['reason']})" if failure.get("reason") else ""
-    return f"{failure['code']}{reason}: {failure['message']}"

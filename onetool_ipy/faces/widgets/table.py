@@ -276,14 +276,11 @@ def _kind_of(cells: pd.Series) -> str:
     kind = by_type.get(getattr(cells.dtype, "kind", "O"))
     if cells.isna().all():
         return "text"
-    if kind == "number" and _are_whole(cells):
-        return "integer"  # of whole numbers with gaps
-    return kind or column_kind(cells.dropna().head(_SAMPLE).tolist())
-
-
-def _are_whole(cells: pd.Series) -> bool:
-    part = cells.dropna()
-    return len(part) < len(cells) and bool((part % 1 == 0).all())
+    # pandas makes floats of whole numbers with gaps.
+    present = cells.dropna()
+    if kind == "number" and len(present) < len(cells) and bool((present % 1 == 0).all()):
+        return "integer"
+    return kind or column_kind(present.head(_SAMPLE).tolist())
 
 
 def _decimals(cells: pd.Series, kind: str) -> int | None:
@@ -339,27 +336,25 @@ def _numbers(cells: pd.Series) -> pd.Series:
     """The cells as numbers; a cell that is not a number or is too large counts as missing."""
     import pandas as pd
 
+    def as_float(cell: Any) -> float:
+        try:
+            return float(cell)
+        except (OverflowError, TypeError, ValueError):
+            return float("nan")
+
     try:
         return pd.to_numeric(cells, errors="coerce").astype(float)
     except (OverflowError, TypeError, ValueError):
-        return cells.map(_as_float)
-
-
-def _as_float(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (OverflowError, TypeError, ValueError):
-        return float("nan")
+        return cells.map(as_float)
 
 
 def _is_plain(cells: pd.Series) -> bool:
     """Whether all cells can be counted as they are."""
-    return cells.dtype.kind != "O" or all(map(_is_hashable, cells))
-
-
-def _is_hashable(cell: Any) -> bool:
+    if cells.dtype.kind != "O":
+        return True
     try:
-        hash(cell)
+        for cell in cells:
+            hash(cell)
     except TypeError:
         return False
     return True

@@ -10,6 +10,7 @@ import base64
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
@@ -89,7 +90,10 @@ class ResultViewer:
         """Describe a stored result."""
         item = self._item(handle, None)
         page = self._box.results.query(handle, limit=_SMALL_LINES // 2)
-        is_table = _is_record_line(page["lines"][0]) if page["lines"] else False
+        first = page["lines"][0] if page["lines"] else ""
+        is_table = False
+        with suppress(ValueError):
+            is_table = first.startswith("{") and isinstance(json.loads(first), dict)
         description = self._box.results.describe(handle)
         about = {
             "ok": True,
@@ -286,26 +290,12 @@ def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:
     """Columns and cells of a few flat records, shown without waiting for pandas; else None."""
     if not isinstance(data, list) or len(data) > _SMALL_LINES:
         return None
-    if not all(isinstance(row, dict) and all(map(_is_flat, row.values())) for row in data):
+    # A DataFrame shows these the same way; not so a fraction, a record or a list.
+    flat = (str, int, bool, type(None))
+    if not all(isinstance(row, dict) and all(type(cell) in flat for cell in row.values()) for row in data):
         return None
     columns = list(dict.fromkeys(str(key) for row in data for key in row))
     return columns, [[row.get(column) for column in columns] for row in data]
-
-
-def _is_flat(cell: Any) -> bool:
-    """Whether a DataFrame shows the cell the same way: not a fraction, a record or a list."""
-    return cell is None or type(cell) in (str, int, bool)
-
-
-def _is_record_line(line: str) -> bool:
-    return line.startswith("{") and isinstance(_read(line), dict)
-
-
-def _read(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return line
 
 
 def _keys(value: Any) -> list[Any]:
