@@ -69,7 +69,7 @@ def test_no_modules_of_a_room_know_each_other_in_a_circle() -> None:
     modules = source.read_package(ROOT / "onetool_ipy")
     rooms = {room: [one for one in modules if f".{room}" in one.name] for room in ROOMS_WITHOUT_CIRCLES}
 
-    assert {room: source.largest_circle(members) for room, members in rooms.items()} == dict.fromkeys(rooms, [])
+    assert {room: source.largest_circle(members) for room, members in rooms.items()} == {room: [] for room in rooms}
 
 
 def test_threads_import_at_the_same_time() -> None:
