@@ -288,7 +288,7 @@ class HttpModelClient:
                 hint="Ask again.",
             )
 
-    def _checked(self, data: Any) -> dict[str, Any]:
+    def _checked(self, data: object) -> dict[str, Any]:
         """Return a part of a reply if it is an object and reports no error."""
         if not isinstance(data, dict):
             raise InvalidOutput(f"The reply of the model '{self.name}' is not a JSON object.")
@@ -395,7 +395,7 @@ def _refused(model: Model, reply: HttpResponse, attempts: int) -> CallFailure:
     )
 
 
-def _error_text(data: Any) -> str:
+def _error_text(data: object) -> str:
     """Return the text of an error on one line, or an empty text."""
     error = data.get("error") if isinstance(data, dict) else data
     if isinstance(error, dict):

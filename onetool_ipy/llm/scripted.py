@@ -165,7 +165,7 @@ def _turn(reply: ScriptedReply, request: ScriptedRequest) -> Turn:
     return Turn(text, tuple(calls), usage, "calls" if calls else "done")
 
 
-def _call(part: Any, request: ScriptedRequest, number: int) -> Call:
+def _call(part: object, request: ScriptedRequest, number: int) -> Call:
     if isinstance(part, Call):
         return part
     if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str) and isinstance(part[1], Mapping | str):

@@ -56,7 +56,7 @@ class OutputSchema:
         except InvalidTool:
             self._checker = None
 
-    def value(self, data: Any, tool: str) -> Any:
+    def value(self, data: object, tool: str) -> Any:
         """Return the structured content, unwrapped. Raises InvalidOutput if it does not match the schema."""
         if self._checker is None:
             return data

@@ -207,7 +207,7 @@ def _hints(annotations: Mapping[str, Any], *, is_trusted: bool) -> dict[str, boo
     return hints if is_trusted else {name: True for name in _WARNINGS if hints.get(name)}
 
 
-def _checked(tool: Any, header_fault: HeaderFault) -> Json:
+def _checked(tool: object, header_fault: HeaderFault) -> Json:
     """Return the part of a tool's description that we keep. Raises InvalidTool if it cannot be offered."""
     if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"].strip():
         raise InvalidTool(f"A tool without a name is left out: {values.safe_repr(tool, _MAX_SHOWN)}")
@@ -249,13 +249,13 @@ def _title(tool: Json) -> str:
     return next((" ".join(text.split())[:_MAX_NAME] for text in titles if isinstance(text, str) and text.strip()), "")
 
 
-def read_icon(icons: Any) -> str:
+def read_icon(icons: object) -> str:
     """Return the first picture that comes as data, or "". One at another address does not count: nothing is fetched."""
     listed = [icon.get("src") for icon in icons if isinstance(icon, dict)] if isinstance(icons, list) else []
     return next((str(src) for src in listed if _is_icon(src)), "")
 
 
-def _is_icon(src: Any) -> bool:
+def _is_icon(src: object) -> bool:
     return isinstance(src, str) and len(src) <= _MAX_ICON and _ICON.fullmatch(src) is not None
 
 
@@ -320,7 +320,7 @@ class ListingCache:
         return self._folder / f"{definition.fingerprint(self._mask)}.{_FORMAT}.json"
 
 
-def _read(document: Any) -> ServerListing | None:
+def _read(document: object) -> ServerListing | None:
     if not isinstance(document, dict) or document.get("version") != _FORMAT:
         return None
     tools, faults = document.get("tools"), document.get("faults")
@@ -338,7 +338,7 @@ def _read(document: Any) -> ServerListing | None:
     return ServerListing(*fields)
 
 
-def _is_checked(tool: Any) -> bool:
+def _is_checked(tool: object) -> bool:
     return (
         isinstance(tool, dict)
         and all(isinstance(tool.get(key), str) for key in ("name", "description"))

@@ -151,7 +151,7 @@ class Servers(Mapping[str, State]):
         if server is None or server.state != "connected" or self._background.is_here():
             return []
 
-        def ask(client: Any) -> Awaitable[list[str]]:
+        def ask(client: object) -> Awaitable[list[str]]:
             return complete_argument(client, prompt, argument, typed, others, template=template)
 
         try:

@@ -262,7 +262,7 @@ class ServerSession:
         is_heard: bool = await self.request(lambda client: cancel_task(client, saved.task_id))
         return is_heard
 
-    def _value(self, result: Any, tool: str, call: RunningCall) -> Any:
+    def _value(self, result: object, tool: str, call: RunningCall) -> Any:
         if call.scope is not None and call.scope.meta is not None:
             notes = {"mcp": meta_of(result), "note": call.note}
             call.scope.meta.update((key, value) for key, value in notes.items() if value)
@@ -307,7 +307,7 @@ class ServerSession:
             self._outputs[tool] = OutputSchema(self._schemas.get(tool))
         return self._outputs[tool]
 
-    def _header_fault(self, schema: Any) -> str | None:
+    def _header_fault(self, schema: object) -> str | None:
         """Say what is wrong with a tool's HTTP headers. The newer protocol demands that such a tool is left out."""
         return None if self._client.protocol_version <= _LAST_HANDSHAKE else find_invalid_x_mcp_header(schema)
 

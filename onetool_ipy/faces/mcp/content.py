@@ -74,7 +74,7 @@ class DeclaredOutput:
         except InvalidTool:
             self.schema = self._checker = None
 
-    def conforming(self, data: Any) -> Json:
+    def conforming(self, data: object) -> Json:
         """Return the structured content for data: as declared, or as {"other": data} if it is of another form."""
         content: Json = data if isinstance(data, dict) else {"result": data}
         return {"other": data} if self._checker is not None and self._checker.violations(content) else content
@@ -110,13 +110,13 @@ def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput) -> t
     return types.CallToolResult(content=content, structured_content=declared.conforming(data))
 
 
-def content_blocks(value: Any, mask: Callable[[str], str]) -> list[Block]:
+def content_blocks(value: object, mask: Callable[[str], str]) -> list[Block]:
     """Return a value, or each of the parts of `Blocks`, as content. Raises TooLarge."""
     parts = value if isinstance(value, Blocks) else [value]
     return [_block(medium_of(part), mask) for part in parts]
 
 
-def medium_of(value: Any) -> Any:
+def medium_of(value: object) -> Any:
     """Return bytes that are an image or sound, and an object that draws itself, as that; other values as they are."""
     if isinstance(value, (bytes, bytearray)):
         kind = next((k for head, mid, k in _KINDS if value.startswith(head) and value[8:].startswith(mid)), "")
@@ -151,7 +151,7 @@ def result_uri(handle: str) -> str:
     return f"onetool://result/{quote(handle, safe='')}"
 
 
-def _block(part: Any, mask: Callable[[str], str]) -> Block:
+def _block(part: object, mask: Callable[[str], str]) -> Block:
     if isinstance(part, ResourceLink):
         name = mask(part.name or part.uri)
         return types.ResourceLink(
@@ -183,7 +183,7 @@ def _require_size(size: int) -> None:
         raise TooLarge(f"The result has {size:,} bytes; at most {MAX_MEDIA:,} are sent to a client.")
 
 
-def _is_movable(schema: Any) -> bool:
+def _is_movable(schema: object) -> bool:
     """Whether all references of a schema point into its own `$defs`, which can be moved to the top of another."""
     if isinstance(schema, dict):
         target = schema.get("$ref", _LOCAL)
@@ -196,5 +196,5 @@ def _is_movable(schema: Any) -> bool:
     return all(map(_is_movable, schema)) if isinstance(schema, list) else True
 
 
-def _json(data: Any) -> str:
+def _json(data: object) -> str:
     return json.dumps(data, ensure_ascii=False)

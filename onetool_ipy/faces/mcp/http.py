@@ -211,7 +211,7 @@ class _SessionLimit:
             async def receive() -> Any:
                 return {"type": "http.request", "body": b"", "more_body": False}
 
-            async def send(_message: Any) -> None:
+            async def send(_message: object) -> None:
                 """Drop the response."""
 
             await self._app({**scope, "asgi": {"version": "3.0"}}, receive, send)

@@ -69,7 +69,7 @@ class PanelComms:
         """Answer a panel's request, in the shell that received it."""
         self._screen_requests().receive(message["content"]["data"])
 
-    def handle_close(self, _message: Any) -> None:
+    def handle_close(self, _message: object) -> None:
         """One panel closed its end, as other front ends may do; the comm stays for the others."""
         self._list()
 

@@ -142,7 +142,7 @@ class ScreenRequests:
         """Set the result that a viewer without a handle shows."""
         self._first = result
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: object) -> None:
         """Handle a message; its answer is sent now, or when it is ready."""
         if not isinstance(message, Mapping) or not isinstance(message.get("kind"), str):
             return
@@ -167,7 +167,7 @@ class ScreenRequests:
             job.cancel()
         self._jobs.clear()
 
-    def _answer(self, request_id: Any, answer: Callable[[Json], Any], payload: Json) -> None:
+    def _answer(self, request_id: object, answer: Callable[[Json], Any], payload: Json) -> None:
         """Send the value or the error of `answer` as the reply to a request."""
         try:
             value = answer(payload)
@@ -403,7 +403,7 @@ def _result_id(payload: Json) -> dict[str, str | None]:
     return {"handle": handle if isinstance(handle, str) else None, "call": call if isinstance(call, str) else None}
 
 
-def _length(value: Any) -> str:
+def _length(value: object) -> str:
     """The length of a value in words, or an empty text."""
     if not hasattr(value, "__len__"):
         return ""

@@ -214,13 +214,13 @@ class ResultTable:
             self._texts[column] = texts.astype(object).map(str.casefold).reset_index(drop=True)
         return self._texts[column]
 
-    def _shown(self, cell: Any, column: int) -> str:
+    def _shown(self, cell: object, column: int) -> str:
         return values.cut(self._mask(shown_cell(cell, self._decimals[column])), _CELL)
 
-    def _plain(self, cell: Any) -> str:
+    def _plain(self, cell: object) -> str:
         return "" if is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
 
-    def _masked(self, cell: Any) -> Any:
+    def _masked(self, cell: object) -> Any:
         return values.map_text(values.to_json(cell), self._mask) if isinstance(cell, (str, Mapping, list)) else cell
 
     def _require_column(self, column: int) -> None:
@@ -236,7 +236,7 @@ def column_kind(cells: Sequence[Any]) -> str:
     return "number" if kinds == {"integer", "number"} else "nested" if "nested" in kinds else "text"
 
 
-def shown_cell(cell: Any, decimals: int | None = None) -> str:
+def shown_cell(cell: object, decimals: int | None = None) -> str:
     """A cell as it is shown: dates short, the decimals of a column alike, everything in one line."""
     if is_missing(cell):
         return ""
@@ -255,7 +255,7 @@ def _short_date(text: str) -> str:
     return day if time in ("", "00:00:00", "00:00:00Z", "00:00:00+00:00") else f"{day} {time}"
 
 
-def _cell_kind(cell: Any) -> str:
+def _cell_kind(cell: object) -> str:
     name = type(cell).__name__
     if isinstance(cell, bool) or name == "bool_":
         return "boolean"
@@ -360,7 +360,7 @@ def _is_plain(cells: pd.Series) -> bool:
     return True
 
 
-def _no_formula(cell: Any) -> Any:
+def _no_formula(cell: object) -> Any:
     """Text that a spreadsheet would run as a formula, with a `'` before it; any other cell as it is."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 

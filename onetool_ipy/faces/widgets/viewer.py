@@ -221,7 +221,7 @@ class ResultViewer:
             raise UsageProblem("That result was not stored.", hint="Run the tool again.")
         return item.handle
 
-    def _small(self, data: Any) -> list[str] | None:
+    def _small(self, data: object) -> list[str] | None:
         """All lines if they are few, else None."""
         parts: list[str] = []
         size = 0
@@ -248,17 +248,17 @@ class ResultViewer:
             item.table = ResultTable(item.read(), self._box.mask)
         return item.table
 
-    def _cell(self, cell: Any) -> str:
+    def _cell(self, cell: object) -> str:
         return values.cut(self._box.mask(shown_cell(cell)), _CELL)
 
-    def _child(self, key: Any, value: Any) -> Json:
+    def _child(self, key: object, value: object) -> Json:
         count = len(_keys(value))
         kind = "object" if isinstance(value, Mapping) else "list" if count else type(value).__name__
         preview = f"{{{count}}}" if kind == "object" else f"[{count}]" if kind == "list" else self._leaf(value)
         label = key if isinstance(key, int) else self._box.mask(str(key))
         return {"key": label, "kind": kind, "preview": preview, "count": count}
 
-    def _leaf(self, value: Any) -> str:
+    def _leaf(self, value: object) -> str:
         text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else values.to_text(value)
         return values.cut(self._box.mask(text), _LEAF)
 
@@ -268,7 +268,7 @@ def _window(offset: int, limit: int) -> slice:
     return slice(start, start + max(1, min(limit, _PAGE)))
 
 
-def _kinds(data: Any) -> list[str]:
+def _kinds(data: object) -> list[str]:
     kinds = []
     if any(_picture(part) is not None for part in _parts(data)):
         kinds.append("image")
@@ -286,7 +286,7 @@ def _is_table(data: Any) -> bool:
     return is_rows and not is_sparse(row for row in data if isinstance(row, Mapping))
 
 
-def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:
+def _plain_rows(data: object) -> tuple[list[str], list[list[Any]]] | None:
     """Columns and cells of a few flat records, shown without waiting for pandas; else None."""
     if not isinstance(data, list) or len(data) > _SMALL_LINES:
         return None
@@ -298,7 +298,7 @@ def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:
     return columns, [[row.get(column) for column in columns] for row in data]
 
 
-def _keys(value: Any) -> list[Any]:
+def _keys(value: object) -> list[Any]:
     if isinstance(value, Mapping):
         return list(value)
     if isinstance(value, (list, tuple)):
@@ -306,7 +306,7 @@ def _keys(value: Any) -> list[Any]:
     return []
 
 
-def _followed(value: Any, path: Sequence[Any]) -> Any:
+def _followed(value: object, path: Sequence[Any]) -> Any:
     for part in path:
         if isinstance(value, Mapping):
             keys = {str(key): key for key in value}
@@ -320,12 +320,12 @@ def _followed(value: Any, path: Sequence[Any]) -> Any:
     return value
 
 
-def _parts(data: Any) -> Sequence[Any]:
+def _parts(data: object) -> Sequence[Any]:
     """The parts of a result that may be images: the result itself, or a short list of parts."""
     return data if isinstance(data, (list, tuple)) and len(data) <= _MOST_PARTS else (data,)
 
 
-def _picture(data: Any) -> tuple[str, bytes] | None:
+def _picture(data: object) -> tuple[str, bytes] | None:
     """The type and bytes of an image that browsers can show."""
     if isinstance(data, (bytes, bytearray)):
         kind = next((mime for magic, mime in _MAGIC.items() if data[:12].startswith(magic)), None)

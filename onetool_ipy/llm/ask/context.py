@@ -95,7 +95,7 @@ class AskListener:
     def replied(self, usage: TokenUsage) -> None:
         """A reply is complete; `usage` is the total so far."""
 
-    def calling(self, number: int, name: str, args: Any) -> None:
+    def calling(self, number: int, name: str, args: object) -> None:
         """A call is about to run; `number` counts the calls of this ask from 1."""
 
     def called(self, number: int, call: AnswerCall) -> None:

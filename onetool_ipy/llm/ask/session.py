@@ -153,6 +153,6 @@ def cache_key(spec: ToolSpec, args: Mapping[str, Any]) -> _CacheKey | None:
     return None if depends_on is None else (spec.name, json_text(dict(args)), values.safe_repr(depends_on, 2000))
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Return a value as JSON with sorted keys; text stays as it is."""
     return value if isinstance(value, str) else json.dumps(values.to_json(value), sort_keys=True)
