@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
-    from onetool_ipy.faces.widgets.widget import NotebookScreens
 
 
 class CallListener(Protocol):
@@ -30,6 +29,22 @@ class CallListener(Protocol):
 
     def stopped(self, exc: BaseException) -> BaseException:
         """This exception stopped the call. Return the exception that the caller should see."""
+
+
+class Screens(Protocol):
+    """The screens of a host. Each method gives an object that the cell displays."""
+
+    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> object:
+        """Return the tool browser, at a tool or a pack if one is named."""
+
+    def result(self, shown: object) -> object:
+        """Return the viewer of a result, of a stored result by its handle, or of any other value."""
+
+    def usage(self, period: str = "week", tool: str = "") -> object:
+        """Return the usage view."""
+
+    def http_tool(self) -> object:
+        """Return the editor of a new HTTP tool."""
 
 
 class Host:
@@ -92,7 +107,7 @@ class Host:
         """Run the Python code of a snippet; `namespace` is that of the caller."""
         return run_source(code, name, namespace)
 
-    def screens(self) -> NotebookScreens | None:
+    def screens(self) -> Screens | None:
         """Return the screens of this host, if it has any."""
         return None
 

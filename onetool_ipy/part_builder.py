@@ -37,7 +37,6 @@ from onetool_ipy.toolbox import Stores, Toolbox
 from onetool_ipy.trust_gate import Inventory, parts_of
 
 if TYPE_CHECKING:
-    from onetool_ipy.assemble import Clock
     from onetool_ipy.bundles.service import Bundles
     from onetool_ipy.net.client import Rules
 
@@ -54,7 +53,7 @@ class PartBuilder:
         env: Mapping[str, str],
         home: Path,
         cwd: Path | None,
-        clock: Clock | None,
+        clock: system.Clock | None,
         record_trust: Callable[[str], None],
     ) -> None:
         self._box = box

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import inspect
     import os
 
-    from onetool_ipy.faces.widgets.widget import NotebookScreens
+    from onetool_ipy.host import Screens
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.stores.cassettes import Replaying
@@ -306,7 +306,7 @@ class OtProxy(PackProxy):
         """Open the usage view: calls over time, latency, failures."""
         return self._screens().usage(period, tool)
 
-    def _screens(self) -> NotebookScreens:
+    def _screens(self) -> Screens:
         screens = self._box.host.screens()
         if screens is None:
             from onetool_ipy import _host_here

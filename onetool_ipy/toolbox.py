@@ -1,7 +1,7 @@
 """Toolbox: what a user holds. It owns everything that lives: opens, calls, reloads, closes.
 
 It holds one snapshot of its parts and swaps it as a whole on reload, so a call under way keeps the parts it began
-with. `Parts` is that snapshot: each part is built once, when it is first needed, by a `PartBuilder`. `proxies`
+with. `Parts` is that snapshot: each part is built once, when it is first needed, by a `Builder`. `proxies`
 make the tools callable as plain Python.
 """
 
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers, clock_stopped
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from onetool_ipy.llm.messages import ModelClient
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
-    from onetool_ipy.part_builder import PartBuilder
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
     from onetool_ipy.stores.calls.log import CallLog
     from onetool_ipy.stores.results import Results
@@ -67,6 +66,17 @@ class Stores(NamedTuple):
     clock: Callable[[], datetime.datetime]
 
 
+class Builder(Protocol):
+    """Builds each part of a toolbox when it is first needed."""
+
+    def inventory(self) -> Inventory: ...
+    def stores(self) -> Stores: ...
+    def registry(self) -> Registry: ...
+    def executor(self) -> Executor: ...
+    def resolver(self, registry: Registry) -> Resolver: ...
+    def bundles(self) -> Bundles: ...
+
+
 class Parts:
     """All that a reload replaces. Registry, resolver and executor are built when they are first asked for, once."""
 
@@ -74,7 +84,7 @@ class Parts:
         self,
         *,
         config: Config,
-        builder: Callable[[], PartBuilder],
+        builder: Callable[[], Builder],
         pack_names: Callable[[], Sequence[str]] = tuple,
         adopt_servers: Callable[[Servers], None] = lambda _servers: None,
         record_trust: Callable[[str], None],
@@ -88,7 +98,7 @@ class Parts:
         self.reopen = reopen
         self._pack_names = pack_names
         self._make_builder = builder
-        self._made_builder: PartBuilder | None = None
+        self._made_builder: Builder | None = None
         self._building = ForkLock()
         self._registry: Registry | None = None
         self._resolver: Resolver | None = None
@@ -97,7 +107,7 @@ class Parts:
         self._bundles: Bundles | None = None
 
     @once
-    def _builder(self) -> PartBuilder:
+    def _builder(self) -> Builder:
         with self._building.mine():
             if self._made_builder is None:
                 self._made_builder = self._make_builder()

@@ -154,7 +154,7 @@ class HttpModelClient:
         """`complete` without blocking the event loop, on any loop."""
         request = self._request(messages, tools, on_text, max_tokens)
         if self._background.is_here():
-            return await self._reply(request, deadline_s, on_text or _ignore)
+            return await self._reply(request, deadline_s, on_text or (lambda _piece: None))
         loop, pieces = asyncio.get_running_loop(), asyncio.Queue[str | None]()
 
         def put(piece: str | None) -> None:
@@ -287,7 +287,7 @@ class HttpModelClient:
                 hint="Ask again.",
             )
 
-    def _checked(self, data: Any) -> dict[str, Any]:
+    def _checked(self, data: object) -> dict[str, Any]:
         """Return a part of a reply if it is an object and reports no error."""
         if not isinstance(data, dict):
             raise InvalidOutput(f"The reply of the model '{self.name}' is not a JSON object.")
@@ -347,10 +347,6 @@ class _StreamDecoder:
         yield data
 
 
-def _ignore(_piece: str) -> None:
-    """Drop a piece of text."""
-
-
 def _next_piece(pieces: SimpleQueue[str | None]) -> str | None:
     """Wait for the next piece, a little at a time: Python handles a signal that comes just before a wait at its end."""
     while True:
@@ -398,7 +394,7 @@ def _refused(model: Model, reply: HttpResponse, attempts: int) -> CallFailure:
     )
 
 
-def _error_text(data: Any) -> str:
+def _error_text(data: object) -> str:
     """Return the text of an error on one line, or an empty text."""
     error = data.get("error") if isinstance(data, dict) else data
     if isinstance(error, dict):

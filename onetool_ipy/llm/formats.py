@@ -74,7 +74,7 @@ _Branch = tuple[Schema, Sequence[str]]
 """Properties by name, and the required ones."""
 
 
-def _branches(schema: Any, document: _Document, refs: tuple[str, ...]) -> list[_Branch]:
+def _branches(schema: object, document: _Document, refs: tuple[str, ...]) -> list[_Branch]:
     """Return the properties that a schema and its choices name, and those that every choice requires."""
     document.left -= 1
     if not isinstance(schema, Mapping) or document.left < 0:
@@ -98,7 +98,7 @@ def _branches(schema: Any, document: _Document, refs: tuple[str, ...]) -> list[_
     return branches
 
 
-def _repaired(schema: Any, depth: int) -> Any:
+def _repaired(schema: object, depth: int) -> Any:
     """Return a schema with `items` in all its arrays and no draft-07 tuples; what lies too deep may be anything."""
     if not isinstance(schema, Mapping):
         return schema
@@ -125,7 +125,7 @@ def _repaired(schema: Any, depth: int) -> Any:
     return out
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
 
 
@@ -141,7 +141,7 @@ def subset(parameters: Schema) -> dict[str, Any]:
     return out
 
 
-def _cut(schema: Any, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
+def _cut(schema: object, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
     tree.left -= 1
     if not isinstance(schema, Mapping) or depth > _MAX_GEMINI_DEPTH or tree.left < 0:
         return {}
@@ -226,7 +226,7 @@ def _options(schema: Schema) -> list[Any]:
     return []
 
 
-def _is_null(option: Any) -> bool:
+def _is_null(option: object) -> bool:
     return isinstance(option, Mapping) and option.get("type") == "null"
 
 
@@ -249,7 +249,7 @@ def _implied(schema: Schema) -> list[str]:
     return ["array"] if "items" in schema or "prefixItems" in schema else []
 
 
-def _kind_of(value: Any) -> str:
+def _kind_of(value: object) -> str:
     if isinstance(value, bool):
         return "boolean"
     for kind, types in (("integer", int), ("number", float), ("string", str), ("array", list)):

@@ -33,10 +33,15 @@ class System:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """What the person writes, and the images that go with it: their MIME types and base64."""
+    """What the person writes, and the images that go with it: their MIME types and base64.
+
+    `forbids_calls` marks the line by which the last request of an ask demands an answer without more calls. The tools
+    stay in that request, so that the provider finds its cached prefix again.
+    """
 
     text: str
     images: tuple[tuple[str, str], ...] = ()
+    forbids_calls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

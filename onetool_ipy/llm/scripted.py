@@ -62,18 +62,29 @@ class ScriptedRequest:
     @property
     def prompt(self) -> str:
         """The last message of the person."""
-        return next((message.text for message in reversed(self.messages) if isinstance(message, User)), "")
+        return next((message.text for message in reversed(self._conversation()) if isinstance(message, User)), "")
 
     @property
     def outcomes(self) -> tuple[Outcome, ...]:
         """The outcomes in the last message; empty if it is of another kind."""
-        last = self.messages[-1] if self.messages else None
+        messages = self._conversation()
+        last = messages[-1] if messages else None
         return last.items if isinstance(last, Outcomes) else ()
 
     @property
     def offered(self) -> list[str]:
         """The canonical names of the offered tools."""
         return [tool.tool for tool in self.tools]
+
+    @property
+    def forbids_calls(self) -> bool:
+        """Whether this is the last request of an ask: calls in its reply are not run."""
+        last = self.messages[-1] if self.messages else None
+        return isinstance(last, User) and last.forbids_calls
+
+    def _conversation(self) -> tuple[Message, ...]:
+        """Return the conversation without the line that forbids calls."""
+        return self.messages[:-1] if self.forbids_calls else self.messages
 
 
 class ScriptedModel:
@@ -154,7 +165,7 @@ def _turn(reply: ScriptedReply, request: ScriptedRequest) -> Turn:
     return Turn(text, tuple(calls), usage, "calls" if calls else "done")
 
 
-def _call(part: Any, request: ScriptedRequest, number: int) -> Call:
+def _call(part: object, request: ScriptedRequest, number: int) -> Call:
     if isinstance(part, Call):
         return part
     if isinstance(part, tuple) and len(part) == 2 and isinstance(part[0], str) and isinstance(part[1], Mapping | str):

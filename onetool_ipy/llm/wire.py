@@ -65,6 +65,12 @@ class ModelRequest(NamedTuple):
     is_streamed: bool
     options: Mapping[str, Any] = MappingProxyType({})
 
+    @property
+    def forbids_calls(self) -> bool:
+        """Whether the model must answer without calls, though tools are declared."""
+        last = self.messages[-1] if self.messages else None
+        return isinstance(last, User) and last.forbids_calls
+
 
 class ReplyReader:
     """Reads one reply: `whole` takes it at once, `piece` takes each part of a stream.
@@ -348,15 +354,20 @@ class Anthropic(WireFormat):
         out: Json = {
             "model": request.model,
             "max_tokens": request.max_tokens or request.options.get("max_tokens", _ANTHROPIC_MAX_TOKENS),
+            # Anthropic caches a prefix only where a request asks for it. A mark on the request, instead of one on the
+            # last block, leaves the messages the same from turn to turn.
+            "cache_control": request.options.get("cache_control", {"type": "ephemeral"}),
             "messages": alternating(map(_anthropic_blocks, request.messages), "content"),
         }
         if system := system_text(request.messages):
             out["system"] = system
-        if request.tools:
-            out["tools"] = declare(self.provider, request.tools)
-        elif tools := _tools_called(request.messages):
-            # Anthropic requires every tool that the conversation mentions, also where none may be called.
+        # Anthropic requires every tool that the conversation mentions, also where none may be called.
+        turns = [message for message in request.messages if isinstance(message, Turn)]
+        called = dict.fromkeys(call.wire_name for turn in turns for call in turn.calls)
+        empty: Json = {"type": "object"}
+        if tools := request.tools or [OfferedTool(name, "Not to be called now.", empty, name) for name in called]:
             out["tools"] = declare(self.provider, tools)
+        if tools and (request.forbids_calls or not request.tools):
             out["tool_choice"] = {"type": "none"}
         if request.is_streamed:
             out["stream"] = True
@@ -388,12 +399,6 @@ def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
                 for item in items
             ]
     return "", []
-
-
-def _tools_called(messages: Sequence[Message]) -> list[OfferedTool]:
-    turns = [message for message in messages if isinstance(message, Turn)]
-    names = dict.fromkeys(call.wire_name for turn in turns for call in turn.calls)
-    return [OfferedTool(name, "Not to be called now.", {"type": "object"}, name) for name in names]
 
 
 class _GeminiReader(ReplyReader):
@@ -460,35 +465,33 @@ class Gemini(WireFormat):
         return {} if key is None else {"x-goog-api-key": key}
 
     def body(self, request: ModelRequest) -> Json:
-        out: Json = {"contents": _gemini_contents(request.messages)}
+        # A result names its call by an id only where Gemini itself gave that id.
+        own_ids = {
+            part["functionCall"].get("id")
+            for message in request.messages
+            if isinstance(message, Turn) and message.provider == "gemini"
+            for part in message.parts
+            if "functionCall" in part
+        }
+        turns = (_gemini_content(message, own_ids) for message in request.messages)
+        out: Json = {"contents": alternating(turns, "parts")}
         if system := system_text(request.messages):
             out["systemInstruction"] = {"parts": [{"text": system}]}
         if request.tools:
-            out["tools"] = [{"functionDeclarations": [_gemini_declared(tool) for tool in request.tools]}]
+            declared = []
+            for tool in request.tools:
+                schema = object_schema(tool.parameters)
+                # Gemini refuses an object without properties, so a tool without arguments has no schema.
+                is_bare = not schema["properties"] and not schema.get("additionalProperties")
+                arguments = {} if is_bare else {"parametersJsonSchema": schema}
+                declared.append({"name": tool.name, "description": tool.description, **arguments})
+            out["tools"] = [{"functionDeclarations": declared}]
+            if request.forbids_calls:
+                out["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
         limit = {} if request.max_tokens is None else {"maxOutputTokens": request.max_tokens}
         if config := with_options(limit, request.options):
             out["generationConfig"] = config
         return out
-
-
-def _gemini_declared(tool: OfferedTool) -> Json:
-    """Declare a tool by its raw JSON Schema; a tool without arguments has none."""
-    out: Json = {"name": tool.name, "description": tool.description}
-    schema = object_schema(tool.parameters)
-    is_bare = not schema["properties"] and not schema.get("additionalProperties")
-    return out if is_bare else {**out, "parametersJsonSchema": schema}
-
-
-def _gemini_contents(messages: Sequence[Message]) -> list[Json]:
-    """Return the conversation; `own_ids` are the ids that Gemini gave to its calls."""
-    own_ids = {
-        part["functionCall"].get("id")
-        for message in messages
-        if isinstance(message, Turn) and message.provider == "gemini"
-        for part in message.parts
-        if "functionCall" in part
-    }
-    return alternating((_gemini_content(message, own_ids) for message in messages), "parts")
 
 
 def _gemini_content(message: Message, own_ids: Collection[object]) -> tuple[str, list[Json]]:
@@ -502,19 +505,17 @@ def _gemini_content(message: Message, own_ids: Collection[object]) -> tuple[str,
             call_parts = [{"functionCall": {"name": c.wire_name, "args": as_json_object(c.arguments)}} for c in calls]
             return "model", texts + call_parts
         case Outcomes(items=items):
-            return "user", [{"functionResponse": _gemini_response(item, own_ids)} for item in items]
+            responses: list[Json] = []
+            for item in items:
+                content = item.content if isinstance(item.content, dict) else {"result": item.content}
+                response = {
+                    "name": item.call.wire_name,
+                    "response": {"error": item.content} if item.is_error else content,
+                }
+                call_id = {"id": item.call.id} if item.call.id in own_ids else {}
+                responses.append({"functionResponse": {**call_id, **response}})
+            return "user", responses
     return "", []
-
-
-def _gemini_response(outcome: Outcome, own_ids: Collection[object]) -> Json:
-    """Return the result of a call as an object, with the call's id if Gemini gave it."""
-    content = outcome.content
-    if outcome.is_error:
-        content = {"error": content}
-    elif not isinstance(content, dict):
-        content = {"result": content}
-    call_id = {"id": outcome.call.id} if outcome.call.id in own_ids else {}
-    return {**call_id, "name": outcome.call.wire_name, "response": content}
 
 
 class _OllamaReader(ReplyReader):
@@ -533,7 +534,10 @@ class _OllamaReader(ReplyReader):
 
 
 class Ollama(WireFormat):
-    """Ollama's own `/api/chat`: lines of JSON. Arguments are an object; an outcome names its tool, not its call."""
+    """Ollama's own `/api/chat`: lines of JSON. Arguments are an object; an outcome names its tool, not its call.
+
+    It has no way to forbid calls but the words of the last message.
+    """
 
     provider = "ollama"
     default_url = "http://127.0.0.1:11434"
@@ -663,6 +667,8 @@ class OpenAi(WireFormat):
         }
         if request.tools:
             body["tools"] = declare(self.provider, request.tools)
+            if request.forbids_calls:
+                body["tool_choice"] = "none"
         if request.max_tokens is not None:
             # The newer models of OpenAI refuse the older name, which is all that most other servers know.
             is_own = request.base_url.startswith("https://api.openai.com")
@@ -683,13 +689,11 @@ def _openai_lines(message: Message) -> list[Json]:
             return [{"role": "user", "content": [{"type": "text", "text": text}, *urls]}]
         case Turn(text=text, calls=calls):
             line: Json = {"role": "assistant", "content": text or (None if calls else "")}
-            return [
-                {**line, "tool_calls": [_openai_call(c.id, c.wire_name, c.arguments) for c in calls]} if calls else line
-            ]
+            if calls:
+                functions = [(c.id, c.wire_name, json.dumps(as_json_object(c.arguments))) for c in calls]
+                line["tool_calls"] = [
+                    {"id": i, "type": "function", "function": {"name": n, "arguments": a}} for i, n, a in functions
+                ]
+            return [line]
         case Outcomes(items=items):
             return [{"role": "tool", "tool_call_id": item.call.id, "content": result_text(item)} for item in items]
-
-
-def _openai_call(call_id: str, name: str, arguments: dict[str, Any] | str) -> Json:
-    function = {"name": name, "arguments": json.dumps(as_json_object(arguments))}
-    return {"id": call_id, "type": "function", "function": function}

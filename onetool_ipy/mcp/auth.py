@@ -236,7 +236,8 @@ class ServerAuth(StoredAuth):
             if response.status_code != 401 or rejected or tokens is None or not self.context.can_refresh_token():
                 break
             rejected = tokens.access_token
-        if response.status_code == 401 or _asks_for_scope(response):
+        wants_scope = extract_field_from_www_auth(response, "error") == "insufficient_scope"
+        if response.status_code == 401 or (response.status_code == 403 and wants_scope):
             self.challenge = response
             self.refusals += 1
             if self._alone is not None:
@@ -473,10 +474,6 @@ async def revoke(definition: ServerDefinition, store: TokenStore) -> None:
                 data, headers = context.prepare_token_auth({"token": token, "client_id": client.client_id}, {})
                 request = httpx2.Request("POST", str(endpoint), data=data, headers=headers)
                 await http.send(_safe(request, context.server_url))
-
-
-def _asks_for_scope(response: httpx2.Response) -> bool:
-    return response.status_code == 403 and extract_field_from_www_auth(response, "error") == "insufficient_scope"
 
 
 def _challenge(response: httpx2.Response | None, scopes: Sequence[str]) -> httpx2.Response:

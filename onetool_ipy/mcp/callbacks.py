@@ -184,7 +184,7 @@ class ServerCallbacks:
             action=reply.action, content=dict(reply.content) if is_form and reply.action == "accept" else None
         )
 
-    async def _sample(self, _context: Any, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
+    async def _sample(self, _context: object, params: CreateMessageRequestParams) -> CreateMessageResult | ErrorData:
         """Lend the user's model for one text, after a yes to just this text."""
         call = self._asking_call()
         if call is None:
@@ -209,7 +209,7 @@ class ServerCallbacks:
         places = {None if call.scope is None else (call.scope.asked_by, call.scope.ask) for call in calls}
         return calls[-1] if len(places) == 1 else None
 
-    async def _roots(self, _context: Any) -> ListRootsResult:
+    async def _roots(self, _context: object) -> ListRootsResult:
         """Name the folders that `fs.roots` opens to tools."""
         roots = [Path(root) for root in self._definition.roots]
         return ListRootsResult(roots=[Root(uri=FileUrl(root.as_uri()), name=root.name or None) for root in roots])

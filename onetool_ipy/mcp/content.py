@@ -56,7 +56,7 @@ class OutputSchema:
         except InvalidTool:
             self._checker = None
 
-    def value(self, data: Any, tool: str) -> Any:
+    def value(self, data: object, tool: str) -> Any:
         """Return the structured content, unwrapped. Raises InvalidOutput if it does not match the schema."""
         if self._checker is None:
             return data
@@ -121,6 +121,14 @@ def meta_of(result: Any) -> Json:
         meta["_meta"] = dict(result.meta)
     plain: Json = values.to_json(meta)
     return plain if len(json.dumps(plain)) <= _MAX_META else {}
+
+
+def error_text(exc: BaseException) -> str:
+    """Say why a connection failed: by the error that the server sent, or by the kind of the exception."""
+    error = getattr(exc, "error", None)
+    if error is None:
+        return f"The connection failed ({type(exc).__name__})."
+    return values.cut(f"It answers with an error: {' '.join(str(error.message).split())}", 300)
 
 
 def failure_of(exc: Any, server: str) -> CallFailure:

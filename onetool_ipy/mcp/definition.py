@@ -24,6 +24,15 @@ INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER")
 SIGN_IN_S = 600.0
 """How long a sign-in may take a person."""
 
+FailureState = Literal["failed", "unreachable", "wrong address", "refused", "signed out"]
+"""`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an MCP server,
+`refused` answered 403, `signed out` 401."""
+
+State = (
+    FailureState | Literal["connected", "not started", "starting", "disconnected", "stopped", "untrusted", "disabled"]
+)
+"""`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not connect."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class AuthSettings:

@@ -1,6 +1,6 @@
 """A server's list of tools as ToolSpecs. A tool that cannot be offered becomes a Problem and costs no other tool.
 
-The resources, templates and prompts of the server stand in the same listing; `resources` checks them.
+The resources, templates and prompts of the server are in the same listing, checked in the same way.
 
 `ListingCache` keeps lists on disk, so that help and Tab work before the server runs: JSON without secrets, one file per
 server definition. Nothing here imports the SDK.
@@ -14,22 +14,41 @@ import os
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool, OneToolError
 from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.resources import LISTS, read_offers
 from onetool_ipy.schema.check import Checker
 
-MAX_TOOLS = 5_000
-"""The most tools of one server that are offered."""
+OfferKind = Literal["resources", "templates", "prompts"]
 
+LISTS: Mapping[OfferKind, tuple[str, str, str]] = {
+    "resources": ("resources", "resources/list", "resources"),
+    "templates": ("resources", "resources/templates/list", "resourceTemplates"),
+    "prompts": ("prompts", "prompts/list", "prompts"),
+}
+"""For each kind: the capability, the request that lists it, and the key in its result."""
+
+MAX_URI = 8_192
+"""The longest uri of a resource that is taken."""
+
+MAX_TOOLS = 5_000
+"""The most tools, and the most entries of each other kind, that are taken from one server."""
+
+_KEY: Mapping[OfferKind, str] = {"resources": "uri", "templates": "uriTemplate", "prompts": "name"}
+_NOUN: Mapping[OfferKind, str] = {"resources": "resource", "templates": "template", "prompts": "prompt"}
 _MAX_NAME = 128
+_MAX_WORDS = 2_000
+_MAX_ARGUMENTS = 100
+_MAX_OFFER_FAULTS = 10
+_SIZES = range(2**63)
 _MAX_SHOWN = 80
 _MAX_FAULTS = 50
 _MAX_TEXT = 20_000
@@ -90,13 +109,66 @@ def read_tools(
     return tuple(good.values()), tuple(faults[:_MAX_FAULTS])
 
 
+def read_offers(kind: OfferKind, raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
+    """Return the entries of a list that can be offered, and what is wrong with the others."""
+    key, noun = _KEY[kind], _NOUN[kind]
+    good: dict[str, Json] = {}
+    faults: list[str] = []
+    for count, entry in enumerate(raw):
+        if count >= MAX_TOOLS:
+            faults.append(f"It lists more than {MAX_TOOLS:,} {kind}; the others are left out.")
+            break
+        name = entry.get(key) if isinstance(entry, dict) else None
+        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > MAX_URI:
+            faults.append(f"A {noun} is left out: its {key} is {values.safe_repr(name, 80)}.")
+        elif name in good:
+            faults.append(f"It lists the {noun} '{values.cut(name, 80)}' twice; the first one counts.")
+        else:
+            good[name] = {key: name, **_described(entry), **(_arguments(entry) if kind == "prompts" else {})}
+    return tuple(good.values()), tuple(faults[:_MAX_OFFER_FAULTS])
+
+
+def _described(entry: Json) -> Json:
+    """The words of an entry, each on one line and without control characters."""
+    kept: Json = {}
+    for key in ("name", "title", "description", "mimeType"):
+        text = entry.get(key)
+        if (
+            isinstance(text, str)
+            and text.strip()
+            and not (key == "name" and "uri" not in entry and "uriTemplate" not in entry)
+        ):
+            kept[key] = printable_line(values.cut(" ".join(text.split()), _MAX_WORDS))
+    size = entry.get("size")
+    if isinstance(size, int) and not isinstance(size, bool) and size in _SIZES:
+        kept["size"] = size
+    return kept
+
+
+def _arguments(entry: Json) -> Json:
+    """The arguments of a prompt; one without a usable name is left out, so that the rest can be used."""
+    entries = entry.get("arguments")
+    arguments: dict[str, Json] = {}
+    for one in entries[:_MAX_ARGUMENTS] if isinstance(entries, list) else ():
+        name = one.get("name") if isinstance(one, dict) else None
+        if isinstance(name, str) and name and name.isprintable() and " " not in name and len(name) <= _MAX_NAME:
+            description = one.get("description") or one.get("title")
+            words = printable_line(values.cut(description, _MAX_WORDS)) if isinstance(description, str) else ""
+            arguments.setdefault(name, {"name": name, "description": words, "required": one.get("required") is True})
+    return {"arguments": list(arguments.values())}
+
+
 def to_specs(
     definition: ServerDefinition, listing: ServerListing, call: Call, mask: Callable[[str], str] = str
 ) -> list[ToolSpec]:
     """Return the tools of a server, ready to be called. `mask` keeps secrets out of their fingerprints."""
     specs: dict[str, ToolSpec] = {}
     for tool in listing.tools:
-        name = _canonical(definition.name, tool["name"], specs)
+        wire = tool["name"]
+        name = f"{definition.name}.{'_'.join(wire.split())}"
+        # Two names of the server may differ in their blanks only, and ours have a limit: a hash tells them apart.
+        if len(name) > _MAX_NAME or name in specs:
+            name = f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(wire.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
         specs[name] = _spec(definition, {"icon": listing.icon, **tool}, name, call, mask)
     return list(specs.values())
 
@@ -104,6 +176,7 @@ def to_specs(
 def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask: Callable[[str], str]) -> ToolSpec:
     wire = tool["name"]
     hints = tool.get("annotations") or {}
+    identity = {key: value for key, value in tool.items() if key not in ("icon", "_meta")}
     return ToolSpec(
         name=name,
         description=tool["description"],
@@ -122,7 +195,7 @@ def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask:
         timeout_s=definition.timeout_s,
         output_schema=tool.get("outputSchema"),
         where=definition.where,
-        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), _identity(tool)],
+        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), identity],
     )
 
 
@@ -135,11 +208,7 @@ def _hints(annotations: Mapping[str, Any], *, is_trusted: bool) -> dict[str, boo
     return hints if is_trusted else {name: True for name in _WARNINGS if hints.get(name)}
 
 
-def _identity(tool: Json) -> Json:
-    return {key: value for key, value in tool.items() if key not in ("icon", "_meta")}
-
-
-def _checked(tool: Any, header_fault: HeaderFault) -> Json:
+def _checked(tool: object, header_fault: HeaderFault) -> Json:
     """Return the part of a tool's description that we keep. Raises InvalidTool if it cannot be offered."""
     if not isinstance(tool, dict) or not isinstance(tool.get("name"), str) or not tool["name"].strip():
         raise InvalidTool(f"A tool without a name is left out: {values.safe_repr(tool, _MAX_SHOWN)}")
@@ -154,7 +223,10 @@ def _checked(tool: Any, header_fault: HeaderFault) -> Json:
     fault = header_fault(schema)
     if fault is not None:
         raise InvalidTool(f"The tool '{_shown(name)}' is left out: {values.cut(fault, 2 * _MAX_SHOWN)}.")
-    kept: Json = {"name": name, "description": _description(tool), "inputSchema": schema}
+    title = _title(tool)
+    texts = (tool.get("description"), title, name)
+    description = next(text for text in texts if isinstance(text, str) and text.strip())[:_MAX_TEXT]
+    kept: Json = {"name": name, "description": description, "inputSchema": schema}
     output = tool.get("outputSchema")
     if isinstance(output, dict):
         _require_schema(name, "outputSchema", output)
@@ -162,11 +234,9 @@ def _checked(tool: Any, header_fault: HeaderFault) -> Json:
     hints = tool.get("annotations")
     if isinstance(hints, dict):
         kept["annotations"] = {key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))}
-    title = _title(tool)
     if title:
         kept["title"] = title
-    icon = read_icon(tool.get("icons"))
-    if icon:
+    if icon := read_icon(tool.get("icons")):
         kept["icon"] = icon
     meta = tool.get("_meta")
     if isinstance(meta, dict) and meta and len(json.dumps(meta)) <= _MAX_META:
@@ -180,13 +250,13 @@ def _title(tool: Json) -> str:
     return next((" ".join(text.split())[:_MAX_NAME] for text in titles if isinstance(text, str) and text.strip()), "")
 
 
-def read_icon(icons: Any) -> str:
+def read_icon(icons: object) -> str:
     """Return the first picture that comes as data, or "". One at another address does not count: nothing is fetched."""
     listed = [icon.get("src") for icon in icons if isinstance(icon, dict)] if isinstance(icons, list) else []
     return next((str(src) for src in listed if _is_icon(src)), "")
 
 
-def _is_icon(src: Any) -> bool:
+def _is_icon(src: object) -> bool:
     return isinstance(src, str) and len(src) <= _MAX_ICON and _ICON.fullmatch(src) is not None
 
 
@@ -195,19 +265,6 @@ def _require_schema(name: str, key: str, schema: Json) -> None:
         Checker(schema)
     except InvalidTool as exc:
         raise InvalidTool(f"The tool '{_shown(name)}' is left out: its {key} is wrong. {exc.message}") from exc
-
-
-def _description(tool: Json) -> str:
-    texts = (tool.get("description"), _title(tool), tool["name"])
-    return next(text for text in texts if isinstance(text, str) and text.strip())[:_MAX_TEXT]
-
-
-def _canonical(server: str, wire: str, taken: Mapping[str, Any]) -> str:
-    """Return `server.tool`: spaces become `_`; a name that is too long or taken ends in a hash."""
-    name = f"{server}.{'_'.join(wire.split())}"
-    if len(name) > _MAX_NAME or name in taken:
-        name = f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(wire.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-    return name
 
 
 def _shown(name: str) -> str:
@@ -236,21 +293,21 @@ class ListingCache:
         data = json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace")
         path = self._path(definition)
         path.with_suffix(".failed").unlink(missing_ok=True)
-        if len(data) > _MAX_FILE or _holds(path, data):
+        if len(data) > _MAX_FILE:
             return
-        try:
+        # An unchanged file is left alone: every start of a server comes here, and a write waits for the disk.
+        with suppress(OSError), open(path, "rb") as file:
+            if file.read(len(data) + 1) == data:
+                return
+        with suppress(OneToolError):
             write_whole(path, data)
-        except OneToolError:
-            return
 
     def note_failure(self, definition: ServerDefinition) -> None:
         """Note that a server did not start, so that other kernels do not wait for it when they list tools."""
         path = self._path(definition).with_suffix(".failed")
-        try:
+        with suppress(OneToolError, OSError):
             write_whole(path, b"")
             os.utime(path)
-        except (OneToolError, OSError):
-            return
 
     def has_failed(self, definition: ServerDefinition) -> bool:
         """Whether a server failed to start in the last minutes."""
@@ -264,15 +321,7 @@ class ListingCache:
         return self._folder / f"{definition.fingerprint(self._mask)}.{_FORMAT}.json"
 
 
-def _holds(path: Path, data: bytes) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(data) + 1) == data
-    except OSError:
-        return False
-
-
-def _read(document: Any) -> ServerListing | None:
+def _read(document: object) -> ServerListing | None:
     if not isinstance(document, dict) or document.get("version") != _FORMAT:
         return None
     tools, faults = document.get("tools"), document.get("faults")
@@ -290,7 +339,7 @@ def _read(document: Any) -> ServerListing | None:
     return ServerListing(*fields)
 
 
-def _is_checked(tool: Any) -> bool:
+def _is_checked(tool: object) -> bool:
     return (
         isinstance(tool, dict)
         and all(isinstance(tool.get(key), str) for key in ("name", "description"))

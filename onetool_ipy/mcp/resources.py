@@ -1,6 +1,6 @@
 """What a server offers besides tools: resources, resource templates and prompts.
 
-The lists are checked here and cached with the list of tools. Reading a resource and getting a prompt are calls of tools
+`listing` checks and caches the lists. Reading a resource and getting a prompt are calls of tools
 that are found by name and not listed: they take the same way as any call (trust, limits, log, Stop). The functions that
 take the SDK's client run on the background loop, where the SDK is loaded. `Watch` follows one resource.
 """
@@ -13,9 +13,9 @@ import contextvars
 import json
 import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from onetool_ipy.base import values
@@ -25,89 +25,29 @@ from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
 from onetool_ipy.mcp.content import block_of
 from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.listing import MAX_URI, ServerListing
 from onetool_ipy.render.media import Audio, Blocks, Image, PromptMessage, PromptMessages, Resource
 
 if TYPE_CHECKING:
     import asyncio
 
-    from onetool_ipy.mcp.listing import ServerListing
-    from onetool_ipy.mcp.session import ServerSession
-
-OfferKind = Literal["resources", "templates", "prompts"]
-
-LISTS: Mapping[OfferKind, tuple[str, str, str]] = {
-    "resources": ("resources", "resources/list", "resources"),
-    "templates": ("resources", "resources/templates/list", "resourceTemplates"),
-    "prompts": ("prompts", "prompts/list", "prompts"),
-}
-"""For each kind: the capability, the request that lists it, and the key in its result."""
-
-MAX_OFFERS = 5_000
-"""The most resources, templates or prompts of one server that are kept."""
-
-_KEY: Mapping[OfferKind, str] = {"resources": "uri", "templates": "uriTemplate", "prompts": "name"}
-_NOUN: Mapping[OfferKind, str] = {"resources": "resource", "templates": "template", "prompts": "prompt"}
-_MAX_URI = 8_192
 _MAX_TEXT = 2_000
 _MAX_NAME = 128
-_MAX_ARGUMENTS = 100
-_MAX_FAULTS = 10
 _MAX_JSON = 64 * 1024 * 1024
 _MAX_COMPLETIONS = 100
-_SIZES = range(2**63)
 _JSON_TYPE = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
+_READ_DOC = """Read a resource of the server, by its uri or by a template with the values of its variables.
 
-Send = Callable[[Callable[["ServerSession"], Awaitable[Any]]], Awaitable[Any]]
-"""Runs work with the server's session on the background loop; starts the server if needed."""
+Text comes as text, JSON as data, an image as an image, anything else as bytes."""
+_READ: Json = {
+    "type": "object",
+    "properties": {"uri": {"type": "string", "description": "The uri of a resource, or a template"}},
+    "required": ["uri"],
+    "additionalProperties": {"type": ["string", "number", "boolean"], "description": "A variable of the template"},
+}
 
-
-def read_offers(kind: OfferKind, raw: Iterable[Any]) -> tuple[tuple[Json, ...], tuple[str, ...]]:
-    """Return the entries of a list that can be offered, and what is wrong with the others."""
-    key, noun = _KEY[kind], _NOUN[kind]
-    good: dict[str, Json] = {}
-    faults: list[str] = []
-    for count, entry in enumerate(raw):
-        if count >= MAX_OFFERS:
-            faults.append(f"It lists more than {MAX_OFFERS:,} {kind}; the others are left out.")
-            break
-        name = entry.get(key) if isinstance(entry, dict) else None
-        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _MAX_URI:
-            faults.append(f"A {noun} is left out: its {key} is {values.safe_repr(name, 80)}.")
-        elif name in good:
-            faults.append(f"It lists the {noun} '{values.cut(name, 80)}' twice; the first one counts.")
-        else:
-            good[name] = {key: name, **_described(entry), **(_arguments(entry) if kind == "prompts" else {})}
-    return tuple(good.values()), tuple(faults[:_MAX_FAULTS])
-
-
-def _described(entry: Json) -> Json:
-    """The words of an entry, each on one line and without control characters."""
-    kept: Json = {}
-    for key in ("name", "title", "description", "mimeType"):
-        text = entry.get(key)
-        if (
-            isinstance(text, str)
-            and text.strip()
-            and not (key == "name" and "uri" not in entry and "uriTemplate" not in entry)
-        ):
-            kept[key] = printable_line(values.cut(" ".join(text.split()), _MAX_TEXT))
-    size = entry.get("size")
-    if isinstance(size, int) and not isinstance(size, bool) and size in _SIZES:
-        kept["size"] = size
-    return kept
-
-
-def _arguments(entry: Json) -> Json:
-    """The arguments of a prompt; one without a usable name is left out, so that the rest can be used."""
-    entries = entry.get("arguments")
-    arguments: dict[str, Json] = {}
-    for one in entries[:_MAX_ARGUMENTS] if isinstance(entries, list) else ():
-        name = one.get("name") if isinstance(one, dict) else None
-        if isinstance(name, str) and name and name.isprintable() and " " not in name and len(name) <= _MAX_NAME:
-            description = one.get("description") or one.get("title")
-            words = printable_line(values.cut(description, _MAX_TEXT)) if isinstance(description, str) else ""
-            arguments.setdefault(name, {"name": name, "description": words, "required": one.get("required") is True})
-    return {"arguments": list(arguments.values())}
+Send = Callable[[Callable[[Any], Awaitable[Any]]], Awaitable[Any]]
+"""Sends a request by the SDK's client, on the background loop; starts the server if needed."""
 
 
 def resource_rows(listing: ServerListing) -> list[Json]:
@@ -171,13 +111,11 @@ def offer_specs(
 
     def getter(prompt: str) -> Callable[[Json], Any]:
         server = definition.name
-        return lambda args: send(
-            lambda session: session.request(lambda client: get_prompt(client, prompt, args, server))
-        )
+        return lambda args: send(lambda client: get_prompt(client, prompt, args, server))
 
     def read(args: Json) -> Any:
         variables = {key: value for key, value in args.items() if key != "uri"}
-        return send(lambda session: session.request(lambda client: read_resource(client, args["uri"], variables)))
+        return send(lambda client: read_resource(client, args["uri"], variables))
 
     specs = []
     if "resources" in listing.capabilities:
@@ -186,17 +124,6 @@ def offer_specs(
         text = prompt.get("description") or prompt.get("title") or f"The prompt '{prompt['name']}'."
         specs.append(spec(name, text, _prompt_schema(prompt), getter(prompt["name"]), "prompt"))
     return specs
-
-
-_READ_DOC = """Read a resource of the server, by its uri or by a template with the values of its variables.
-
-Text comes as text, JSON as data, an image as an image, anything else as bytes."""
-_READ: Json = {
-    "type": "object",
-    "properties": {"uri": {"type": "string", "description": "The uri of a resource, or a template"}},
-    "required": ["uri"],
-    "additionalProperties": {"type": ["string", "number", "boolean"], "description": "A variable of the template"},
-}
 
 
 def _prompt_schema(prompt: Json) -> Json:
@@ -216,14 +143,14 @@ async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> 
         raise Unavailable("The server has no resources.")
     result = await client.read_resource(address)
     contents = [_content(item) for item in result.contents]
-    return contents[0].value if len(contents) == 1 else Blocks(part.shown for part in contents) if contents else None
+    return contents[0].value if len(contents) == 1 else Blocks(part.block for part in contents) if contents else None
 
 
 def _address(uri: str, variables: Mapping[str, Any]) -> str:
     """The uri to read. Raises InvalidArgs for a bad uri, or values that do not fit the template."""
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
-    if not uri.strip() or not uri.isprintable() or len(uri) > _MAX_URI:
+    if not uri.strip() or not uri.isprintable() or len(uri) > MAX_URI:
         raise InvalidArgs(f"This is not a uri: {values.safe_repr(uri, 80)}")
     if not variables and "{" not in uri:
         return uri
@@ -236,22 +163,18 @@ def _address(uri: str, variables: Mapping[str, Any]) -> str:
     wrong += [f"it has no variable '{name}'" for name in variables if name not in names]
     if wrong:
         raise InvalidArgs(f"The template '{values.cut(uri, 80)}': {'; '.join(wrong)}.")
-    texts = {name: _as_text(name, value) for name, value in variables.items()}
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in variables.items()}
+    for name, text in texts.items():
+        if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(text))) or not text.isprintable():
+            raise InvalidArgs(f"The value of '{name}' may hold no '..' and no control characters.")
     return template.expand(texts)
-
-
-def _as_text(name: str, value: Any) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if any(part in (".", "..") for part in re.split(r"[/\\]", unquote(text))) or not text.isprintable():
-        raise InvalidArgs(f"The value of '{name}' may hold no '..' and no control characters.")
-    return text
 
 
 class _Content(NamedTuple):
     """One part of a resource: its value, and how it is shown beside others."""
 
-    value: Any
-    shown: Any
+    value: object
+    block: object
 
 
 def _content(item: Any) -> _Content:
@@ -259,7 +182,11 @@ def _content(item: Any) -> _Content:
     uri = str(item.uri)
     text = getattr(item, "text", None)
     if isinstance(text, str):
-        return _Content(_data(text) if _JSON_TYPE.fullmatch(mime) else text, Resource(uri, mime, text))
+        value: object = text
+        # Text that only claims to be JSON stays text.
+        with suppress(ValueError, RecursionError):
+            value = json.loads(text) if _JSON_TYPE.fullmatch(mime) and len(text) <= _MAX_JSON else text
+        return _Content(value, Resource(uri, mime, text))
     try:
         data = base64.b64decode(item.blob, validate=True)
     except (binascii.Error, ValueError):
@@ -269,14 +196,6 @@ def _content(item: Any) -> _Content:
     if mime.startswith("audio/"):
         return _Content(Audio(mime, data), Resource(uri, mime, data))
     return _Content(data, Resource(uri, mime, data))
-
-
-def _data(text: str) -> Any:
-    """JSON as data; text that only claims to be JSON stays text."""
-    try:
-        return json.loads(text) if len(text) <= _MAX_JSON else text
-    except (ValueError, RecursionError):
-        return text
 
 
 async def get_prompt(client: Any, name: str, arguments: Mapping[str, str], server: str) -> PromptMessages:

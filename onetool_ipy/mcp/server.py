@@ -20,9 +20,8 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
     TRUST_IT,
     CallFailure,
@@ -32,8 +31,8 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.core.tool import Problem
-from onetool_ipy.mcp.content import NotSent
-from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.content import NotSent, error_text
+from onetool_ipy.mcp.definition import FailureState, ServerDefinition, State
 from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.mcp.process import ServerProcess, StderrLog
 from onetool_ipy.mcp.trace import MessageTrace
@@ -44,19 +43,9 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.auth import ServerAuth, SignIn, SignInLink
     from onetool_ipy.mcp.session import ServerSession
 
-FailureState = Literal["failed", "unreachable", "wrong address", "refused", "signed out"]
-"""`failed` did not start, `unreachable` does not answer, a `wrong address` answers without being an MCP server,
-`refused` answered 403, `signed out` 401."""
-
 _QUIET_S = 0.2
 _MAX_QUIET_S = 2.0
 _STOP_S = 1.0
-
-State = (
-    FailureState | Literal["connected", "not started", "starting", "disconnected", "stopped", "untrusted", "disabled"]
-)
-"""`disconnected` was connected and died, `stopped` was stopped by a person; `FailureState` did not connect."""
-
 _HAS_FAILED: Mapping[State, str] = {
     "failed": "did not start",
     "unreachable": "cannot be reached",
@@ -250,7 +239,7 @@ class _Connection:
         if process is None and self._session is not None and not isinstance(exc, OneToolError):
             self.state, self.reason, self.hint = self._session.fault(exc)
             return
-        text = exc.message if isinstance(exc, OneToolError) else _text_of(exc)
+        text = exc.message if isinstance(exc, OneToolError) else error_text(exc)
         if process is None or self._stop.is_set():
             self.reason = text
             return
@@ -270,14 +259,6 @@ def _ending(status: int | None, last_line: str) -> str:
     if status > 128:
         return f"It was ended by signal {status - 128}."
     return f"It ended with status {status}. {last_line if status else ''}".rstrip()
-
-
-def _text_of(exc: BaseException) -> str:
-    """The text of an error of the server or the SDK."""
-    error = getattr(exc, "error", None)
-    if error is None:
-        return f"The connection failed ({type(exc).__name__})."
-    return f"It answers with an error: {values.cut(' '.join(str(error.message).split()), 300)}"
 
 
 class Server:

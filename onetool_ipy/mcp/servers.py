@@ -31,16 +31,16 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, ToolSpec
-from onetool_ipy.mcp.definition import SIGN_IN_S, ServerDefinition
+from onetool_ipy.mcp.definition import SIGN_IN_S, ServerDefinition, State
 from onetool_ipy.mcp.listing import ListingCache, to_specs
-from onetool_ipy.mcp.resources import Watch, complete_argument, offer_specs, prompt_names
+from onetool_ipy.mcp.resources import Send, Watch, complete_argument, offer_specs, prompt_names
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from onetool_ipy.mcp.auth import SignInLink
     from onetool_ipy.mcp.listing import ServerListing
-    from onetool_ipy.mcp.server import Server, State
+    from onetool_ipy.mcp.server import Server
     from onetool_ipy.mcp.session import ServerSession
     from onetool_ipy.stores.tasks import SavedTask, TaskStore
     from onetool_ipy.stores.tokens import TokenStore
@@ -55,7 +55,7 @@ _DISCOVERY_S = 30.0
 Work = Callable[[], Awaitable[Any]]
 
 
-class Servers(Mapping[str, "State"]):
+class Servers(Mapping[str, State]):
     """The MCP servers by name, each with its state now.
 
     `changes` counts how often the tools changed; `unknown` says that the tools of some server may not be known yet.
@@ -151,7 +151,7 @@ class Servers(Mapping[str, "State"]):
         if server is None or server.state != "connected" or self._background.is_here():
             return []
 
-        def ask(client: Any) -> Awaitable[list[str]]:
+        def ask(client: object) -> Awaitable[list[str]]:
             return complete_argument(client, prompt, argument, typed, others, template=template)
 
         try:
@@ -342,6 +342,10 @@ class Servers(Mapping[str, "State"]):
         server = self._servers.get(name)
         return server is not None and server.definition.enabled and server.listing is None
 
+    def unlisted(self) -> list[str]:
+        """Return the servers that could start now, and whose tools are not known yet."""
+        return [name for name, server in self._servers.items() if self._is_unknown(server)]
+
     def is_allowed(self, name: str) -> bool:
         """Whether the user's trust covers a server. An unknown name needs no trust."""
         server = self._servers.get(name)
@@ -353,7 +357,7 @@ class Servers(Mapping[str, "State"]):
         for server in self._servers.values():
             if server.definition.enabled and server.listing is not None:
                 specs += to_specs(server.definition, server.listing, self._caller(server.name), self._mask)
-                specs += offer_specs(server.definition, server.listing, self._sender(server.name), self._mask)
+                specs += offer_specs(server.definition, server.listing, self._requester(server.name), self._mask)
         return specs
 
     def explain(self, tool: str) -> ToolNotFound | None:
@@ -410,6 +414,9 @@ class Servers(Mapping[str, "State"]):
 
     def _sender(self, name: str) -> Callable[[Callable[[ServerSession], Awaitable[Any]]], Awaitable[Any]]:
         return lambda work: self._on_loop(lambda: self._here(name).request(work))
+
+    def _requester(self, name: str) -> Send:
+        return lambda request: self._sender(name)(lambda session: session.request(request))
 
     def _here(self, name: str) -> Server:
         server = self._servers.get(name)

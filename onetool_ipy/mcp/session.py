@@ -20,7 +20,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
@@ -50,18 +50,15 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, Unavailable
 from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
-from onetool_ipy.mcp.content import NotSent, OutputSchema, failure_of, meta_of, value_of
-from onetool_ipy.mcp.definition import ServerDefinition
-from onetool_ipy.mcp.listing import MAX_TOOLS, ServerListing, read_icon, read_tools
+from onetool_ipy.mcp.content import NotSent, OutputSchema, error_text, failure_of, meta_of, value_of
+from onetool_ipy.mcp.definition import FailureState, ServerDefinition
+from onetool_ipy.mcp.listing import LISTS, MAX_TOOLS, OfferKind, ServerListing, read_icon, read_offers, read_tools
 from onetool_ipy.mcp.process import MAX_LINE, ServerProcess
-from onetool_ipy.mcp.resources import LISTS, OfferKind, Watch, Watches, read_offers
+from onetool_ipy.mcp.resources import Watch, Watches
 from onetool_ipy.mcp.tasks import TaskRun, cancel_task, requires_task
 from onetool_ipy.mcp.trace import MessageTrace
 from onetool_ipy.net.hosts import is_public, is_this_machine, look_up
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
-
-if TYPE_CHECKING:
-    from onetool_ipy.mcp.server import FailureState
 
 Progress = Callable[[float, float | None, str], None]
 """Called with done, total and text."""
@@ -85,7 +82,6 @@ _UNKNOWN_SESSION = (400, 404, 410)
 _CLOSED, _TIMED_OUT = -32000, -32001
 
 _PARSE_ERROR = -32700
-_MAX_WORDS = 300
 _IS_THE_PATH_RIGHT = "Is the path right? It often ends in /mcp."
 
 
@@ -266,7 +262,7 @@ class ServerSession:
         is_heard: bool = await self.request(lambda client: cancel_task(client, saved.task_id))
         return is_heard
 
-    def _value(self, result: Any, tool: str, call: RunningCall) -> Any:
+    def _value(self, result: object, tool: str, call: RunningCall) -> Any:
         if call.scope is not None and call.scope.meta is not None:
             notes = {"mcp": meta_of(result), "note": call.note}
             call.scope.meta.update((key, value) for key, value in notes.items() if value)
@@ -311,7 +307,7 @@ class ServerSession:
             self._outputs[tool] = OutputSchema(self._schemas.get(tool))
         return self._outputs[tool]
 
-    def _header_fault(self, schema: Any) -> str | None:
+    def _header_fault(self, schema: object) -> str | None:
         """Say what is wrong with a tool's HTTP headers. The newer protocol demands that such a tool is left out."""
         return None if self._client.protocol_version <= _LAST_HANDSHAKE else find_invalid_x_mcp_header(schema)
 
@@ -456,11 +452,10 @@ class _MessageInterceptor:
         key = _LISTED.get(request.method, "")
         if isinstance(result.get(key), list):
             self.lists.setdefault(key, []).extend(result[key])
-            result[key] = [_stripped(tool) for tool in result[key] if _has_name(tool)] if key == "tools" else []
-
-
-def _has_name(tool: Any) -> bool:
-    return isinstance(tool, dict) and isinstance(tool.get("name"), str)
+            tools = result[key] if key == "tools" else ()
+            result[key] = [
+                _stripped(tool) for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)
+            ]
 
 
 def _stripped(tool: dict[str, Any]) -> dict[str, Any]:
@@ -780,7 +775,7 @@ def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressF
         status = f" (HTTP {notes.status})" if notes.status else ""
         message = f"{address} answers, but not as an MCP server{status}."
         return _AddressFault("wrong address", message, _IS_THE_PATH_RIGHT)
-    return _AddressFault("failed", values.cut(_words(exc, error), _MAX_WORDS))
+    return _AddressFault("failed", error_text(exc))
 
 
 def _unreachable(exc: BaseException, address: str, host: str) -> _AddressFault:
@@ -821,9 +816,3 @@ def _shown(url: str) -> str:
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return values.cut(f"{parts.scheme}://{host}{parts.path}", 120)
-
-
-def _words(exc: BaseException, error: Any) -> str:
-    if error is not None:
-        return f"It answers with an error: {' '.join(str(error.message).split())}"
-    return f"The connection failed ({type(exc).__name__})."

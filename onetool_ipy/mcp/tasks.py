@@ -43,7 +43,7 @@ _POLL_S = (0.05, 10.0)
 _CANCEL_S = 5.0
 
 
-def requires_task(tool: Any) -> bool:
+def requires_task(tool: object) -> bool:
     """Whether a tool, as a server listed it, can only be called as a task."""
     execution = tool.get("execution") if isinstance(tool, dict) and isinstance(tool.get("name"), str) else None
     return isinstance(execution, dict) and execution.get("taskSupport") == "required"

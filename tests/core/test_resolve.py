@@ -14,7 +14,7 @@ import pytest
 
 from onetool_ipy import Toolbox, ToolSpec
 from onetool_ipy.base.errors import InvalidArgs, NotAllowed, ToolNotFound, Unavailable, Untrusted
-from onetool_ipy.core.tool import Dep
+from onetool_ipy.core.tool import Dep, FunctionFacts
 from onetool_ipy.llm import ScriptedModel
 from tests.core.support import Calls, MakeBench, Project
 

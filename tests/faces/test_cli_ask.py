@@ -213,7 +213,7 @@ def _until(fd: int, word: bytes) -> bytes:
 
 
 @pytest.mark.parametrize(("finish", "end"), [("length", "cut"), ("content_filter", "refused")])
-def test_a_reply_that_is_cut_or_refused_is_a_failure(
+def test_rule_15_a_reply_that_is_cut_or_refused_is_a_failure(
     run: Run, double: ModelDouble, project: Path, finish: str, end: str
 ) -> None:
     """The JSON has what came, stderr says what happened, and a script sees it by the exit status."""

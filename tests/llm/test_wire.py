@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,8 @@ import pytest
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import InvalidOutput
 from onetool_ipy.llm import TokenUsage, User
+from onetool_ipy.llm.messages import Call, OfferedTool, Outcome, Outcomes, System, Turn
+from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, WireFormat
 from tests.llm import provider_types
 from tests.llm.conftest import MakeClient
 from tests.llm.misbehaving import Answer, Misbehaving, answered, streamed
@@ -140,7 +143,7 @@ _REPLIES: dict[str, Any] = {"openai": _openai, "ollama": _ollama, "gemini": _gem
 
 @STREAMED
 @EVERY_END
-def test_the_end_of_a_reply_is_read_in_its_providers_words(
+def test_rule_15_the_end_of_a_reply_is_read_in_its_providers_words(
     make_client: MakeClient, end: End, is_streamed: bool
 ) -> None:
     with Misbehaving(reply(end, is_streamed=is_streamed, has_call=True)) as server:
@@ -153,7 +156,9 @@ def test_the_end_of_a_reply_is_read_in_its_providers_words(
 
 @STREAMED
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_cached_and_reasoning_tokens_are_counted(make_client: MakeClient, provider: str, is_streamed: bool) -> None:
+def test_rule_15_cached_and_reasoning_tokens_are_counted(
+    make_client: MakeClient, provider: str, is_streamed: bool
+) -> None:
     done = {"openai": "stop", "ollama": "stop", "gemini": "STOP", "anthropic": "end_turn"}[provider]
     with Misbehaving(reply(End(provider, done, "done"), is_streamed=is_streamed)) as server:
         client = make_client(provider, server.url)
@@ -166,7 +171,7 @@ def test_cached_and_reasoning_tokens_are_counted(make_client: MakeClient, provid
 
 @STREAMED
 @EVERY_END
-def test_an_ask_tells_how_the_reply_ended_and_runs_none_of_its_calls(
+def test_rule_15_an_ask_tells_how_the_reply_ended_and_runs_none_of_its_calls(
     tmp_path: Path, end: End, is_streamed: bool
 ) -> None:
     """A model asks for a read-only call in a reply that is cut or refused: `stop_reason` says so, nothing runs."""
@@ -195,7 +200,7 @@ def test_an_ask_tells_how_the_reply_ended_and_runs_none_of_its_calls(
 
 
 @STREAMED
-def test_a_blocked_prompt_is_refused_and_no_error(make_client: MakeClient, is_streamed: bool) -> None:
+def test_rule_15_a_blocked_prompt_is_refused_and_no_error(make_client: MakeClient, is_streamed: bool) -> None:
     body = {"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 3}}
     provider_types.judge_reply("gemini", body, streamed=is_streamed)
     with Misbehaving(streamed(body) if is_streamed else answered(200, body)) as server:
@@ -206,7 +211,7 @@ def test_a_blocked_prompt_is_refused_and_no_error(make_client: MakeClient, is_st
 
 
 @STREAMED
-def test_a_refusal_in_openais_own_field_is_refused(make_client: MakeClient, is_streamed: bool) -> None:
+def test_rule_15_a_refusal_in_openais_own_field_is_refused(make_client: MakeClient, is_streamed: bool) -> None:
     message = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
     pieces = _openai("stop", "", None, is_streamed)
     pieces[0]["choices"][0]["delta" if is_streamed else "message"] = message
@@ -229,3 +234,66 @@ def test_an_empty_reply_that_ended_oddly_is_a_failure_that_names_its_end(
         pytest.raises(InvalidOutput, match="it ended with 'MALFORMED_FUNCTION_CALL'"),
     ):
         make_client("gemini", server.url).complete([User("hello")], on_text=(lambda _: None) if is_streamed else None)
+
+
+FORMATS: dict[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
+FORBIDDEN = {
+    "openai": {"tool_choice": "none"},
+    "ollama": {},
+    "gemini": {"toolConfig": {"functionCallingConfig": {"mode": "NONE"}}},
+    "anthropic": {"tool_choice": {"type": "none"}},
+}
+"""How each provider is told not to call; Ollama has only the words of the last message."""
+
+
+def _bodies(provider: str) -> list[dict[str, Any]]:
+    """The bodies of three requests of one ask: the prompt, after a call, and the last one, which forbids calls."""
+    call = Call("call_1", "time_now", {})
+    tools = (OfferedTool("time_now", "Tell the time.", {"type": "object", "properties": {}}, "time.now"),)
+    messages = [System("Be brief."), User("What time is it?")]
+    later = [*messages, Turn(calls=(call,)), Outcomes((Outcome(call, "noon"),))]
+    last = [*later, User("Answer now.", forbids_calls=True)]
+    wire = FORMATS[provider]
+    return [
+        wire.body(ModelRequest(wire.default_url, "m-1", one, tools, None, is_streamed=False))
+        for one in (messages, later, last)
+    ]
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_rule_18_each_request_begins_with_the_one_before(provider: str) -> None:
+    key = "contents" if provider == "gemini" else "messages"
+    bodies = _bodies(provider)
+
+    for before, body in pairwise(bodies):
+        rest = {name: value for name, value in body.items() if name not in FORBIDDEN[provider]}
+        joined = len(before[key]) - (provider in ("gemini", "anthropic") and before is bodies[1])
+        assert json.dumps(body[key][:joined]) == json.dumps(before[key][:joined])
+        assert json.dumps({**rest, key: []}) == json.dumps({**before, key: []})
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_rule_18_the_last_request_keeps_its_tools_and_forbids_calls(provider: str) -> None:
+    *earlier, last = _bodies(provider)
+
+    assert last["tools"] == earlier[0]["tools"]
+    assert {name: last[name] for name in FORBIDDEN[provider]} == FORBIDDEN[provider]
+    assert not any(name in body for body in earlier for name in ("tool_choice", "toolConfig"))
+    assert "Answer now." in json.dumps(last)
+    judges = {
+        "openai": lambda: provider_types.openai_request(streamed=False).validate_python(last),
+        "anthropic": lambda: provider_types.anthropic_request(streamed=False).validate_python(last),
+        "gemini": lambda: provider_types.gemini().ToolConfig.model_validate(last["toolConfig"]),
+        "ollama": lambda: provider_types.ollama_request().model_validate(last),
+    }
+    judges[provider]()
+
+
+def test_rule_18_anthropic_is_asked_to_cache() -> None:
+    request = ModelRequest("https://api.anthropic.com", "m-1", [User("Hi")], (), None, is_streamed=False)
+    longer = request._replace(options={"cache_control": {"type": "ephemeral", "ttl": "1h"}})
+
+    assert Anthropic().body(request)["cache_control"] == {"type": "ephemeral"}
+    assert Anthropic().body(longer)["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    for body in map(Anthropic().body, (request, longer)):
+        provider_types.anthropic_request(streamed=False).validate_python(body)

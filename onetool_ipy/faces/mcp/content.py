@@ -74,7 +74,7 @@ class DeclaredOutput:
         except InvalidTool:
             self.schema = self._checker = None
 
-    def conforming(self, data: Any) -> Json:
+    def conforming(self, data: object) -> Json:
         """Return the structured content for data: as declared, or as {"other": data} if it is of another form."""
         content: Json = data if isinstance(data, dict) else {"result": data}
         return {"other": data} if self._checker is not None and self._checker.violations(content) else content
@@ -84,29 +84,39 @@ def call_result(box: Toolbox, result: ToolResult, declared: DeclaredOutput) -> t
     """Return what a client gets for the result of a call."""
     if result.error is not None:
         failure = values.map_text(values.to_json(result.to_dict()["error"]), box.mask)
-        text = types.TextContent(text=_failure_text(failure))
+        reason = f" ({failure['reason']})" if failure.get("reason") else ""
+        text = types.TextContent(text=f"{failure['code']}{reason}: {failure['message']}")
         return types.CallToolResult(content=[text], structured_content={"error": failure}, is_error=True)
     try:
-        if (media := _media(result.data)) is not None:
+        medium = medium_of(result.data)
+        if isinstance(medium, (Image, Audio, Resource, ResourceLink, Blocks)):
             other = None if declared.schema is None else {"other": None}
-            return types.CallToolResult(content=content_blocks(media, box.mask), structured_content=other)
+            return types.CallToolResult(content=content_blocks(medium, box.mask), structured_content=other)
         data = values.map_text(box.outgoing(result), box.mask)
     except OneToolError as exc:
         return types.CallToolResult(content=[types.TextContent(text=box.mask(exc.message))], is_error=True)
     content: list[Block] = [types.TextContent(text=data if isinstance(data, str) else _json(data))]
     handle = result.meta.get("handle")
     if isinstance(data, dict) and handle is not None and data.get("handle") == handle:
-        content.append(_stored(str(handle), data["total_lines"], str(result.meta.get("tool", ""))))
+        content.append(
+            types.ResourceLink(
+                uri=result_uri(str(handle)),
+                name=f"{result.meta.get('tool') or 'result'} {handle}",
+                description=f"All {data['total_lines']:,} lines of this result. "
+                "Page with ?offset=1&limit=100, search with ?search=REGEX.",
+                mime_type="text/plain",
+            )
+        )
     return types.CallToolResult(content=content, structured_content=declared.conforming(data))
 
 
-def content_blocks(value: Any, mask: Callable[[str], str]) -> list[Block]:
+def content_blocks(value: object, mask: Callable[[str], str]) -> list[Block]:
     """Return a value, or each of the parts of `Blocks`, as content. Raises TooLarge."""
     parts = value if isinstance(value, Blocks) else [value]
     return [_block(medium_of(part), mask) for part in parts]
 
 
-def medium_of(value: Any) -> Any:
+def medium_of(value: object) -> Any:
     """Return bytes that are an image or sound, and an object that draws itself, as that; other values as they are."""
     if isinstance(value, (bytes, bytearray)):
         kind = next((k for head, mid, k in _KINDS if value.startswith(head) and value[8:].startswith(mid)), "")
@@ -141,13 +151,7 @@ def result_uri(handle: str) -> str:
     return f"onetool://result/{quote(handle, safe='')}"
 
 
-def _media(value: Any) -> Any | None:
-    """Return the value if it is, or holds, something other than data."""
-    medium = medium_of(value)
-    return medium if isinstance(medium, (Image, Audio, Resource, ResourceLink, Blocks)) else None
-
-
-def _block(part: Any, mask: Callable[[str], str]) -> Block:
+def _block(part: object, mask: Callable[[str], str]) -> Block:
     if isinstance(part, ResourceLink):
         name = mask(part.name or part.uri)
         return types.ResourceLink(
@@ -158,17 +162,15 @@ def _block(part: Any, mask: Callable[[str], str]) -> Block:
     if isinstance(part, Audio):
         return types.AudioContent(data=_base64(part.data), mime_type=part.mime)
     if isinstance(part, Resource):
-        return types.EmbeddedResource(resource=_embedded(part, mask))
+        if isinstance(part.content, bytes):
+            blob = types.BlobResourceContents(uri=part.uri, mime_type=part.mime or None, blob=_base64(part.content))
+            return types.EmbeddedResource(resource=blob)
+        _require_size(len(part.content))
+        text = types.TextResourceContents(uri=part.uri, mime_type=part.mime or None, text=mask(part.content))
+        return types.EmbeddedResource(resource=text)
     plain = part if isinstance(part, str) else _json(values.to_json(part))
     _require_size(len(plain))
     return types.TextContent(text=mask(plain))
-
-
-def _embedded(part: Resource, mask: Callable[[str], str]) -> types.TextResourceContents | types.BlobResourceContents:
-    if isinstance(part.content, str):
-        _require_size(len(part.content))
-        return types.TextResourceContents(uri=part.uri, mime_type=part.mime or None, text=mask(part.content))
-    return types.BlobResourceContents(uri=part.uri, mime_type=part.mime or None, blob=_base64(part.content))
 
 
 def _base64(data: bytes) -> str:
@@ -181,14 +183,7 @@ def _require_size(size: int) -> None:
         raise TooLarge(f"The result has {size:,} bytes; at most {MAX_MEDIA:,} are sent to a client.")
 
 
-def _stored(handle: str, lines: int, tool: str) -> types.ResourceLink:
-    description = f"All {lines:,} lines of this result. Page with ?offset=1&limit=100, search with ?search=REGEX."
-    return types.ResourceLink(
-        uri=result_uri(handle), name=f"{tool or 'result'} {handle}", description=description, mime_type="text/plain"
-    )
-
-
-def _is_movable(schema: Any) -> bool:
+def _is_movable(schema: object) -> bool:
     """Whether all references of a schema point into its own `$defs`, which can be moved to the top of another."""
     if isinstance(schema, dict):
         target = schema.get("$ref", _LOCAL)
@@ -201,10 +196,5 @@ def _is_movable(schema: Any) -> bool:
     return all(map(_is_movable, schema)) if isinstance(schema, list) else True
 
 
-def _json(data: Any) -> str:
+def _json(data: object) -> str:
     return json.dumps(data, ensure_ascii=False)
-
-
-def _failure_text(failure: Json) -> str:
-    reason = f" ({failure['reason']})" if failure.get("reason") else ""
-    return f"{failure['code']}{reason}: {failure['message']}"

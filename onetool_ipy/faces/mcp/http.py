@@ -207,7 +207,14 @@ class _SessionLimit:
             headers = [(b"host", self._host), (_SESSION, session), (b"accept", b"application/json")]
             scope = {"type": "http", "method": "DELETE", "path": PATH, "raw_path": PATH.encode(), "root_path": ""}
             scope |= {"query_string": b"", "headers": headers, "http_version": "1.1", "scheme": "http"}
-            await self._app({**scope, "asgi": {"version": "3.0"}}, _empty_body, _discard)
+
+            async def receive() -> Any:
+                return {"type": "http.request", "body": b"", "more_body": False}
+
+            async def send(_message: object) -> None:
+                """Drop the response."""
+
+            await self._app({**scope, "asgi": {"version": "3.0"}}, receive, send)
 
     def _noting(self, send: Any) -> Any:
         """Wrap `send`: note a session that is opened, and word the refusal of one too many."""
@@ -250,14 +257,6 @@ _REFUSED = json.dumps(
         },
     }
 ).encode()
-
-
-async def _empty_body() -> Any:
-    return {"type": "http.request", "body": b"", "more_body": False}
-
-
-async def _discard(_message: Any) -> None:
-    return None
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -244,7 +244,7 @@ def _request(question: Any) -> types.InputRequest:
     )
 
 
-def _read(question: Any, answer: Any) -> Any:
+def _read(question: object, answer: object) -> Any:
     """Return what a client answered; _UNANSWERED if it did not, or not what was asked."""
     if isinstance(question, Question):
         if not isinstance(answer, types.ElicitResult):
@@ -261,7 +261,7 @@ def _read(question: Any, answer: Any) -> Any:
     return "".join(part.text for part in parts if isinstance(part, types.TextContent))
 
 
-async def _over_session(context: ServerRequestContext[Any], question: Any) -> Any:
+async def _over_session(context: ServerRequestContext[Any], question: object) -> Any:
     kinds: dict[type, Any] = {Question: types.ElicitResult, Roots: types.ListRootsResult}
     expected = kinds.get(type(question), types.CreateMessageResult)
     related = ServerMessageMetadata(related_request_id=context.request_id)

@@ -395,7 +395,7 @@ class ToolboxServer:
             return False
         return self._is_offered(spec) or (spec.name == _RESULT_TOOL and bool(self._handles))
 
-    def _allow_for(self, name: str, args: Any) -> Allow:
+    def _allow_for(self, name: str, args: object) -> Allow:
         """Return what decides whether a client may make one call: an allow-list, or a function of the tool."""
         handle = args.get("handle") if name == _RESULT_TOOL and isinstance(args, dict) else None
         if isinstance(handle, str) and handle in self._handles:
@@ -409,7 +409,7 @@ class ToolboxServer:
 
         return is_allowed
 
-    def _note_handle(self, result: ToolResult, handle: Any) -> None:
+    def _note_handle(self, result: ToolResult, handle: object) -> None:
         """Remember a handle that is sent to a client. After the first one `ot.result` is listed."""
         if not isinstance(handle, str) or result.meta.get("handle") != handle:
             return
@@ -557,7 +557,7 @@ def _match_tool(uri: str, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, dict[str
     return None
 
 
-def _resource_contents(box: Toolbox, uri: str, value: Any, outgoing: Any) -> list[Any]:
+def _resource_contents(box: Toolbox, uri: str, value: object, outgoing: object) -> list[Any]:
     """Return what a tool gave as contents of its resource; `outgoing` is its JSON, or its handle. Raises TooLarge."""
     medium = medium_of(value)
     if isinstance(medium, (Image, Audio)):
@@ -638,11 +638,11 @@ class _PromptOffers:
         body = prompt if isinstance(prompt, str) else expand(prompt, {k: Bare(v) for k, v in args.items()})
         return _prompt_result(printable(body[:_MAX_TEXT]), self._box.mask)
 
-    def _text(self, text: Any) -> str | None:
+    def _text(self, text: object) -> str | None:
         return self._box.mask(printable(str(text))) if text else None
 
 
-def _prompt_result(value: Any, mask: Callable[[str], str]) -> types.GetPromptResult:
+def _prompt_result(value: object, mask: Callable[[str], str]) -> types.GetPromptResult:
     """Return what a prompt gave as messages of the user: one for each part. Raises TooLarge."""
     parts = Blocks(value) if isinstance(value, (list, tuple)) and not hasattr(value, "_fields") else value
     blocks = content_blocks(parts, mask)

@@ -11,7 +11,7 @@ import binascii
 import sys
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.frames import is_frame
@@ -25,7 +25,6 @@ from onetool_ipy.render.views import counted
 from onetool_ipy.stores.result_lines import rows_of
 
 if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.magics import OneTool
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["Page", "bundle", "decoded", "page_bundle", "store_result"]
@@ -37,7 +36,14 @@ _PATIENCE_S = 0.3
 """How long a cell waits until a result is on disk; a table of 100,000 rows is, on most machines."""
 
 
-def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tuple[dict[str, Any], dict[str, Any]]:
+class CellLimits(Protocol):
+    """How much of a result a cell shows, as `%config OneTool` says."""
+
+    max_lines: int
+    max_chars: int
+
+
+def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[dict[str, Any], dict[str, Any]]:
     """The MIME bundle of a result, and its metadata. A line below says what is to be known of it."""
     mime_bundle, about = _bundle(shell, box, result, limits)
     note = box.mask(note_line(result.meta))
@@ -49,7 +55,7 @@ def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tup
     return mime_bundle, about
 
 
-def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: OneTool) -> tuple[dict[str, Any], dict[str, Any]]:
+def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[dict[str, Any], dict[str, Any]]:
     meta = {key: result.meta[key] for key in ("tool", "call_id", "duration_ms", "handle") if key in result.meta}
     about = {"onetool": meta}
     if result.error is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
@@ -32,9 +32,6 @@ from onetool_ipy.faces.notebook.progress import (
 )
 from onetool_ipy.render import html
 from onetool_ipy.toolbox import Toolbox
-
-if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.magics import OneTool
 
 __all__ = ["JobDisplays", "PrintRouter"]
 
@@ -102,7 +99,7 @@ _REDRAW_S = 1.0
 class JobDisplays:
     """Makes a display for each job that a cell starts."""
 
-    def __init__(self, shell: Any, box: Toolbox, limits: OneTool) -> None:
+    def __init__(self, shell: Any, box: Toolbox, limits: display.CellLimits) -> None:
         self.shell = shell
         self.box = box
         self.limits = limits

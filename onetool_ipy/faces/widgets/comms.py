@@ -10,15 +10,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from onetool_ipy.core.result import Json
-    from onetool_ipy.faces.notebook.host import NotebookHost
+    from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.faces.widgets.requests import ScreenRequests
+    from onetool_ipy.toolbox import Toolbox
 
 
 TARGET = "onetool_ipy.panel"
+
+
+class PanelHost(Protocol):
+    """What the panels need of the notebook they belong to."""
+
+    box: Toolbox
+
+    def open_questions(self) -> OpenQuestions:
+        """Return the questions that are open on the pages of this kernel."""
 
 
 class PanelComms:
@@ -26,7 +36,7 @@ class PanelComms:
 
     target_name = TARGET
 
-    def __init__(self, shell: Any, host: Callable[[], NotebookHost]) -> None:
+    def __init__(self, shell: Any, host: Callable[[], PanelHost]) -> None:
         self.comm_id = os.urandom(16).hex()
         self._shell = shell
         self._kernel: Any = getattr(shell, "kernel", None)
@@ -59,7 +69,7 @@ class PanelComms:
         """Answer a panel's request, in the shell that received it."""
         self._screen_requests().receive(message["content"]["data"])
 
-    def handle_close(self, _message: Any) -> None:
+    def handle_close(self, _message: object) -> None:
         """One panel closed its end, as other front ends may do; the comm stays for the others."""
         self._list()
 

@@ -44,6 +44,6 @@ class Favourites:
             return None
 
 
-def _names(content: Any) -> list[str]:
+def _names(content: object) -> list[str]:
     tools = content.get("tools") if isinstance(content, dict) and content.get("format") == _FORMAT else None
     return [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []

@@ -33,7 +33,7 @@ class Variable:
         return self.text
 
 
-def with_variables(args: Any, parameters: Mapping[str, Any] | None = None) -> Any:
+def with_variables(args: object, parameters: Mapping[str, Any] | None = None) -> Any:
     """The arguments with every `=name` as a Variable and every `==text` as text."""
     if isinstance(args, str):
         return _read_text(args, parameters or {})
@@ -47,7 +47,7 @@ def with_variables(args: Any, parameters: Mapping[str, Any] | None = None) -> An
     return args
 
 
-def resolved(args: Any, namespace: Mapping[str, Any]) -> Any:
+def resolved(args: object, namespace: Mapping[str, Any]) -> Any:
     """The arguments with every Variable replaced by its object. Raises UsageProblem for an unknown one."""
     if isinstance(args, Variable):
         return _look_up(args.text, namespace)
@@ -167,7 +167,7 @@ def _arguments(args: Mapping[str, Any]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in args.items())
 
 
-def _has_variable(value: Any) -> bool:
+def _has_variable(value: object) -> bool:
     if isinstance(value, list):
         return any(map(_has_variable, value))
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The data of the health screen: problems with what can be done about each, and the lines of a file around one.
+"""The data of the health screen: the state of the project, problems with what can be done about each, lines of files.
 
 Lines are shown only of files that a present problem names, and never of a secrets file: what is wrong there may be a
 secret that no mask knows.
@@ -7,15 +7,18 @@ secret that no mask knows.
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
+from onetool_ipy.trust_gate import trust_state
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
@@ -30,6 +33,24 @@ _SECRETS = "secrets.yaml"
 def problem_rows(box: Toolbox) -> list[Json]:
     """Every problem: `{where, message, hint, action}`. The action does what the hint says; None if a person must."""
     return [_row(box, problem) for problem in box.problems()]
+
+
+def report(box: Toolbox) -> Json:
+    """The state of the project, as far as it is known; no server is started for it."""
+    box.gate.refresh()
+    box.registry.refresh()
+    specs = box.registry.known()
+    names = repr([(spec.name, bool(spec.disabled)) for spec in specs])
+    servers = {name: {"state": state, "reason": box.servers.reason(name)} for name, state in box.servers.items()}
+    return {
+        "version": __version__,
+        "project": str(box.config.paths.project),
+        "trust": trust_state(box),
+        "tools": len(specs),
+        "fingerprint": blake2b(names.encode()).hexdigest()[:16],
+        "problems": problem_rows(box),
+        "servers": servers,
+    }
 
 
 def check_health(box: Toolbox) -> Json:

@@ -214,7 +214,7 @@ class HttpToolRequests:
         reply = {"request": trace["request"], "response": response, "isOk": is_ok, "view": view}
         return {**reply, **({"selectorErrors": chosen["errors"]} if "errors" in chosen else {})}
 
-    def _viewed(self, value: Any, duration_ms: float) -> Json:
+    def _viewed(self, value: object, duration_ms: float) -> Json:
         meta = {"call_id": f"draft-{uuid.uuid4().hex[:12]}", "tool": "", "duration_ms": duration_ms}
         return self._viewer.show(ToolResult(True, data=value, meta=meta))
 
@@ -291,7 +291,7 @@ def _details(exc: OneToolError) -> list[Json]:
     return [{"pointer": "", "message": _message(exc)}]
 
 
-def _is_fault(one: Any) -> bool:
+def _is_fault(one: object) -> bool:
     return isinstance(one, Mapping) and "pointer" in one and "message" in one
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import cut
@@ -66,13 +65,20 @@ class OpenQuestions:
         one = self._open.get(str(payload.get("question")))
         if one is None or one.answered.is_set():
             raise UsageProblem("This question is over.")
-        content = payload.get("content")
-        reply = Reply(_action(payload), dict(content) if isinstance(content, Mapping) else {})
+        action, content = payload.get("action"), payload.get("content")
+        if action not in ("accept", "decline", "cancel"):
+            raise UsageProblem("An answer is accept, decline or cancel.")
+        reply = Reply(action, dict(content) if isinstance(content, Mapping) else {})
         if reply.action == "accept":
             if one.question.form is not None and (errors := form_errors(one.question.form, reply.content)):
                 return {"errors": errors}
-            if one.question.calls:
-                reply = reply.replace(content=_approved(reply.content, len(one.question.calls)))
+            if count := len(one.question.calls):
+                # The numbers of the calls to run, and whether they need no question in this session.
+                run = reply.content.get("run")
+                if not isinstance(run, list) or not run or not all(type(n) is int and 1 <= n <= count for n in run):
+                    raise UsageProblem("The answer names no call of this question.")
+                always = reply.content.get("always") is True
+                reply = reply.replace(content={"run": sorted(set(run)), "always": always})
         one.reply = reply if reply.action == "accept" else reply.replace(content={})
         one.seen.set()
         one.answered.set()
@@ -104,7 +110,7 @@ class _OpenQuestion:
                     "summary": call.summary,
                     "badges": list(call.badges),
                     "note": call.note,
-                    "args": [_argument(name, text) for name, text in call.args],
+                    "args": [{"name": name, "text": _shortened(text)} for name, text in call.args],
                 }
                 for call in question.calls
             ],
@@ -147,21 +153,6 @@ def _wait(event: threading.Event, limit_s: float | None) -> bool:
     return True
 
 
-def _argument(name: str, text: str) -> Json:
+def _shortened(text: str) -> str:
     more = len(text) - _MAX_ARGUMENT
-    return {"name": name, "text": f"{text[:_MAX_ARGUMENT]}… ({more:,} more characters)" if more > 0 else text}
-
-
-def _action(payload: Json) -> Any:
-    action = payload.get("action")
-    if action not in ("accept", "decline", "cancel"):
-        raise UsageProblem("An answer is accept, decline or cancel.")
-    return action
-
-
-def _approved(content: Mapping[str, Any], count: int) -> Json:
-    """The numbers of the calls to run, and whether they need no question in this session."""
-    run = content.get("run")
-    if not isinstance(run, list) or not run or not all(type(n) is int and 1 <= n <= count for n in run):
-        raise UsageProblem("The answer names no call of this question.")
-    return {"run": sorted(set(run)), "always": content.get("always") is True}
+    return f"{text[:_MAX_ARGUMENT]}… ({more:,} more characters)" if more > 0 else text

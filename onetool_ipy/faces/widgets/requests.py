@@ -11,7 +11,6 @@ import threading
 import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
@@ -20,22 +19,20 @@ from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, Usag
 from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.search import Index
 from onetool_ipy.core.jobs import Job, Progress
-from onetool_ipy.core.names import ASK
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.widgets.cell_saving import save_tool
 from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
-from onetool_ipy.faces.widgets.health import check_health, lines_around, problem_rows
+from onetool_ipy.faces.widgets.health import check_health, lines_around, report
+from onetool_ipy.faces.widgets.history import history_page, stored_results
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
 from onetool_ipy.faces.widgets.table import TableQuery, query_of
 from onetool_ipy.faces.widgets.usage import usage_data
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
-from onetool_ipy.render.views import local_time
-from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 from onetool_ipy.trust_gate import trust_state
 
 if TYPE_CHECKING:
@@ -44,11 +41,12 @@ if TYPE_CHECKING:
     from onetool_ipy.trust_gate import Inventory
 
 MAX_SENT = 2_000
-"""Up to so many tools the page searches itself; beyond, it asks."""
+"""The page searches up to this number of tools itself; beyond, it asks."""
+
 _RECOMMENDED = "recommended"
+_SHELL_NAMES = frozenset(("In", "Out", "exit", "quit", "open", "get_ipython", "ot"))
 _MAX_ICONS = 64
 _MAX_NAMES = 200
-_MAX_CALLS = 5_000
 _EVERY_S = 0.1
 
 
@@ -137,8 +135,8 @@ class ScreenRequests:
             "httpSend": self._http.send,
             "httpSelect": self._http.select,
             "httpSave": self._http.save,
-            "history": self._history,
-            "results": self._results,
+            "history": lambda p: history_page(self._box, p),
+            "results": lambda _payload: stored_results(self._box),
             "usage": lambda p: usage_data(self._box, p),
         }
 
@@ -146,7 +144,7 @@ class ScreenRequests:
         """Set the result that a viewer without a handle shows."""
         self._first = result
 
-    def receive(self, message: Any) -> None:
+    def receive(self, message: object) -> None:
         """Handle a message; its answer is sent now, or when it is ready."""
         if not isinstance(message, Mapping) or not isinstance(message.get("kind"), str):
             return
@@ -172,7 +170,7 @@ class ScreenRequests:
         for job in jobs:
             job.cancel()
 
-    def _answer(self, request_id: Any, answer: Callable[[Json], Any], payload: Json) -> None:
+    def _answer(self, request_id: object, answer: Callable[[Json], Any], payload: Json) -> None:
         """Send the value or the error of `answer` as the reply to a request."""
         try:
             value = answer(payload)
@@ -327,7 +325,10 @@ class ScreenRequests:
         items = [
             {"name": name, "kind": type(value).__name__}
             for name, value in reversed(tuple(self._namespace().items()))
-            if not name.startswith("_") and _is_datum(name, value)
+            if not name.startswith("_")
+            and name not in _SHELL_NAMES
+            and not callable(value)
+            and not isinstance(value, (types.ModuleType, PackProxy))
         ]
         return {"items": items[:_MAX_NAMES]}
 
@@ -394,69 +395,6 @@ class ScreenRequests:
             raise UsageProblem("There is no result to show.")
         return self._viewer.show(self._first)
 
-    def _history(self, payload: Json) -> Json:
-        """A page of the calls; those of one run, if it is named."""
-        offset, limit = max(0, int(payload.get("offset") or 0)), min(int(payload.get("limit") or 100), _MAX_CALLS)
-        query = CallFilter(
-            ok=False if payload.get("isFailed") else None,
-            text=str(payload.get("query") or "")[:200],
-            run=str(payload["run"]) if payload.get("run") else None,
-            hides_ot=True,
-        )
-        rows = self._box.log.lines(query, offset=offset, limit=limit + 1)
-        return {"items": [self._past(row) for row in rows[:limit]], "hasMore": len(rows) > limit}
-
-    def _past(self, row: CallRow | RunRow) -> Json:
-        if isinstance(row, RunRow):
-            duration_ms = (row.ts - row.began).total_seconds() * 1000
-            run = {"id": row.run, "run": row.run, "tool": row.tool, "rows": row.rows, "failures": row.failures}
-            return {**run, "ok": not row.failures, "ms": duration_ms, "when": local_time(row.ts)}
-        spec = self._box.registry.find(row.tool)
-        summary = row.args if row.ok else f"{row.message or row.code} · {row.args}"
-        return {
-            "id": row.call_id,
-            "tool": row.tool,
-            "isAsk": row.tool == ASK,
-            "readOnly": spec is not None and spec.read_only,
-            "ok": row.ok,
-            "ms": row.ms,
-            "when": local_time(row.ts),
-            "summary": self._box.mask(values.cut(summary, 200)),
-            "args": None if row.arguments is None else values.map_text(values.to_json(row.arguments), self._box.mask),
-        }
-
-    def _results(self, _payload: Json) -> Json:
-        items = []
-        for row in self._box.results.list()[:200]:
-            size = "in memory" if row["bytes"] is None else f"{row['lines']:,} lines, {row['bytes']:,} bytes"
-            items.append(
-                {"handle": row["handle"], "tool": row["tool"], "when": local_time(row["created"]), "summary": size}
-            )
-        return {"items": items}
-
-
-def report(box: Toolbox) -> Json:
-    """The state of the project, as far as it is known; no server is started for it."""
-    box.gate.refresh()
-    box.registry.refresh()
-    specs = box.registry.known()
-    names = repr([(spec.name, bool(spec.disabled)) for spec in specs])
-    servers = {name: {"state": state, "reason": box.servers.reason(name)} for name, state in box.servers.items()}
-    return {
-        "version": __version__,
-        "project": str(box.config.paths.project),
-        "trust": trust_state(box),
-        "tools": len(specs),
-        "fingerprint": blake2b(names.encode()).hexdigest()[:16],
-        "problems": problem_rows(box),
-        "servers": servers,
-    }
-
-
-def _is_datum(name: str, value: Any) -> bool:
-    is_shells = name in ("In", "Out", "exit", "quit", "open", "get_ipython", "ot")
-    return not is_shells and not callable(value) and not isinstance(value, (types.ModuleType, PackProxy))
-
 
 def _unknown(kind: str, _payload: Json) -> Json:
     raise UsageProblem(f"Unknown request '{kind[:40]}'.")
@@ -474,7 +412,7 @@ def _result_id(payload: Json) -> dict[str, str | None]:
     return {"handle": handle if isinstance(handle, str) else None, "call": call if isinstance(call, str) else None}
 
 
-def _length(value: Any) -> str:
+def _length(value: object) -> str:
     """The length of a value in words, or an empty text."""
     if not hasattr(value, "__len__"):
         return ""

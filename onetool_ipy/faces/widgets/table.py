@@ -214,13 +214,13 @@ class ResultTable:
             self._texts[column] = texts.astype(object).map(str.casefold).reset_index(drop=True)
         return self._texts[column]
 
-    def _shown(self, cell: Any, column: int) -> str:
+    def _shown(self, cell: object, column: int) -> str:
         return values.cut(self._mask(shown_cell(cell, self._decimals[column])), _CELL)
 
-    def _plain(self, cell: Any) -> str:
+    def _plain(self, cell: object) -> str:
         return "" if is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
 
-    def _masked(self, cell: Any) -> Any:
+    def _masked(self, cell: object) -> Any:
         return values.map_text(values.to_json(cell), self._mask) if isinstance(cell, (str, Mapping, list)) else cell
 
     def _require_column(self, column: int) -> None:
@@ -236,7 +236,7 @@ def column_kind(cells: Sequence[Any]) -> str:
     return "number" if kinds == {"integer", "number"} else "nested" if "nested" in kinds else "text"
 
 
-def shown_cell(cell: Any, decimals: int | None = None) -> str:
+def shown_cell(cell: object, decimals: int | None = None) -> str:
     """A cell as it is shown: dates short, the decimals of a column alike, everything in one line."""
     if is_missing(cell):
         return ""
@@ -255,7 +255,7 @@ def _short_date(text: str) -> str:
     return day if time in ("", "00:00:00", "00:00:00Z", "00:00:00+00:00") else f"{day} {time}"
 
 
-def _cell_kind(cell: Any) -> str:
+def _cell_kind(cell: object) -> str:
     name = type(cell).__name__
     if isinstance(cell, bool) or name == "bool_":
         return "boolean"
@@ -276,14 +276,11 @@ def _kind_of(cells: pd.Series) -> str:
     kind = by_type.get(getattr(cells.dtype, "kind", "O"))
     if cells.isna().all():
         return "text"
-    if kind == "number" and _are_whole(cells):
-        return "integer"  # of whole numbers with gaps
-    return kind or column_kind(cells.dropna().head(_SAMPLE).tolist())
-
-
-def _are_whole(cells: pd.Series) -> bool:
-    part = cells.dropna()
-    return len(part) < len(cells) and bool((part % 1 == 0).all())
+    # pandas makes floats of whole numbers with gaps.
+    present = cells.dropna()
+    if kind == "number" and len(present) < len(cells) and bool((present % 1 == 0).all()):
+        return "integer"
+    return kind or column_kind(present.head(_SAMPLE).tolist())
 
 
 def _decimals(cells: pd.Series, kind: str) -> int | None:
@@ -339,33 +336,31 @@ def _numbers(cells: pd.Series) -> pd.Series:
     """The cells as numbers; a cell that is not a number or is too large counts as missing."""
     import pandas as pd
 
+    def as_float(cell: Any) -> float:
+        try:
+            return float(cell)
+        except (OverflowError, TypeError, ValueError):
+            return float("nan")
+
     try:
         return pd.to_numeric(cells, errors="coerce").astype(float)
     except (OverflowError, TypeError, ValueError):
-        return cells.map(_as_float)
-
-
-def _as_float(cell: Any) -> float:
-    try:
-        return float(cell)
-    except (OverflowError, TypeError, ValueError):
-        return float("nan")
+        return cells.map(as_float)
 
 
 def _is_plain(cells: pd.Series) -> bool:
     """Whether all cells can be counted as they are."""
-    return cells.dtype.kind != "O" or all(map(_is_hashable, cells))
-
-
-def _is_hashable(cell: Any) -> bool:
+    if cells.dtype.kind != "O":
+        return True
     try:
-        hash(cell)
+        for cell in cells:
+            hash(cell)
     except TypeError:
         return False
     return True
 
 
-def _no_formula(cell: Any) -> Any:
+def _no_formula(cell: object) -> Any:
     """Text that a spreadsheet would run as a formula, with a `'` before it; any other cell as it is."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.core.result import Json
 from onetool_ipy.render.views import local_time, span_labels
-from onetool_ipy.stores.calls.query import UsageSpan
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
@@ -49,19 +48,16 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         }
         for row in usage.tools[:_MAX_TOOLS]
     ]
+    series: list[Json] = []
+    for label, span in zip(labels, overview.timeline.spans, strict=True):
+        latency = {"p50": span.p50_ms, "p95": span.p95_ms} if span.calls else {"p50": None, "p95": None}
+        series.append({"label": label, "ok": span.calls - span.failures, "failed": span.failures, **latency})
     return {
         "period": period,
         "tool": tool,
         "totals": totals,
-        "series": [_step(label, span) for label, span in zip(labels, overview.timeline.spans, strict=True)],
+        "series": series,
         "tools": rows,
         "failures": failures,
         "known": sorted(box.log.counts()),
     }
-
-
-def _step(label: str, span: UsageSpan) -> Json:
-    if not span.calls:
-        return {"label": label, "ok": 0, "failed": 0, "p50": None, "p95": None}
-    ok = span.calls - span.failures
-    return {"label": label, "ok": ok, "failed": span.failures, "p50": span.p50_ms, "p95": span.p95_ms}

@@ -10,6 +10,7 @@ import base64
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
@@ -89,7 +90,10 @@ class ResultViewer:
         """Describe a stored result."""
         item = self._item(handle, None)
         page = self._box.results.query(handle, limit=_SMALL_LINES // 2)
-        is_table = _is_record_line(page["lines"][0]) if page["lines"] else False
+        first = page["lines"][0] if page["lines"] else ""
+        is_table = False
+        with suppress(ValueError):
+            is_table = first.startswith("{") and isinstance(json.loads(first), dict)
         description = self._box.results.describe(handle)
         about = {
             "ok": True,
@@ -217,7 +221,7 @@ class ResultViewer:
             raise UsageProblem("That result was not stored.", hint="Run the tool again.")
         return item.handle
 
-    def _small(self, data: Any) -> list[str] | None:
+    def _small(self, data: object) -> list[str] | None:
         """All lines if they are few, else None."""
         parts: list[str] = []
         size = 0
@@ -244,17 +248,17 @@ class ResultViewer:
             item.table = ResultTable(item.read(), self._box.mask)
         return item.table
 
-    def _cell(self, cell: Any) -> str:
+    def _cell(self, cell: object) -> str:
         return values.cut(self._box.mask(shown_cell(cell)), _CELL)
 
-    def _child(self, key: Any, value: Any) -> Json:
+    def _child(self, key: object, value: object) -> Json:
         count = len(_keys(value))
         kind = "object" if isinstance(value, Mapping) else "list" if count else type(value).__name__
         preview = f"{{{count}}}" if kind == "object" else f"[{count}]" if kind == "list" else self._leaf(value)
         label = key if isinstance(key, int) else self._box.mask(str(key))
         return {"key": label, "kind": kind, "preview": preview, "count": count}
 
-    def _leaf(self, value: Any) -> str:
+    def _leaf(self, value: object) -> str:
         text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) else values.to_text(value)
         return values.cut(self._box.mask(text), _LEAF)
 
@@ -264,7 +268,7 @@ def _window(offset: int, limit: int) -> slice:
     return slice(start, start + max(1, min(limit, _PAGE)))
 
 
-def _kinds(data: Any) -> list[str]:
+def _kinds(data: object) -> list[str]:
     kinds = []
     if any(_picture(part) is not None for part in _parts(data)):
         kinds.append("image")
@@ -282,33 +286,19 @@ def _is_table(data: Any) -> bool:
     return is_rows and not is_sparse(row for row in data if isinstance(row, Mapping))
 
 
-def _plain_rows(data: Any) -> tuple[list[str], list[list[Any]]] | None:
+def _plain_rows(data: object) -> tuple[list[str], list[list[Any]]] | None:
     """Columns and cells of a few flat records, shown without waiting for pandas; else None."""
     if not isinstance(data, list) or len(data) > _SMALL_LINES:
         return None
-    if not all(isinstance(row, dict) and all(map(_is_flat, row.values())) for row in data):
+    # A DataFrame shows these the same way; not so a fraction, a record or a list.
+    flat = (str, int, bool, type(None))
+    if not all(isinstance(row, dict) and all(type(cell) in flat for cell in row.values()) for row in data):
         return None
     columns = list(dict.fromkeys(str(key) for row in data for key in row))
     return columns, [[row.get(column) for column in columns] for row in data]
 
 
-def _is_flat(cell: Any) -> bool:
-    """Whether a DataFrame shows the cell the same way: not a fraction, a record or a list."""
-    return cell is None or type(cell) in (str, int, bool)
-
-
-def _is_record_line(line: str) -> bool:
-    return line.startswith("{") and isinstance(_read(line), dict)
-
-
-def _read(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return line
-
-
-def _keys(value: Any) -> list[Any]:
+def _keys(value: object) -> list[Any]:
     if isinstance(value, Mapping):
         return list(value)
     if isinstance(value, (list, tuple)):
@@ -316,7 +306,7 @@ def _keys(value: Any) -> list[Any]:
     return []
 
 
-def _followed(value: Any, path: Sequence[Any]) -> Any:
+def _followed(value: object, path: Sequence[Any]) -> Any:
     for part in path:
         if isinstance(value, Mapping):
             keys = {str(key): key for key in value}
@@ -330,12 +320,12 @@ def _followed(value: Any, path: Sequence[Any]) -> Any:
     return value
 
 
-def _parts(data: Any) -> Sequence[Any]:
+def _parts(data: object) -> Sequence[Any]:
     """The parts of a result that may be images: the result itself, or a short list of parts."""
     return data if isinstance(data, (list, tuple)) and len(data) <= _MOST_PARTS else (data,)
 
 
-def _picture(data: Any) -> tuple[str, bytes] | None:
+def _picture(data: object) -> tuple[str, bytes] | None:
     """The type and bytes of an image that browsers can show."""
     if isinstance(data, (bytes, bytearray)):
         kind = next((mime for magic, mime in _MAGIC.items() if data[:12].startswith(magic)), None)

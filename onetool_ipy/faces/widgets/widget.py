@@ -64,7 +64,7 @@ class View(anywidget.AnyWidget):
             self._requests.show_first(result)
         self.on_msg(self._received)
 
-    def _received(self, _widget: Any, content: Any, _buffers: Any) -> None:
+    def _received(self, _widget: object, content: object, _buffers: object) -> None:
         self._requests.receive(content)
 
     def close(self) -> None:

@@ -187,7 +187,7 @@ class Answer:
         line = format_call if write is None else write
         return [line(c.name, c.args) for c in self.calls if c.ok and c.is_tool and not c.cached]
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
         box = current.toolbox()
         return mime_bundle(self, str if box is None else box.mask)
 
@@ -242,13 +242,13 @@ def _result(call: AnswerCall) -> dict[str, Any]:
     return {"callId": call.id, "ok": True, "error": None, "data": call.sent, "meta": meta}
 
 
-def _has_rows(data: Any) -> bool:
+def _has_rows(data: object) -> bool:
     """Whether a result holds a list of records or a table."""
     is_table = hasattr(data, "columns") and hasattr(data, "to_dict")
     return is_table or _holds_records(values.to_json(data), 3)
 
 
-def _holds_records(value: Any, depth: int) -> bool:
+def _holds_records(value: object, depth: int) -> bool:
     if isinstance(value, list):
         return bool(value) and all(isinstance(row, dict) for row in value)
     return isinstance(value, dict) and depth > 0 and any(_holds_records(item, depth - 1) for item in value.values())

@@ -36,7 +36,7 @@ class PendingCall(NamedTuple):
     fingerprint: str = ""
 
 
-def needs_approval(spec: ToolSpec, args: Any, config: Config) -> bool:
+def needs_approval(spec: ToolSpec, args: object, config: Config) -> bool:
     """Whether a call may change something, as far as its tool's annotations can be trusted."""
     if not spec.read_only or (isinstance(args, dict) and args.get(names.WRITING.get(spec.name, ""))):
         return True

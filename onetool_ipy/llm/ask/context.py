@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -32,6 +32,20 @@ _MAX_REPEATS = 3
 """How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
 
 
+class AskServers(Protocol):
+    """What an ask needs to know of the MCP servers."""
+
+    def unlisted(self) -> Sequence[str]:
+        """Return the servers whose tools are not known yet."""
+
+
+class AskHost(Protocol):
+    """What an ask needs of the program it runs in."""
+
+    def note(self, text: str) -> None:
+        """Show the person a line."""
+
+
 class AskToolbox(Protocol):
     """What an ask needs of its toolbox. A reload replaces most of it, so each is read when it is needed."""
 
@@ -52,6 +66,12 @@ class AskToolbox(Protocol):
 
     @property
     def log(self) -> CallLog: ...
+
+    @property
+    def servers(self) -> AskServers: ...
+
+    @property
+    def host(self) -> AskHost: ...
 
     @property
     def new_id(self) -> Callable[[], str]: ...
@@ -87,7 +107,7 @@ class AskListener:
     def replied(self, usage: TokenUsage) -> None:
         """A reply is complete; `usage` is the total so far."""
 
-    def calling(self, number: int, name: str, args: Any) -> None:
+    def calling(self, number: int, name: str, args: object) -> None:
         """A call is about to run; `number` counts the calls of this ask from 1."""
 
     def called(self, number: int, call: AnswerCall) -> None:

@@ -23,13 +23,17 @@ _CacheKey = tuple[str, str, str]
 
 
 class Session:
-    """One conversation. Pass it to `box.ask(session=...)` again and again; or a name, and the toolbox keeps it."""
+    """One conversation. Pass it to `box.ask(session=...)` again and again; or a name, and the toolbox keeps it.
+
+    `offered` are the tools of its last request, in their order, which the next request keeps.
+    """
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.messages: tuple[Message, ...] = ()
         self.handles: dict[str, None] = {}
         self.used: dict[str, None] = {}
+        self.offered: list[str] = []
         self._wire: dict[str, str] = {}
         self._cache: dict[_CacheKey, tuple[ToolSpec, ToolResult]] = {}
 
@@ -149,6 +153,6 @@ def cache_key(spec: ToolSpec, args: Mapping[str, Any]) -> _CacheKey | None:
     return None if depends_on is None else (spec.name, json_text(dict(args)), values.safe_repr(depends_on, 2000))
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Return a value as JSON with sorted keys; text stays as it is."""
     return value if isinstance(value, str) else json.dumps(values.to_json(value), sort_keys=True)

@@ -1,13 +1,16 @@
 """Which tools are offered to a model: those that are allowed and switched on, fewer if the prompt names some.
 
-Above 128 tools, the best matches for the prompt are offered with a tool that searches all of them; what it finds is
-offered from then on. Nothing here runs a tool or protects one: the executor has its own allow-list.
+Above 96 tools, the best matches for the prompt are offered with a tool that searches all of them; what it finds is
+offered from then on. A request repeats the tools of the one before, in the same order, and appends new ones: providers
+cache what requests have in common from their beginning. Offering starts no server.
+
+Nothing here runs a tool or protects one: the executor has its own allow-list.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from onetool_ipy.base import values
@@ -20,9 +23,15 @@ from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.messages import OfferedTool
 from onetool_ipy.snippets.definition import Shortcuts
 
+MAX_FIRST = 96
+"""The most tools of the first request."""
+
 MAX_OFFERED = 128
+"""The most tools of a later request, with what was found meanwhile."""
+
 PAGER = "ot.result"
 _MAX_HITS = 12
+_MAX_LATER_MATCHES = 16
 _MAX_WORDS = 24
 _MENTION = re.compile(r"(?<![^\s(\[{,;:\"'])\+(?P<name>[^\W\d][\w./@-]*+)(?!:[A-Za-z][\w.+-]*:\S)")
 _SEARCH = {
@@ -49,7 +58,7 @@ def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str
     A name that is close to one of ours is an error: as text it would offer every tool instead of one.
     """
     mentions = [hit["name"].rstrip("./-") for hit in _MENTION.finditer(prompt)]
-    listing = registry.list() if mentions else []
+    listing = registry.known() if mentions else []
     tools: dict[str, None] = {}
     for name in mentions:
         matches = _matches(name, listing, registry, shortcuts)
@@ -57,7 +66,11 @@ def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str
             candidates = [*(spec.name for spec in listing), *(spec.pack for spec in listing), *shortcuts.aliases]
             near = did_you_mean(name, dict.fromkeys(candidates))
             if near or "." in name:
-                raise UsageProblem(f"The prompt names a tool '+{name}' that is not there. {near}".strip())
+                missing = registry.missing(name)
+                raise UsageProblem(
+                    f"The prompt names a tool '+{name}' that is not there. {near or missing.message}",
+                    hint="" if near else missing.hint,
+                )
         tools.update(dict.fromkeys(matches))
     return list(tools) or None
 
@@ -97,20 +110,35 @@ class ToolSelection:
         self._registry = registry
         self._session = session
         self._prompt = prompt
+        self.packs: tuple[str, ...] = ()
         self._hits: dict[str, None] = {}
+        self._matches: list[str] | None = None
         self._search_name = ""
 
     def offer(self) -> list[OfferedTool]:
-        """Return the tools to offer now, under their wire names, in order of registration."""
-        listing = self._registry.list()
-        specs = self._visible(listing)
+        """Return the tools to offer now, under their wire names: those of the request before, then new ones."""
+        listing = self._registry.known()
+        specs = {spec.name: spec for spec in self._visible(listing)}
+        self.packs = tuple(dict.fromkeys(spec.pack for spec in specs.values()))
         self._search_name = ""
-        specs = self._registry.loaded(specs) if len(specs) <= MAX_OFFERED else self._best(specs)
+        chosen: Collection[str] = list(specs)
+        if len(specs) > MAX_FIRST:
+            chosen = self._best(list(specs.values()))
+            search = self._search_tool()
+            specs = {search.name: search, **specs}
         # A session with large results can page them, whatever its allow-list says.
         pager = self._registry.get(PAGER) if self._session.handles else None
-        if pager is not None and all(spec.name != PAGER for spec in specs):
-            specs = [*specs, pager]
-        return self._session.offers(specs, (spec.name for spec in listing))
+        if pager is not None:
+            specs.setdefault(PAGER, pager)
+            chosen = {*chosen, PAGER}
+        before = [name for name in self._session.offered if name in specs]
+        offered = [*before, *(name for name in specs if name in chosen and name not in before)]
+        # What was found first makes room for what was found last; the beginning stays.
+        offered[MAX_FIRST:] = offered[MAX_FIRST:][MAX_FIRST - MAX_OFFERED :]
+        self._session.offered = offered
+        return self._session.offers(
+            self._registry.loaded(specs[name] for name in offered), (spec.name for spec in listing)
+        )
 
     def is_search(self, name: str) -> bool:
         """Whether a name is that of the search tool."""
@@ -118,7 +146,7 @@ class ToolSelection:
 
     def search(self, query: str) -> list[dict[str, Any]]:
         """Return the matching tools with their schemas. They are offered from now on."""
-        listing = self._registry.list()
+        listing = self._registry.known()
         hits = Index(map(entry_of, self._visible(listing))).search(query, limit=_MAX_HITS)
         specs = self._registry.loaded(hit.item.value for hit in hits)
         for spec in reversed(specs):
@@ -135,22 +163,24 @@ class ToolSelection:
     def _visible(self, listing: Sequence[ToolSpec]) -> list[ToolSpec]:
         return [spec for spec in listing if spec.is_offered and names.allowed(spec.name, self.allow)]
 
-    def _best(self, specs: Sequence[ToolSpec]) -> list[ToolSpec]:
-        """Return those that were searched for, used, or match the prompt, and the tool that searches all."""
+    def _best(self, specs: Sequence[ToolSpec]) -> set[str]:
+        """Return the names of those that were searched for, used, or match the prompt, and of the search."""
+        if self._matches is None:
+            limit = _MAX_LATER_MATCHES if self._session.offered else MAX_FIRST
+            self._matches = [*self._session.used, *_best_matches(self._prompt, specs, limit)][: MAX_FIRST - 1]
         self._search_name = "ask.search_tools"
         while self._registry.get(self._search_name) is not None:
             self._search_name += "_"
-        room = MAX_OFFERED - 2
-        ranking = [*reversed(self._hits), *self._session.used, *_best_matches(self._prompt, specs, room)]
-        chosen = set(list(dict.fromkeys(ranking))[:room])
-        search = ToolSpec(
+        return {self._search_name, *self._matches, *self._hits}
+
+    def _search_tool(self) -> ToolSpec:
+        return ToolSpec(
             name=self._search_name,
-            description=f"Search all {len(specs):,} tools by what they do. What is found can be called afterwards.",
+            description="Search all tools by what they do. What is found can be called afterwards.",
             parameters=_SEARCH,
             run=lambda args: args,
             read_only=True,
         )
-        return [*self._registry.loaded(spec for spec in specs if spec.name in chosen), search]
 
 
 def _best_matches(prompt: str, specs: Sequence[ToolSpec], limit: int) -> list[str]:

@@ -26,10 +26,12 @@ Change = Callable[[], object]
 def ask_twice(box: Toolbox, name: str, change: Change, args: Mapping[str, Any] | None = None) -> None:
     """Let a model call a tool that is allowed "always", change the tool, and let the model call it again."""
     person = Person("always", "none")
+    box.registry.list()  # starts the servers; an ask does not
     call = (name, dict(args or {}))
     first = box.ask("1", model=ScriptedModel([call, call, "ok"]), listener=person)
     assert _reasons(first) == [None, None], first.to_dict()
     change()
+    box.registry.list()
 
     second = box.ask("2", model=ScriptedModel([call, "ok"]), listener=person)
 

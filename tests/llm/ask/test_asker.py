@@ -206,7 +206,7 @@ def test_the_allow_list_holds_in_the_executor_too(box: Toolbox, traces: Traces) 
     assert traces.left() == {}
 
 
-def test_at_max_steps_one_last_request_has_no_tools(box: Toolbox) -> None:
+def test_at_max_steps_one_last_request_forbids_calls(box: Toolbox) -> None:
     model = ScriptedModel(
         [("tools.echo", {"message": 1}), ("tools.echo", {"message": 2}), ["As far as I got.", ("time.now", {})]]
     )
@@ -215,7 +215,7 @@ def test_at_max_steps_one_last_request_has_no_tools(box: Toolbox) -> None:
 
     assert answer.stop_reason == "max_steps"
     assert len(model.requests) == 3
-    assert model.requests[2].tools == ()
+    assert [request.forbids_calls for request in model.requests] == [False, False, True]
     assert answer.text == "As far as I got."
     assert len(answer.calls) == 2
 
@@ -236,7 +236,7 @@ def test_endless_repetition_is_stopped(box: Toolbox, turns: list[Any]) -> None:
 
     assert answer.stop_reason == "repeated"
     assert len(model.requests) < 12
-    assert model.requests[-1].tools == ()
+    assert model.requests[-1].forbids_calls
     last = answer.calls[-1].result.error
     assert last is not None
     assert last.reason == "repeated"
@@ -590,8 +590,8 @@ def test_a_failed_result_cannot_be_attached(box: Toolbox) -> None:
     assert model.requests == []
 
 
-def test_a_last_reply_that_is_cut_says_so(box: Toolbox) -> None:
-    """The steps are over, and the token limit cuts the one reply without tools: the answer is not whole."""
+def test_rule_15_a_last_reply_that_is_cut_says_so(box: Toolbox) -> None:
+    """The steps are over, and the token limit cuts the one reply that may not call: the answer is not whole."""
     replies = [("tools.echo", {"message": 1}), Turn("Half of the", stop="cut")]
 
     answer = box.ask("Go", model=ScriptedModel(replies), max_steps=1)
@@ -603,7 +603,7 @@ def test_a_last_reply_that_is_cut_says_so(box: Toolbox) -> None:
     )
 
 
-def test_a_refused_prompt_leaves_the_session_as_it_was(box: Toolbox) -> None:
+def test_rule_15_a_refused_prompt_leaves_the_session_as_it_was(box: Toolbox) -> None:
     refusal = Turn("", stop="refused", stop_word="SAFETY")
 
     answer = box.ask("Go", model=ScriptedModel([refusal]), session="s")

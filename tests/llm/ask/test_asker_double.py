@@ -34,6 +34,7 @@ def _fixtures(*responses: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         {"match": {"userMessage": PROMPT, "hasToolResult": False}, "response": first},
         {"match": {"userMessage": PROMPT, "hasToolResult": True}, "response": last},
+        {"match": {"userMessage": "No more calls are possible"}, "response": last},
     ]
 
 
@@ -76,7 +77,9 @@ def test_two_calls_and_their_results_make_an_answer(
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_two_steps_then_a_last_request_without_tools(make_box: MakeBox, double: ModelDouble, provider: str) -> None:
+def test_rule_18_the_last_request_keeps_its_tools_and_forbids_calls(
+    make_box: MakeBox, double: ModelDouble, provider: str
+) -> None:
     box = make_box(_settings(provider, double.url, max_steps=1), secrets="MODEL_KEY: key-of-the-tests-1\n")
     double.say(_fixtures(_calls(("time_now", {}), ("shell_pwd", {})), {"content": "That is all."}))
 
@@ -84,7 +87,8 @@ def test_two_steps_then_a_last_request_without_tools(make_box: MakeBox, double: 
 
     assert (answer.stop_reason, answer.text) == ("max_steps", "That is all."), answer.note
     assert len(answer.calls) == 2
-    assert provider == "anthropic" or not double.journal()[-1]["body"].get("tools")
+    first, last = (entry["body"] for entry in double.journal())
+    assert last["tools"] == first["tools"]
 
 
 def test_anthropic_is_told_of_the_tools_that_were_called_and_not_to_call_them() -> None:

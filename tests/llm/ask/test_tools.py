@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Self
@@ -14,9 +16,11 @@ import pytest
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.tool import CallSource, ToolSpec, fingerprint
+from onetool_ipy.host import Host
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.ask.tools import mentioned
 from onetool_ipy.toolbox import Toolbox
+from tests.harness import servers
 from tests.llm.ask.conftest import MakeBox, Traces
 
 
@@ -97,13 +101,13 @@ def many(box: Toolbox, traces: Traces) -> Toolbox:
     return box
 
 
-def test_over_128_tools_the_best_matches_are_offered_with_a_search(many: Toolbox) -> None:
+def test_over_96_tools_the_best_matches_are_offered_with_a_search(many: Toolbox) -> None:
     model = ScriptedModel(["ok"])
 
     many.ask("When is high water in Lisbon?", model=model)
 
     (request,) = model.requests
-    assert len(request.tools) <= 128
+    assert len(request.tools) <= 96
     assert "sea.tide" in request.offered
     assert "ask.search_tools" in request.offered
 
@@ -156,6 +160,66 @@ def test_a_found_tool_still_needs_to_be_allowed_and_approved(many: Toolbox, trac
     assert kept_out.calls[1].result.error is not None
     assert kept_out.calls[1].result.error.reason == "not_allowed"
     assert traces.left() == {}
+
+
+def test_rule_18_a_request_repeats_the_tools_of_the_one_before_and_appends_new_ones(many: Toolbox) -> None:
+    """Three searches in an ask of a session with 300 tools, and the last request; then another ask."""
+    searches = [("ask.search_tools", {"query": f"tool{n}"}) for n in (7, 77, 177)]
+    model = ScriptedModel([*searches, "ok", "ok"])
+
+    many.ask("Do number 5 with widgets", model=model, session="s", max_steps=3)
+    many.ask("When is high water?", model=model, session="s")
+
+    offers = [request.offered for request in model.requests]
+    assert [len(offer) for offer in offers] == sorted(len(offer) for offer in offers)
+    assert len(offers[0]) == 96
+    assert all(later[: len(offer)] == offer for offer, later in pairwise(offers))
+    assert [request.forbids_calls for request in model.requests] == [False, False, False, True, False]
+    assert "sea.tide" in set(offers[-1]) - set(offers[0])
+    assert len({request.messages[0] for request in model.requests}) == 1
+
+
+def test_rule_18_the_first_tools_stay_whatever_is_found(many: Toolbox) -> None:
+    """More tools are found than there is room for: the oldest of these make room, the first 96 stay."""
+    model = ScriptedModel([*(("ask.search_tools", {"query": f"tool{n}"}) for n in range(0, 300, 23)), "ok"])
+
+    many.ask("Do number 5 with widgets", model=model, max_steps=30)
+
+    first, last = model.requests[0].offered, model.requests[-1].offered
+    assert len(last) == 128
+    assert last[:96] == first
+    assert "pack9.tool299" in last
+
+
+def test_an_ask_starts_no_server_and_says_whose_tools_are_not_offered(make_box: MakeBox) -> None:
+    box = make_box("servers: " + json.dumps({"srv": servers.hostile()}))
+    box.host = host = NotingHost()
+    model = ScriptedModel(["ok"] * 4)
+
+    box.ask("Hello", model=model)
+    box.ask("Hello", model=model, tool_allow=["time.*"])
+    with pytest.raises(UsageProblem, match="has not been started yet") as problem:
+        box.ask("Try +srv.echo", model=model)
+    state = box.servers["srv"]
+    box.servers.start("srv")
+    box.ask("Try +srv.echo", model=model)
+
+    assert state == "not started"
+    start = "Start it with: %tool server start srv"
+    assert host.notes == [f"The tools of the server 'srv' are not offered: it has not been started yet. {start}"]
+    assert problem.value.hint == start
+    assert [name for name in model.requests[0].offered if name.startswith("srv.")] == []
+    assert model.requests[-1].offered == ["srv.echo"]
+
+
+class NotingHost(Host):
+    """A host that keeps the lines it is given."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 @pytest.mark.parametrize("args", [{}, {"query": 3}, {"query": "x", "more": 1}])
@@ -250,7 +314,7 @@ def test_a_request_lists_the_registry_once_and_a_call_is_looked_at_once(box: Too
         answer = box.ask("Go", model=ScriptedModel(replies))
 
     assert [call.ok for call in answer.calls] == [True]
-    assert counter.of(Registry.list) == 2
+    assert (counter.of(Registry.known), counter.of(Registry.list)) == (2, 0)
     assert counter.of(fingerprint) == 1
 
 
@@ -258,7 +322,7 @@ def test_names_in_a_prompt_list_the_registry_once(box: Toolbox) -> None:
     with CallCounter() as counter:
         mentioned("+fs, +read-file and +time.now", box.registry, box.shortcuts)
 
-    assert counter.of(Registry.list) == 1
+    assert (counter.of(Registry.known), counter.of(Registry.list)) == (1, 0)
 
 
 def test_a_tool_that_an_earlier_call_of_the_turn_changed_is_not_run(box: Toolbox, traces: Traces) -> None:
