@@ -107,6 +107,7 @@ class PartBuilder:
             admit=None if config.trust.record is None else box.gate.admit,
             require=require_deps(),
             background=box.background,
+            tool_loop=box.tool_loop,
             workers=box.workers,
             local_s=config.settings.timeouts.local_s,
             mask=config.secrets.mask,

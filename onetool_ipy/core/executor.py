@@ -14,24 +14,21 @@ import os
 import time
 import types
 from collections.abc import Callable, Generator, Iterator, Sequence
-from functools import partial
 from typing import Any, Protocol
 from weakref import ref
 
-from onetool_ipy.base import values
+from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import (
     LAZY,
-    Abandoned,
     Background,
-    Lane,
-    Overtime,
-    Raised,
+    CarriedException,
+    DeadlineExceeded,
     Workers,
-    collected,
-    finished,
-    interrupt_in,
+    drain,
     is_cancellation,
+    require_wanted,
     run_detached,
+    run_to_completion,
     timed_out,
 )
 from onetool_ipy.base.errors import (
@@ -44,6 +41,7 @@ from onetool_ipy.base.errors import (
     ToolCallError,
     UsageProblem,
 )
+from onetool_ipy.base.interrupts import Abandoned, deferred, interrupt_in
 from onetool_ipy.core import current, names
 from onetool_ipy.core.callers import LIMITED, REMOTE
 from onetool_ipy.core.registry import Registry
@@ -257,7 +255,8 @@ class Executor:
 
     `record` is called with every call at its end. It changes nothing, so it is not a step.
     `admit`, where it is set, raises Untrusted for a tool of a project that the user does not trust; `require` raises
-    Unavailable for a tool that needs something which is not installed.
+    Unavailable for a tool that needs something which is not installed. `background` is the loop of our own async work;
+    async tools run on `tool_loop`, so that one that blocks its loop blocks no server.
     """
 
     def __init__(
@@ -270,12 +269,14 @@ class Executor:
         admit: Admit | None = None,
         require: Require | None = None,
         background: Background,
+        tool_loop: Background,
         workers: Workers,
         local_s: float = 8.0,
         mask: Callable[[str], str] = str,
     ) -> None:
         self.registry = registry
         self.background = background
+        self.tool_loop = tool_loop
         self.workers = workers
         self._owner = owner
         self._site = CallSite((lambda: None) if owner is None else ref(owner), mask)
@@ -357,25 +358,21 @@ class Executor:
         return None
 
     def _leave(self, bound: BoundCall, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
-        duration_ms = round((time.perf_counter() - began) * 1e6) / 1000  # `round(..., 3)` takes three times as long
-        self._stamp(bound, result, duration_ms)
-        interrupt = None
-        if entered:
-            result, interrupt = self._leave_steps(bound, entered, result, duration_ms)
-        if self._record is not None:
-            try:
-                self._record(bound, result)
-            except Exception as exc:  # noqa: BLE001 - nor may its record cost the tool's result
-                _log.error("The call of '%s' could not be logged: %s", bound.tool, self._mask(values.safe_repr(exc)))
-        if interrupt is not None:
-            raise interrupt
+        with deferred:
+            duration_ms = round((time.perf_counter() - began) * 1e6) / 1000  # `round(..., 3)` takes three times as long
+            self._stamp(bound, result, duration_ms)
+            if entered:
+                result = self._leave_steps(bound, entered, result, duration_ms)
+            if self._record is not None:
+                try:
+                    self._record(bound, result)
+                except Exception as exc:  # noqa: BLE001 - nor may its record cost the tool's result
+                    reason = self._mask(values.safe_repr(exc))
+                    _log.error("The call of '%s' could not be logged: %s", bound.tool, reason)
         return result
 
-    def _leave_steps(
-        self, bound: BoundCall, entered: _Steps, result: ToolResult, duration_ms: float
-    ) -> tuple[ToolResult, BaseException | None]:
-        """Pass the result through the steps, the innermost first. Returns it, and an interrupt that came meanwhile."""
-        interrupt: BaseException | None = None
+    def _leave_steps(self, bound: BoundCall, entered: _Steps, result: ToolResult, duration_ms: float) -> ToolResult:
+        """Pass the result through the steps, the innermost first, and return it."""
         while entered:
             try:
                 entered.pop().send(result)
@@ -386,10 +383,8 @@ class Executor:
                 result = self._failed(bound, exc)
             except Exception as exc:  # noqa: BLE001 - a step that breaks must not cost the tool's result
                 _log.error("A step around '%s' failed: %s", bound.tool, self._mask(values.safe_repr(exc)))
-            except BaseException as exc:  # noqa: BLE001 - Stop: the other steps are still to hear of it
-                interrupt, result = exc, _cancelled(bound)
             self._stamp(bound, result, duration_ms)
-        return result, interrupt
+        return result
 
     def _stamp(self, bound: BoundCall, result: ToolResult, duration_ms: float) -> None:
         """Write the call into the result's `meta`, and connect the result to this toolbox, which stores its lines."""
@@ -422,7 +417,7 @@ class Executor:
         try:
             return ToolResult(True, await self._avalue(bound))
         except (KeyboardInterrupt, GeneratorExit, Abandoned):
-            raise  # Stop, or somebody closes this coroutine; what a tool raises of these is carried by `Raised`
+            raise  # Stop, or somebody closes this coroutine; a tool's own come as `CarriedException`
         except BaseException as exc:  # the same place, for async callers
             if not is_cancellation(exc):
                 return self._failed(bound, exc)
@@ -432,10 +427,10 @@ class Executor:
 
     def _limited(self, bound: BoundCall, spec: ToolSpec, limit_s: float) -> Any:
         if not spec.is_async:
-            return self.workers.run(lambda: self._direct(bound, spec, limit_s), limit_s, _lane("limited"))
+            return self.workers.run(lambda: self._direct(bound, spec, limit_s), limit_s)
         if (load := _importing(spec)) is not None:
             began = time.perf_counter()
-            self.workers.run(load, limit_s, _lane("limited"))
+            self.workers.run(load, limit_s)
             limit_s = max(limit_s - (time.perf_counter() - began), 0.01)
         return self._direct(bound, spec, limit_s)
 
@@ -450,9 +445,10 @@ class Executor:
             return await self._in_worker(lambda: self._direct(bound, spec, limit_s), limit_s)
         spec, args = self._prepare(bound, spec)
         token = current.enter(self._scope(bound, spec))
-        running = self.background.submit(lambda: finished(lambda: spec.run(args), limit_s), limit_s)
+        loop = self._loop_of(spec)
+        running = loop.submit(lambda: run_to_completion(lambda: spec.run(args), limit_s), limit_s)
         try:
-            return await self.background.wait(running, limit_s)
+            return await loop.wait(running, limit_s)
         except BaseException:
             _left_behind(running.is_alive)
             raise
@@ -467,25 +463,31 @@ class Executor:
             if spec.is_async:
                 if limit_s is None and spec.run_sync is not None:
                     return spec.run_sync(args)
-                return self._await(lambda: spec.run(args), limit_s)
+                return self._await(lambda: spec.run(args), self._loop_of(spec), limit_s)
             value = spec.run(args)
             if type(value) not in LAZY:
                 return value
-            return collected(value) if isinstance(value, Generator) else self._await(lambda: value, limit_s)
+            return drain(value) if isinstance(value, Generator) else self._await(lambda: value, self.tool_loop, limit_s)
         finally:
             current.leave(token)
 
-    def _await(self, begin: Callable[[], Any], limit_s: float | None) -> Any:
-        if not self.background.is_here():
-            return self.background.run(lambda: finished(begin, limit_s), limit_s)
-        import asyncio  # sync code inside an async tool: its loop cannot wait for itself, so another one does
+    def _loop_of(self, spec: ToolSpec) -> Background:
+        """Return the loop of an async tool: connections to servers live on our own."""
+        return self.background if spec.server else self.tool_loop
 
-        return self.workers.run(lambda: asyncio.run(finished(begin, limit_s)), limit_s, "own")
+    def _await(self, begin: Callable[[], Any], loop: Background, limit_s: float | None) -> Any:
+        if not loop.is_here():
+            return loop.run(lambda: run_to_completion(begin, limit_s), limit_s)
+        # Sync code inside an async tool: the loop of that tool cannot wait for itself, so another one does.
+        import asyncio
+
+        return self.workers.run(lambda: asyncio.run(run_to_completion(begin, limit_s)), limit_s)
 
     async def _in_worker(self, work: Callable[[], Any], limit_s: float | None) -> Any:
         import asyncio
 
-        task = self.workers.submit(lambda: _run_detached(work), _lane("free" if limit_s is None else "limited"))
+        self.workers.require_room()
+        task = self.workers.submit(lambda: _run_detached(work))
         outer = asyncio.wrap_future(task.future)
         outer.add_done_callback(_hear)
         began, left_s = time.monotonic(), limit_s
@@ -558,6 +560,7 @@ class Executor:
         outer = current.scope()
         if outer is None:
             return current.Scope(self._owner, bound.call, spec, 1, bound.heard, None, None, bound.meta)
+        require_wanted()
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
@@ -571,9 +574,9 @@ class Executor:
         )
 
     def _failed(self, bound: BoundCall, exc: BaseException) -> ToolResult:
-        if type(exc) is Raised:
+        if type(exc) is CarriedException:
             exc = exc.inner
-        if type(exc) is Overtime and bound.spec is not None:
+        if type(exc) is DeadlineExceeded and bound.spec is not None:
             limit_s = self._limit(bound, bound.spec)
             exc = exc.of(bound.tool, bound.spec.timeout_s if limit_s is None else limit_s)
         return ToolResult(False, error=failure_of(exc, bound.tool, self._mask))
@@ -585,23 +588,16 @@ class CallIds:
     __slots__ = ("__weakref__", "_count", "_head")
 
     def __init__(self) -> None:
-        self.begin_anew()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_begin_anew, ref(self)))
+        self.after_fork()
+        forks.register(self)
 
     def __call__(self) -> str:
         return f"{self._head}{next(self._count):06x}"
 
-    def begin_anew(self) -> None:
-        """Start a new series of ids. A forked child must do this."""
+    def after_fork(self) -> None:
+        """Start a new series of ids."""
         self._head = f"{int(time.time()):08x}{os.urandom(4).hex()}"
         self._count = itertools.count(1)
-
-
-def _begin_anew(ids: ref[CallIds]) -> None:
-    found = ids()
-    if found is not None:
-        found.begin_anew()
 
 
 def _importing(spec: ToolSpec) -> Callable[[], ToolSpec] | None:
@@ -613,12 +609,6 @@ def _seconds(timeout_s: Any) -> float:
     if isinstance(timeout_s, bool) or not isinstance(timeout_s, (int, float)) or not timeout_s > 0:
         raise UsageProblem(f"A timeout is a number of seconds above 0, not {values.safe_repr(timeout_s, 40)}.")
     return min(float(timeout_s), _LONGEST_S)
-
-
-def _lane(lane: Lane) -> Lane:
-    """Return the lane of a call. A call that another call waits for must not queue behind it."""
-    here = current.scope()
-    return lane if here is None or here.depth == 0 else "own"
 
 
 def _left_s(limit_s: float, began: float) -> float:

@@ -543,7 +543,7 @@ class HttpClient:
 
     async def _in_worker(self, work: Callable[[], _T]) -> _T:
         """Await blocking work in a worker. If the wait ends first, the work is left to finish by itself."""
-        task = self._workers.submit(work, "own")
+        task = self._workers.submit(work)
         found: _T = await asyncio.wrap_future(task.future)
         return found
 

@@ -52,7 +52,7 @@ def send(
     try:
         request = client.build_request(method, url, timeout=limit_s, **_without(options, _SENDING))
         place = request.url.netloc.decode("ascii", "replace") or place
-        reply: HttpResponse = workers.run(lambda: work.run(request, options), limit_s + _GRACE_S, "own")
+        reply: HttpResponse = workers.run(lambda: work.run(request, options), limit_s + _GRACE_S)
         return reply
     except CallFailure as exc:
         fault = masked(exc if exc.reason != "timeout" else timeout_error(place, limit_s), mask)

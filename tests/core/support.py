@@ -70,12 +70,18 @@ class Bench:
     def __init__(self, functions: Sequence[Callable[..., Any]], steps: Sequence[Step], **options: Any) -> None:
         given_up = AbandonedCalls()
         self.background = Background(given_up)
+        self.tool_loop = Background(given_up)
         self.workers = Workers(given_up)
         self.registry = Registry()
         for fn in functions:
             self.add(fn)
         self.executor = Executor(
-            self.registry, steps=steps, background=self.background, workers=self.workers, **options
+            self.registry,
+            steps=steps,
+            background=self.background,
+            tool_loop=self.tool_loop,
+            workers=self.workers,
+            **options,
         )
 
     def add(self, fn: Callable[..., Any] | ToolSpec) -> ToolSpec:
@@ -89,8 +95,8 @@ class Bench:
         return await self.executor.acall(_call(name, args, source), **options)
 
     def close(self) -> None:
+        self.tool_loop.close()
         self.background.close()
-        self.workers.close()
 
 
 def _call(name: Any, args: Any, source: Any) -> ToolCall:

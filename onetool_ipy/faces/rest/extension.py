@@ -344,7 +344,7 @@ class Projects:
 
     async def work(self, do: Callable[[], _T]) -> _T:
         """Run a blocking function in a worker thread and wait for it."""
-        done: _T = await asyncio.wrap_future(self._workers.submit(do, "free").future)
+        done: _T = await asyncio.wrap_future(self._workers.submit(do).future)
         return done
 
     def boxes(self) -> list[Toolbox]:
@@ -356,7 +356,6 @@ class Projects:
         for entry in self._open.values():
             entry.close()
         self._open.clear()
-        self._workers.close()
 
     async def _close_oldest(self) -> None:
         """Close idle toolboxes above the limit. The set may change during each `await`, so it is read again."""
