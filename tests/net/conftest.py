@@ -31,7 +31,7 @@ def make_client() -> Iterator[MakeClient]:
         def make(**parts: Any) -> HttpClient:
             background, workers = Background(), Workers()
             client = HttpClient(background, workers, **parts)
-            for part in (workers, background, client):
+            for part in (background, client):
                 stack.callback(part.close)
             return client
 
