@@ -88,7 +88,7 @@ class Host:
     def ask(self, question: Question) -> Reply:
         """Put a checked question to the person and wait for the reply. Raises NobodyToAsk. Called in any thread.
 
-        An exception thrown into the waiting thread (KeyboardInterrupt, Abandoned) takes the question back.
+        Stop, or the end of the call that asks (`background.require_wanted`), takes the question back.
         """
         from onetool_ipy.terminal import ask_in_terminal  # late: few scripts ask
 

@@ -116,6 +116,7 @@ class PartBuilder:
             steps=[span(config.secrets.mask), box.replays.step],
             record=box.log.recorder(),
             background=box.background,
+            tool_loop=box.tool_loop,
             workers=box.workers,
             mask=config.secrets.mask,
         )

@@ -8,14 +8,16 @@ make the tools callable as plain Python.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from onetool_ipy.base import values
-from onetool_ipy.base.background import AbandonedCalls, Background, ForkLock, Workers, clock_stopped
+from onetool_ipy.base import forks, values
+from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import once
 from onetool_ipy.config.load import Config
@@ -99,16 +101,21 @@ class Parts:
         self._pack_names = pack_names
         self._make_builder = builder
         self._made_builder: Builder | None = None
-        self._building = ForkLock()
+        self.after_fork()
+        forks.register(self)
         self._registry: Registry | None = None
         self._resolver: Resolver | None = None
         self._executor: Executor | None = None
         self._stores: Stores | None = None
         self._bundles: Bundles | None = None
 
+    def after_fork(self) -> None:
+        """Take a lock of this process's own."""
+        self._building = threading.RLock()
+
     @once
     def _builder(self) -> Builder:
-        with self._building.mine():
+        with self._building:
             if self._made_builder is None:
                 self._made_builder = self._make_builder()
             return self._made_builder
@@ -124,14 +131,14 @@ class Parts:
 
     @once
     def stores(self) -> Stores:
-        with self._building.mine():
+        with self._building:
             if self._stores is None:
                 self._stores = self._builder.stores()
             return self._stores
 
     @once
     def registry(self) -> Registry:
-        with self._building.mine():
+        with self._building:
             if self._registry is None:
                 self._registry = self._builder.registry()
             return self._registry
@@ -143,21 +150,21 @@ class Parts:
 
     @once
     def executor(self) -> Executor:
-        with self._building.mine():
+        with self._building:
             if self._executor is None:
                 self._executor = self._builder.executor()
             return self._executor
 
     @once
     def resolver(self) -> Resolver:
-        with self._building.mine():
+        with self._building:
             if self._resolver is None:
                 self._resolver = self._builder.resolver(self.registry)
             return self._resolver
 
     @once
     def bundles(self) -> Bundles:
-        with self._building.mine():
+        with self._building:
             if self._bundles is None:
                 self._bundles = self._builder.bundles()
             return self._bundles
@@ -197,6 +204,7 @@ class Toolbox:
         self.session = session
         self.new_id = CallIds()
         self.background = Background(given_up)
+        self.tool_loop = Background(given_up)
         self.workers = Workers(given_up)
         self.host = Host()
         self.gate = TrustGate(self)
@@ -209,8 +217,8 @@ class Toolbox:
         self._asker: Asker | None = None
         self._build_servers = build_servers
         self._servers: Servers | None = None
-        self._swap = ForkLock()
-        self._making = ForkLock()
+        self.after_fork()
+        forks.register(self)
         self._problem: Problem | None = None
         self._told: set[Problem] = set()
         self.is_closed = False
@@ -218,6 +226,11 @@ class Toolbox:
         self._shortcuts: tuple[Config, Shortcuts] | None = None
         self.parts = build(self)
         current.opened(self)
+
+    def after_fork(self) -> None:
+        """Take locks of this process's own."""
+        self._swap = threading.RLock()
+        self._making = threading.RLock()
 
     @property
     def config(self) -> Config:
@@ -255,7 +268,7 @@ class Toolbox:
     def http_client(self) -> HttpClient:
         """The HTTP client, made when a request is first sent."""
         if self._http_client is None:
-            with self._swap.mine():
+            with self._swap:
                 if self._http_client is None:
                     self._http_client = self._build_http_client(self)
         return self._http_client
@@ -273,7 +286,7 @@ class Toolbox:
     def servers(self) -> Servers:
         """The MCP servers, by name; they outlive a reload."""
         if self._servers is None:
-            with self._making.mine():
+            with self._making:
                 if self._servers is None:
                     self._servers = self._build_servers(self)
         return self._servers
@@ -651,7 +664,7 @@ class Toolbox:
     def follow_trust(self) -> None:
         """Read the project again as it is trusted now. A fault in its files is no reason to go on as before."""
         self._require_open()
-        with self._swap.mine():
+        with self._swap:
             fresh = self._build(self)
         self._take(fresh)
 
@@ -661,7 +674,7 @@ class Toolbox:
         The session's own tools stay. Calls under way end with the parts they began with.
         """
         self._require_open()
-        with self._swap.mine():
+        with self._swap:
             try:
                 fresh = self._build(self)
                 fresh.config.raise_if_bad()
@@ -675,9 +688,9 @@ class Toolbox:
         """Put fresh parts in force."""
         if self._servers is not None:
             fresh.adopt_servers(self._servers)
-        with self._swap.mine():
+        with self._swap, deferred:
             old, self.parts, self._problem = self.parts, fresh, None
-        fresh.take_over(old)
+            fresh.take_over(old)
         old.close()
         self.host.reloaded()
         self.tools_changed()
@@ -699,8 +712,8 @@ class Toolbox:
         self.parts.close()
         if self._http_client is not None:
             self._http_client.close()
+        self.tool_loop.close()
         self.background.close()
-        self.workers.close()
 
     def __enter__(self) -> Toolbox:
         return self
@@ -721,7 +734,7 @@ class Toolbox:
     async def _in_worker(self, work: Callable[[], _T]) -> _T:
         import asyncio
 
-        task = self.workers.submit(work, "free")
+        task = self.workers.submit(work)
         try:
             value: _T = await asyncio.wrap_future(task.future)
         except BaseException:

@@ -1,8 +1,9 @@
 """Read, write, append to and lock files; every error is a StoreError that names the path and the reason.
 
 A file is written whole: temporary file, fsync, rename, fsync of the folder. Whatever is killed, a path holds its old
-content or its new. A writer keeps its temporary file locked; `sweep` removes those that no living process holds. A
-read waits for no FIFO or device and stops at a size limit. Folders are made for their owner alone.
+content or its new. The name of a temporary file says which process writes it, so that what a dead one left can be
+removed. A read waits for no FIFO or device and stops at a size limit. Folders are made for their owner alone. Stop is
+deferred while a file is written or a lock is held.
 
 A `Stamp` tells whether a file may have changed, by its times, size and inode. A clock of a file system ticks in
 milliseconds or seconds: a stamp of its last tick is young, and its file has to be read again.
@@ -11,182 +12,43 @@ milliseconds or seconds: a stamp of its last tick is young, and its file has to 
 from __future__ import annotations
 
 import errno
-import io
 import os
+import platform
+import re
 import stat
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
-from functools import partial
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.base.records import Value
+from onetool_ipy.base.interrupts import deferred
 
-__all__ = [
-    "MAX_BYTES",
-    "Content",
-    "Draft",
-    "OpenFile",
-    "Stamp",
-    "StoreError",
-    "Unreadable",
-    "append",
-    "is_running",
-    "is_young",
-    "locked",
-    "make_folder",
-    "make_private",
-    "names_in",
-    "open_to_append",
-    "read",
-    "read_own",
-    "stamp_from",
-    "stamp_of",
-    "sweep",
-    "tighten",
-    "write_whole",
-]
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
-Stamp = tuple[int, int, int, int]
-"""Time of change of the content and of the entry, in ns; size; number."""
+MAX_BYTES = 8 * 1024 * 1024
+"""How large a file of a project may be. A thousand tools are under 1 MB."""
 
 _TICK_NS = 100_000_000
 _COARSE_TICK_NS = 2_100_000_000
+_FIRST_NAP_S = 0.0005
+_LONGEST_NAP_S = 0.02
+_STALE_S = 24 * 3600.0
+_DROP_EVERY = 8 * 1024 * 1024
+_TEMP_NAME = re.compile(r"\.onetool-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{16}\.tmp")
+_HOST = re.sub(r"[^A-Za-z0-9_.]", "_", platform.node())[:60]
 
+# A read must not wait for the writer of a FIFO, and an append not for its reader.
+_COMMON_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+_READ_FLAGS = os.O_RDONLY | _COMMON_FLAGS | getattr(os, "O_NOCTTY", 0)
+_APPEND_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | _COMMON_FLAGS
+_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON_FLAGS
 
-def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
-    """Return the stamp of the file at the path, or None if there is no file."""
-    try:
-        return stamp_from(os.stat(path))
-    except (OSError, ValueError):
-        return None
-
-
-def stamp_from(found: os.stat_result) -> Stamp:
-    """Return the stamp in a result of `os.stat`."""
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
-
-
-def is_young(stamp: Stamp) -> bool:
-    """Whether the file may have changed without a change of its times. Whole seconds mean a coarse clock."""
-    is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 1_000_000_000 == 0
-    return time.time_ns() - stamp[1] < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder and its missing parents, each with mode 0700. An existing folder stays as it is."""
-    try:
-        os.mkdir(folder, 0o700)
-    except FileNotFoundError:
-        make_private(folder.parent)
-        with suppress(FileExistsError):  # another process was quicker
-            os.mkdir(folder, 0o700)
-    except FileExistsError:
-        if not os.path.isdir(folder):
-            raise
-
-
-def tighten(folder: Path) -> None:
-    """Remove the access of others to a folder of ours that is not a link. Never raises OSError."""
-    try:
-        found = os.lstat(folder)
-        if not stat.S_ISDIR(found.st_mode) or not stat.S_IMODE(found.st_mode) & 0o077:
-            return
-        if hasattr(os, "geteuid") and found.st_uid == os.geteuid():
-            os.chmod(folder, stat.S_IMODE(found.st_mode) & 0o700)
-    except (OSError, ValueError):
-        return
-
-
-MAX_BYTES = 8 * 1024 * 1024
-"""A thousand tools are under 1 MB."""
-
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_NONBLOCK", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NOCTTY", 0)
-)
-
-
-class Content(Value):
-    """What the file held, and what it looked like (mode, size, time) at that moment."""
-
-    data: bytes
-    stat: os.stat_result
-
-    def __repr__(self) -> str:
-        return f"Content({len(self.data)} bytes)"
-
-
-class Unreadable(Exception):
-    """A file that is there and cannot be used; the message is the reason."""
-
-
-def read(path: Path) -> Content | None:
-    """Return the content of a file, or None if there is none. Raises Unreadable for anything else."""
-    try:
-        _check(os.stat(path))
-        descriptor = os.open(path, _FLAGS)
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise Unreadable("is a link to a file that does not exist.") from None
-        return None
-    except NotADirectoryError:
-        return None
-    except (OSError, ValueError) as exc:
-        raise Unreadable(f"cannot be read: {_reason(exc)}.") from exc
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        _check(found)
-        try:
-            data = file.read(MAX_BYTES + 1)
-        except OSError as exc:
-            raise Unreadable(f"cannot be read: {_reason(exc)}.") from exc
-    if len(data) > MAX_BYTES:
-        raise Unreadable(_too_large(len(data)))
-    return Content(data, found)
-
-
-def read_own(path: Path, limit: int) -> bytes | None:
-    """Return the bytes of one of the user's own files, or None if it is missing, too large, a link or not theirs."""
-    try:
-        with open(os.open(path, _FLAGS | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_size > limit or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
-                return None
-            return file.read()
-    except (OSError, ValueError):
-        return None
-
-
-def _check(found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
-        raise Unreadable("is a directory, not a file.")
-    if not stat.S_ISREG(found.st_mode):
-        raise Unreadable("is not a regular file.")
-    if found.st_size > MAX_BYTES:
-        raise Unreadable(_too_large(found.st_size))
-
-
-def _too_large(size: int) -> str:
-    return f"is too large: {size:,} bytes; the limit is {MAX_BYTES:,}."
-
-
-def _reason(exc: OSError | ValueError) -> str:
-    return (getattr(exc, "strerror", None) or str(exc)).lower()
-
-
-if sys.platform != "win32":
-    import fcntl
-
-
-_ATTEMPTS = 100
-_TEMP_PREFIX, _TEMP_SUFFIX = ".onetool-", ".tmp"
-
+_NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
 _REASONS = {
     errno.ENOSPC: "the disk is full",
     errno.EDQUOT: "the disk quota is used up",
@@ -208,13 +70,9 @@ _HINTS = {
     errno.EDQUOT: "Free some space, or point $ONETOOL_STATE at another disk.",
     errno.EROFS: "Point $ONETOOL_STATE at a folder that can be written.",
 }
-_NO_DIRECTORY_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.EACCES)
-_BUSY = (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK)
-_BEGIN_EVERY = 8 * 1024 * 1024
-_NO_LOCKS = (errno.ENOSYS, errno.ENOTSUP, errno.ENOLCK)
-_NO_WRITER_IS_THIS_SLOW_S = 24 * 3600.0
-_FIRST_NAP_S = 0.0005
-_LONGEST_NAP_S = 0.02
+
+Stamp = tuple[int, int, int, int]
+"""Time of change of the content and of the entry, in ns; size; number."""
 
 
 class StoreError(OneToolError):
@@ -235,158 +93,72 @@ class StoreError(OneToolError):
         return cls(path, reason, doing=doing, hint=_HINTS.get(number, ""))
 
 
-class Draft:
-    """A file on its way: pieces go to a temp name beside the path, `publish` makes them the file.
-
-    Whoever opens one calls `publish`, or `discard` when anything at all was raised. Not for two threads at once.
-    """
-
-    def __init__(self, path: Path, *, mode: int = 0o600) -> None:
-        self.path = path
-        self.size = 0
-        self._begun = 0
-        self._mode = mode
-        self._temp = _temp_beside(path)
-        self._file: io.FileIO | None = None
-        self._is_synced = False
-
-    def open(self) -> None:
-        """Make the temp file, and its folder if that is missing."""
-        try:
-            try:
-                self._create()
-            except FileNotFoundError:
-                make_folder(self.path.parent)
-                self._create()
-        except (OSError, ValueError) as exc:
-            raise StoreError.of(self.path, exc) from exc
-
-    def _create(self) -> None:
-        """Make a file that is locked from its first moment on.
-
-        A sweep may lock it in that moment, taking it for an orphan, and then remove whatever has its name: so the
-        next attempt takes another name.
-        """
-        for _ in range(_ATTEMPTS):
-            file = io.FileIO(self._temp, "x", opener=_opener(self._mode))
-            if _is_ours(file.fileno()):
-                self._file = file
-                return
-            file.close()
-            with suppress(FileNotFoundError):
-                os.unlink(self._temp)
-            self._temp = _temp_beside(self.path)
-        raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(self._temp))
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        """Add a piece."""
-        assert self._file is not None
-        try:
-            _write_all(self._file.fileno(), data)
-        except OSError as exc:
-            raise StoreError.of(self.path, exc) from exc
-        self.size += len(data)
-        if self.size - self._begun >= _BEGIN_EVERY and hasattr(os, "posix_fadvise"):
-            with suppress(OSError):
-                os.posix_fadvise(self._file.fileno(), self._begun, self.size - self._begun, os.POSIX_FADV_DONTNEED)
-            self._begun = self.size
-
-    def sync(self) -> None:
-        """Sync the content to disk; called after the last piece. Several files may do so at once, in threads."""
-        assert self._file is not None
-        try:
-            os.fsync(self._file.fileno())
-        except OSError as exc:
-            raise StoreError.of(self.path, exc) from exc
-        self._is_synced = True
-
-    def publish(self, *, sync_folder: bool = True) -> None:
-        """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
-        assert self._file is not None
-        if not self._is_synced:
-            self.sync()
-        try:
-            if sys.platform == "win32":  # where an open file cannot be renamed
-                self._file.close()
-            os.replace(self._temp, self.path)
-            self._file.close()
-            _sync_folder(self.path.parent) if sync_folder else None
-        except OSError as exc:
-            raise StoreError.of(self.path, exc) from exc
-
-    def discard(self) -> None:
-        """Leave nothing behind; may be called at any time, also twice."""
-        if self._file is not None:
-            with suppress(OSError):  # a failed close has let go of the file all the same
-                self._file.close()
-        with suppress(OSError, ValueError):
-            os.unlink(self._temp)
+class Unreadable(Exception):
+    """A file that is there and cannot be used; the message is the reason."""
 
 
-def write_whole(path: Path, data: bytes, *, nofollow: bool = False, mode: int = 0o600) -> None:
-    """Replace the file's content, or leave it as it was and raise StoreError.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What the file held, and what it looked like (mode, size, time) at that moment."""
 
-    A symbolic link at the path is followed and stays a link; with `nofollow` it is refused. An existing file keeps its
-    permissions, a new one gets `mode`.
-    """
-    target, mode = _target(path, nofollow, mode)
-    draft = Draft(target, mode=mode)
+    data: bytes
+    stat: os.stat_result
+
+    def __repr__(self) -> str:
+        return f"Content({len(self.data)} bytes)"
+
+
+def stamp_of(path: str | os.PathLike[str]) -> Stamp | None:
+    """Return the stamp of the file at the path, or None if there is no file."""
     try:
-        draft.open()
-        draft.write(data)
-        draft.publish()
-    except BaseException:  # also an interrupt: nothing half may stay
-        draft.discard()
-        raise
+        return stamp_from(os.stat(path))
+    except (OSError, ValueError):
+        return None
 
 
-class OpenFile(io.FileIO):
-    """A file that is closed when the last thread has dropped it.
-
-    The destructor of FileIO closes it, since an interrupt inside a destructor written in Python would be lost. The
-    slot hides the mark by which FileIO knows that it was not closed explicitly and would warn.
-    """
-
-    __slots__ = ("_finalizing",)
+def stamp_from(status: os.stat_result) -> Stamp:
+    """Return the stamp in a result of `os.stat`."""
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
-def append(path: Path, data: bytes, *, fd: int | None = None, sync: bool = False) -> None:
-    """Add one record with one write: other processes' records stand before or after it, never inside.
+def is_young(stamp: Stamp) -> bool:
+    """Whether the file may have changed without a change of its times. Whole seconds mean a coarse clock."""
+    is_coarse = stamp[0] % 1_000_000_000 == 0 and stamp[1] % 1_000_000_000 == 0
+    return time.time_ns() - stamp[1] < (_COARSE_TICK_NS if is_coarse else _TICK_NS)
 
-    `fd` is the file where it is open already, with O_APPEND. A disk that fills up in the middle of the record is an
-    error, and what got there is cut off again unless another process has already written behind it.
-    """
+
+def make_private(folder: Path) -> None:
+    """Make a folder and its missing parents, each with mode 0700. An existing folder stays as it is."""
     try:
-        if fd is not None:
-            return _append(fd, data, sync=sync)
-        with open_to_append(path) as file:
-            return _append(file.fileno(), data, sync=sync)
+        os.mkdir(folder, 0o700)
+    except FileNotFoundError:
+        make_private(folder.parent)
+        # Another process may have been quicker.
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for its owner alone, with those above it."""
+    try:
+        make_private(folder)
     except (OSError, ValueError) as exc:
-        raise StoreError.of(path, exc) from exc
+        raise StoreError.of(folder, exc, doing="make the folder") from exc
 
 
-def locked(path: Path, timeout_s: float = 10.0) -> AbstractContextManager[object]:
-    """Hold the lock that stands for a path, in `<path>.lock` beside it: `with locked(path): ...`.
-
-    One holder among all threads and processes, and not re-entrant. The lock is an open file, so that it is free once
-    the block was left, whatever was raised where (closing is one step of C, which no interrupt can divide), and once
-    its process has died.
-    """
-    place = path.with_name(path.name + ".lock")
-    deadline = time.monotonic() + timeout_s
+def restrict_permissions(folder: Path) -> None:
+    """Remove the access of others to a folder of ours that is not a link. Never raises OSError."""
     try:
-        return _hold(place, deadline)
-    except TimeoutError as exc:
-        hint = f"Another process is holding '{place}'. Try again, or end that process."
-        raise StoreError(path, f"it was locked for {timeout_s:g} s", doing="lock", hint=hint) from exc
-    except (OSError, ValueError) as exc:
-        raise StoreError.of(path, exc, doing="lock") from exc
-
-
-def sweep(folder: Path) -> int:
-    """Remove the temp files that dead writers left in this folder and return how many. Never raises."""
-    temps = [name for name in names_in(folder) if name.startswith(_TEMP_PREFIX) and name.endswith(_TEMP_SUFFIX)]
-    return sum(_remove_orphan(folder / name) for name in temps)
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode) or not stat.S_IMODE(status.st_mode) & 0o077:
+            return
+        if hasattr(os, "geteuid") and status.st_uid == os.geteuid():
+            os.chmod(folder, stat.S_IMODE(status.st_mode) & 0o700)
+    except (OSError, ValueError):
+        return
 
 
 def names_in(folder: Path) -> list[str]:
@@ -408,45 +180,140 @@ def is_running(pid: int) -> bool:
     return True
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder for its owner alone, with those above it."""
+def read(path: Path) -> Content | None:
+    """Return the content of a file, or None if there is none. Raises Unreadable for anything else."""
     try:
-        make_private(folder)
-    except (OSError, ValueError) as exc:
-        raise StoreError.of(folder, exc, doing="make the folder") from exc
-
-
-def _target(path: Path, nofollow: bool, mode: int) -> tuple[Path, int]:
-    """Return the file to replace and its mode. Raises if it is not a plain file."""
-    try:
-        found = os.lstat(path)
-        if stat.S_ISLNK(found.st_mode):
-            if nofollow:
-                raise StoreError(path, "it is a symbolic link")
-            path = Path(os.path.realpath(path))
-            found = os.stat(path)
+        _require_plain(os.stat(path))
+        with open(os.open(path, _READ_FLAGS), "rb") as file:
+            status = os.fstat(file.fileno())
+            _require_plain(status)
+            data = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
-        return path, mode
+        if path.is_symlink():
+            raise Unreadable("is a link to a file that does not exist.") from None
+        return None
+    except NotADirectoryError:
+        return None
     except (OSError, ValueError) as exc:
-        raise StoreError.of(path, exc) from exc
-    if stat.S_ISDIR(found.st_mode):
-        raise StoreError(path, "it is a folder")
-    if not stat.S_ISREG(found.st_mode):
-        raise StoreError(path, "it is not a plain file")
-    return path, stat.S_IMODE(found.st_mode)
+        reason = (getattr(exc, "strerror", None) or str(exc)).lower()
+        raise Unreadable(f"cannot be read: {reason}.") from exc
+    # The file may have grown since its size was looked at.
+    if len(data) > MAX_BYTES:
+        raise Unreadable(_too_large(len(data)))
+    return Content(data=data, stat=status)
 
 
-def _temp_beside(path: Path) -> Path:
-    return path.with_name(f"{_TEMP_PREFIX}{os.urandom(8).hex()}{_TEMP_SUFFIX}")
+def _require_plain(status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise Unreadable("is a directory, not a file.")
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable("is not a regular file.")
+    if status.st_size > MAX_BYTES:
+        raise Unreadable(_too_large(status.st_size))
 
 
-def _write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
-    done = os.write(fd, data)
-    if done == len(data):
-        return
-    rest = memoryview(data)[done:]
-    while rest:
-        rest = rest[os.write(fd, rest) :]
+def _too_large(size: int) -> str:
+    return f"is too large: {size:,} bytes; the limit is {MAX_BYTES:,}."
+
+
+def read_own(path: Path, limit: int) -> bytes | None:
+    """Return the bytes of one of the user's own files, or None if it is missing, too large, a link or not theirs."""
+    try:
+        with open(os.open(path, _READ_FLAGS | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
+            status = os.fstat(file.fileno())
+            if status.st_size > limit or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
+                return None
+            return file.read()
+    except (OSError, ValueError):
+        return None
+
+
+class AtomicFile:
+    """A file that is written beside its path and renamed to it by `commit`, in one step.
+
+        with AtomicFile(path) as file:
+            file.write(data)
+            file.commit()
+
+    Without a `commit` the block leaves nothing behind. Not for two threads at once.
+    """
+
+    def __init__(self, path: Path, *, mode: int = 0o600) -> None:
+        self.path = path
+        self.size = 0
+        self._temp = path.with_name(f".onetool-{_HOST}-{os.getpid()}-{os.urandom(8).hex()}.tmp")
+        self._mode = mode
+        self._fd = -1
+        self._dropped = 0
+        self._is_synced = False
+
+    def __enter__(self) -> AtomicFile:
+        """Make the temp file, and its folder if that is missing."""
+        try:
+            with deferred:
+                try:
+                    self._fd = os.open(self._temp, _CREATE_FLAGS, self._mode)
+                except FileNotFoundError:
+                    make_folder(self.path.parent)
+                    self._fd = os.open(self._temp, _CREATE_FLAGS, self._mode)
+        except (OSError, ValueError) as exc:
+            raise StoreError.of(self.path, exc) from exc
+        except BaseException:
+            # A Stop that came meanwhile: the block is not entered, so nobody else removes the file.
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        with deferred:
+            self._close()
+            # After a commit there is no such file.
+            with suppress(OSError, ValueError):
+                os.unlink(self._temp)
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Add a piece."""
+        try:
+            written = os.write(self._fd, data)
+            while written < len(data):
+                written += os.write(self._fd, memoryview(data)[written:])
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
+        self.size += written
+        # The disk begins to write a large file at once, so that the sync at the end does not wait for all of it.
+        if self.size - self._dropped >= _DROP_EVERY and hasattr(os, "posix_fadvise"):
+            with suppress(OSError):
+                os.posix_fadvise(self._fd, self._dropped, self.size - self._dropped, os.POSIX_FADV_DONTNEED)
+            self._dropped = self.size
+
+    def sync(self) -> None:
+        """Sync the content to disk; called after the last piece. Several files may do so at once, in threads."""
+        try:
+            os.fsync(self._fd)
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
+        self._is_synced = True
+
+    def commit(self, *, sync_folder: bool = True) -> None:
+        """Sync the content to disk, then rename it to the path in one step. The last of many files may sync for all."""
+        if not self._is_synced:
+            self.sync()
+        try:
+            with deferred:
+                # Windows cannot rename an open file.
+                self._close()
+                os.replace(self._temp, self.path)
+                if sync_folder:
+                    _sync_folder(self.path.parent)
+        except OSError as exc:
+            raise StoreError.of(self.path, exc) from exc
+
+    def _close(self) -> None:
+        fd, self._fd = self._fd, -1
+        # A failed close has released the descriptor all the same, and the content is synced.
+        if fd >= 0:
+            with suppress(OSError):
+                os.close(fd)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -462,116 +329,150 @@ def _sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def open_to_append(path: Path) -> OpenFile:
-    """Open a file for `append`; a new one is for its owner alone, and so are the folders above it. Raises OSError."""
+def write_whole(path: Path, data: bytes, *, nofollow: bool = False, mode: int = 0o600) -> None:
+    """Replace the file's content, or leave it as it was and raise StoreError.
+
+    A symbolic link at the path is followed and stays a link; with `nofollow` it is refused. An existing file keeps its
+    permissions, a new one gets `mode`.
+    """
     try:
-        if stat.S_ISFIFO(os.stat(path).st_mode):  # which may have no reader, and would hold us
-            raise OSError(errno.ENXIO, os.strerror(errno.ENXIO), str(path))
+        status = os.lstat(path)
+        if stat.S_ISLNK(status.st_mode):
+            if nofollow:
+                raise StoreError(path, "it is a symbolic link")
+            path = Path(os.path.realpath(path))
+            status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            raise StoreError(path, "it is a folder")
+        if not stat.S_ISREG(status.st_mode):
+            raise StoreError(path, "it is not a plain file")
+        mode = stat.S_IMODE(status.st_mode)
     except FileNotFoundError:
-        make_folder(path.parent)
-    return OpenFile(path, "a", opener=_opener(0o600))
+        pass
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc) from exc
+    with deferred, AtomicFile(path, mode=mode) as file:
+        file.write(data)
+        file.commit()
 
 
-def _opener(mode: int) -> Callable[[str, int], int]:
-    """Sets the mode of a new file. All in C: an interrupt in a function of ours would lose the open descriptor."""
-    return partial(os.open, mode=mode)
+def remove_stale_temp_files(folder: Path) -> int:
+    """Remove the temp files that dead writers left in this folder and return how many. Never raises.
+
+    A file of another machine cannot be asked about its writer: it is removed when it is a day old.
+    """
+    count = 0
+    for name in names_in(folder):
+        if (match := _TEMP_NAME.fullmatch(name)) is None:
+            continue
+        path = folder / name
+        with suppress(OSError):
+            is_dead = match["host"] == _HOST and not is_running(int(match["pid"]))
+            if is_dead or time.time() - os.lstat(path).st_mtime > _STALE_S:
+                os.unlink(path)
+                count += 1
+    return count
 
 
-def _append(fd: int, data: bytes, *, sync: bool) -> None:
-    done = os.write(fd, data)
-    if done != len(data):
-        _finish_append(fd, data, done)
-    if sync:
-        os.fsync(fd)
+def append(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """Add one record with one write: other processes' records stand before or after it, never inside.
 
-
-def _finish_append(fd: int, data: bytes, done: int) -> None:
-    """Write the rest of a record that was written in part, or take that part back."""
-    end = os.lseek(fd, 0, os.SEEK_CUR)
-    start = end - done
+    A new file, and the folders above it, are for their owner alone. A disk that fills up in the middle of the record is
+    an error, and what got there is cut off again unless another process has already written behind it.
+    """
     try:
-        while done < len(data):
-            more = os.write(fd, memoryview(data)[done:])
-            done, end = done + more, end + more
-    finally:
-        if done < len(data) and os.fstat(fd).st_size == end:
+        with deferred:
+            try:
+                fd = os.open(path, _APPEND_FLAGS, 0o600)
+            except FileNotFoundError:
+                make_folder(path.parent)
+                fd = os.open(path, _APPEND_FLAGS, 0o600)
+            try:
+                append_to(fd, data)
+                if sync:
+                    os.fsync(fd)
+            finally:
+                os.close(fd)
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc) from exc
+
+
+def append_to(fd: int, data: bytes) -> None:
+    """Add one record to a file that is open with O_APPEND, as `append` does. Raises OSError."""
+    written = os.write(fd, data)
+    if written == len(data):
+        return
+    start = os.lseek(fd, 0, os.SEEK_CUR) - written
+    try:
+        # The next write tells why the first one was short, or completes the record.
+        while written < len(data):
+            written += os.write(fd, memoryview(data)[written:])
+    except OSError:
+        if os.fstat(fd).st_size == start + written:
             os.ftruncate(fd, start)
+        raise
 
 
-if sys.platform == "win32":
+@contextmanager
+def locked(path: Path, timeout_s: float = 10.0) -> Iterator[None]:
+    """Hold the lock that stands for a path, in `<path>.lock` beside it: `with locked(path): ...`.
 
-    def _hold(place: Path, deadline: float) -> AbstractContextManager[object]:
-        import filelock
+    One holder among all threads and processes, and not re-entrant. The lock of a process that died is free.
+    """
+    lock, naps = _new_lock(path), _naps(path, timeout_s)
+    while True:
+        # Stop is heard between two attempts. From the attempt that succeeds to the release it is deferred.
+        with deferred:
+            if _acquire(lock, path):
+                try:
+                    yield
+                finally:
+                    lock.release()
+                return
+        time.sleep(next(naps))
 
-        make_folder(place.parent)
-        try:
-            return filelock.FileLock(place).acquire(timeout=max(0.0, deadline - time.monotonic()))
-        except filelock.Timeout as exc:
-            raise TimeoutError from exc
 
-    def _is_ours(_fd: int) -> bool:
-        return True
+@asynccontextmanager
+async def alocked(path: Path, timeout_s: float = 10.0) -> AsyncIterator[None]:
+    """`locked` without blocking the event loop."""
+    import asyncio
 
-    def _remove_orphan(temp: Path) -> bool:
-        try:
-            os.unlink(temp)  # refused while the file is open
-        except OSError:
-            return False
-        return True
+    lock, naps = _new_lock(path), _naps(path, timeout_s)
+    while not _acquire(lock, path):  # noqa: ASYNC110 - no event tells of the end of another process's lock
+        await asyncio.sleep(next(naps))
+    try:
+        yield
+    finally:
+        lock.release()
 
-else:
 
-    def _hold(place: Path, deadline: float) -> AbstractContextManager[object]:
-        # Not filelock, which is Python all the way: an interrupt inside its release leaves the lock held for as long
-        # as a traceback refers to it.
-        file = open_to_append(place)
-        nap_s, began = _FIRST_NAP_S, time.monotonic()
-        try:
-            while not _try_lock(file.fileno()):
-                now = time.monotonic()
-                if now >= deadline:
-                    raise TimeoutError
-                time.sleep(min(nap_s, deadline - now))
-                # Whoever has waited longest looks most often. Otherwise a process that takes the lock again and again
-                # starves the others.
-                nap_s = min(2 * nap_s, _LONGEST_NAP_S / max(1.0, now - began))
-        except BaseException:  # also an interrupt: the traceback would keep the file open
-            file.close()
-            raise
-        return file
+def _new_lock(path: Path) -> BaseFileLock:
+    from filelock import FileLock
 
-    def _try_lock(fd: int) -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            if exc.errno in _BUSY:
-                return False
-            raise
-        return True
+    make_folder(path.parent)
+    return FileLock(path.with_name(path.name + ".lock"), mode=0o600)
 
-    def _is_ours(fd: int) -> bool:
-        """Lock a temp file just made; False if the sweep took it for an orphan in that moment."""
-        try:
-            return _try_lock(fd) and os.fstat(fd).st_nlink > 0
-        except OSError as exc:
-            if exc.errno in _NO_LOCKS:
-                return True
-            raise
 
-    def _remove_orphan(temp: Path) -> bool:
-        try:
-            with io.FileIO(temp, "r") as file:
-                if not _is_abandoned(file.fileno()):
-                    return False
-                os.unlink(temp)
-        except OSError:
-            return False
-        return True
+def _acquire(lock: BaseFileLock, path: Path) -> bool:
+    """Try once to take a lock; False if somebody else holds it."""
+    from filelock import Timeout
 
-    def _is_abandoned(fd: int) -> bool:
-        try:
-            return _try_lock(fd)
-        except OSError as exc:
-            if exc.errno not in _NO_LOCKS:
-                raise
-            return time.time() - os.fstat(fd).st_mtime > _NO_WRITER_IS_THIS_SLOW_S
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc, doing="lock") from exc
+    return True
+
+
+def _naps(path: Path, timeout_s: float) -> Iterator[float]:
+    """Yield how long to wait before each further attempt at a lock. Raises StoreError when the time is over."""
+    began, nap_s = time.monotonic(), _FIRST_NAP_S
+    while (left_s := began + timeout_s - time.monotonic()) > 0:
+        yield min(nap_s, left_s)
+        # Whoever has waited longest looks most often. Otherwise a process that takes the lock again and again starves
+        # the others.
+        nap_s = min(2 * nap_s, _LONGEST_NAP_S / max(1.0, time.monotonic() - began))
+    hint = f"Another process is holding '{path.name}.lock' beside it. Try again, or end that process."
+    raise StoreError(path, f"it was locked for {timeout_s:g} s", doing="lock", hint=hint)

@@ -21,14 +21,24 @@ import re
 import stat
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base.background import do_together
 from onetool_ipy.base.errors import Conflict, InvalidRequest
-from onetool_ipy.base.files import Draft, Stamp, StoreError, is_young, locked, make_folder, stamp_from, stamp_of, sweep
+from onetool_ipy.base.files import (
+    AtomicFile,
+    Stamp,
+    StoreError,
+    is_young,
+    locked,
+    make_folder,
+    remove_stale_temp_files,
+    stamp_from,
+    stamp_of,
+)
 from onetool_ipy.base.records import once
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core.result import Json
@@ -241,7 +251,7 @@ class BundleStore:
         own = self.root / free_name(bundle.slug, bundle.bundle_id, names)
         folder = before or own
         make_folder(folder)
-        sweep(folder)
+        remove_stale_temp_files(folder)
         self._write({folder / BUNDLE_FILE: (bundle, bundle.to_dict())})
         # A folder that cannot be renamed keeps its name: it is read under any name.
         with suppress(OSError):
@@ -254,7 +264,7 @@ class BundleStore:
         folder, stored = self._folder(bundle_id), self._state.snapshot.bundles.get(bundle_id)
         if folder is None:
             raise StoreError(self.root, f"the bundle '{bundle_id}' is gone", doing="write")
-        sweep(folder)
+        remove_stale_temp_files(folder)
         names = set(map(_folded, os.listdir(folder)))
         records: dict[Path, tuple[Bundle | Tool, Json]] = {}
         for tool in tools:
@@ -285,7 +295,7 @@ class BundleStore:
         folder = self._folder(bundle_id)
         if folder is None:
             return False
-        sweep(folder)
+        remove_stale_temp_files(folder)
         try:
             return set(os.listdir(folder)) <= {BUNDLE_FILE}
         except OSError:
@@ -527,19 +537,13 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
 
 def _write_some(texts: Collection[tuple[Path, bytes]], *, is_last: bool) -> None:
     """Write files of one folder. All are synced at the same time: one after the other, each waits for the disk."""
-    drafts: list[Draft] = []
-    try:
-        for path, text in texts:
-            drafts.append(Draft(path, mode=_mode(path)))
-            drafts[-1].open()
-            drafts[-1].write(text)
-        do_together(Draft.sync, drafts)
-        for draft in drafts:
-            draft.publish(sync_folder=is_last and draft is drafts[-1])
-    except BaseException:  # also an interrupt: nothing half may stay
-        for draft in drafts:
-            draft.discard()
-        raise
+    with ExitStack() as stack:
+        files = [stack.enter_context(AtomicFile(path, mode=_mode(path))) for path, _ in texts]
+        for file, (_, text) in zip(files, texts, strict=True):
+            file.write(text)
+        do_together(AtomicFile.sync, files)
+        for file in files:
+            file.commit(sync_folder=is_last and file is files[-1])
 
 
 def _mode(path: Path) -> int:

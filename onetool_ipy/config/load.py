@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
-from onetool_ipy.base.files import StoreError, Unreadable, read, read_own, tighten, write_whole
+from onetool_ipy.base.files import StoreError, Unreadable, read, read_own, restrict_permissions, write_whole
 from onetool_ipy.base.masking import SHORTEST, Secrets
 from onetool_ipy.base.records import Value, collector_paused
 from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings
@@ -352,7 +352,7 @@ def _close_to_others(state: Path, *made: Path) -> None:
     A state folder that the user named keeps its mode.
     """
     for folder in (*made, *(state / name for name in _STATE_SUBFOLDERS)):
-        tighten(folder)
+        restrict_permissions(folder)
 
 
 def _read_secrets(

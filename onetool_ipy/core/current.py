@@ -7,7 +7,6 @@ Outside a call the toolbox is the one opened last in this process and still open
 from __future__ import annotations
 
 import copy
-import os
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
@@ -148,8 +147,8 @@ def kept(key: Any, make: Callable[[], Any]) -> Any:
 
     For a worker process, in which nothing else keeps its toolbox.
     """
-    found = _kept.get((os.getpid(), key))
-    return found if found is not None else _kept.setdefault((os.getpid(), key), make())
+    value = _kept.get(key)
+    return value if value is not None else _kept.setdefault(key, make())
 
 
 def opened(box: Any) -> None:

@@ -13,29 +13,28 @@ import logging
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
-from functools import partial
 from typing import Any
 from weakref import ref
 
-from onetool_ipy.base import values
+from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import (
     LAZY,
-    Abandoned,
     Background,
-    Overtime,
-    Raised,
+    CarriedException,
+    DeadlineExceeded,
     Workers,
-    collected,
-    finished,
-    interrupt_in,
+    drain,
     is_cancellation,
+    require_wanted,
     run_detached,
+    run_to_completion,
     timed_out,
 )
 from onetool_ipy.base.errors import CallCancelled, CallFailure, TooDeep
+from onetool_ipy.base.interrupts import Abandoned, deferred, interrupt_in
 from onetool_ipy.core import current
 from onetool_ipy.core.failures import failure_of
-from onetool_ipy.core.resolve import Record, ResolvedCall, Step, lane
+from onetool_ipy.core.resolve import Record, ResolvedCall, Step
 from onetool_ipy.core.result import CallSite, Failure, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 
@@ -51,7 +50,11 @@ _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 
 
 class Executor:
-    """Folds the steps around one run. `record` is called with every call at its end; it changes nothing."""
+    """Folds the steps around one run. `record` is called with every call at its end; it changes nothing.
+
+    `background` is the loop of our own async work. Async tools run on `tool_loop`, so that one that blocks its loop
+    blocks no server.
+    """
 
     def __init__(
         self,
@@ -60,10 +63,12 @@ class Executor:
         steps: Sequence[Step] = (),
         record: Record | None = None,
         background: Background,
+        tool_loop: Background,
         workers: Workers,
         mask: Callable[[str], str] = str,
     ) -> None:
         self.background = background
+        self.tool_loop = tool_loop
         self.workers = workers
         self._owner = owner
         self._site = CallSite((lambda: None) if owner is None else ref(owner), mask)
@@ -115,25 +120,24 @@ class Executor:
         return None
 
     def _leave(self, resolved: ResolvedCall, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
-        duration_ms = round((time.perf_counter() - began) * 1e6) / 1000  # `round(..., 3)` takes three times as long
-        self._stamp(resolved, result, duration_ms)
-        interrupt = None
-        if entered:
-            result, interrupt = self._leave_steps(resolved, entered, result, duration_ms)
-        if self._record is not None:
-            try:
-                self._record(resolved, result)
-            except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
-                _log.error("The call of '%s' could not be logged: %s", resolved.tool, self._mask(values.safe_repr(exc)))
-        if interrupt is not None:
-            raise interrupt
+        with deferred:
+            # `round(..., 3)` takes three times as long.
+            duration_ms = round((time.perf_counter() - began) * 1e6) / 1000
+            self._stamp(resolved, result, duration_ms)
+            if entered:
+                result = self._leave_steps(resolved, entered, result, duration_ms)
+            if self._record is not None:
+                try:
+                    self._record(resolved, result)
+                except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
+                    reason = self._mask(values.safe_repr(exc))
+                    _log.error("The call of '%s' could not be logged: %s", resolved.tool, reason)
         return result
 
     def _leave_steps(
         self, resolved: ResolvedCall, entered: _Steps, result: ToolResult, duration_ms: float
-    ) -> tuple[ToolResult, BaseException | None]:
-        """Pass the result through the steps, the innermost first. Returns it, and an interrupt that came meanwhile."""
-        interrupt: BaseException | None = None
+    ) -> ToolResult:
+        """Pass the result through the steps, the innermost first, and return it."""
         while entered:
             try:
                 entered.pop().send(result)
@@ -145,10 +149,8 @@ class Executor:
                 result = self._failed(resolved, exc)
             except Exception as exc:  # noqa: BLE001 - a step that breaks must not cost the tool's result
                 _log.error("A step around '%s' failed: %s", resolved.tool, self._mask(values.safe_repr(exc)))
-            except BaseException as exc:  # noqa: BLE001 - Stop: the other steps are still to hear of it
-                interrupt, result = exc, _cancelled(resolved)
             self._stamp(resolved, result, duration_ms)
-        return result, interrupt
+        return result
 
     def _stamp(self, resolved: ResolvedCall, result: ToolResult, duration_ms: float) -> None:
         """Write the call into the result's `meta`, and connect the result to this toolbox, which stores its lines."""
@@ -167,7 +169,7 @@ class Executor:
             # An async tool runs on its loop, which keeps the limit; a sync one needs a thread for it.
             if limit_s is None or spec.is_async:
                 return ToolResult(True, self._direct(resolved, spec, limit_s))
-            value = self.workers.run(lambda: self._direct(resolved, spec, limit_s), limit_s, lane("limited"))
+            value = self.workers.run(lambda: self._direct(resolved, spec, limit_s), limit_s)
             return ToolResult(True, value)
         except BaseException as exc:  # the one place where a tool's fault becomes data
             if (stop := interrupt_in(exc)) is exc:
@@ -182,7 +184,7 @@ class Executor:
         try:
             return ToolResult(True, await self._avalue(resolved))
         except (KeyboardInterrupt, GeneratorExit, Abandoned):
-            raise  # Stop, or somebody closes this coroutine; what a tool raises of these is carried by `Raised`
+            raise  # Stop, or somebody closes this coroutine; a tool's own come as `CarriedException`
         except BaseException as exc:  # the same place, for async callers
             if not is_cancellation(exc):
                 return self._failed(resolved, exc)
@@ -202,11 +204,12 @@ class Executor:
             args = self._convert(resolved, spec) if spec.function.converters else resolved.args
             # A tool that limits itself is our own code: it ends when it is cancelled and raises nothing but exceptions.
             # On the loop it needs no task of its own.
-            if spec.limits_itself and self.background.is_here():
-                return await finished(lambda: spec.run(args), limit_s)
-            running = self.background.submit(lambda: finished(lambda: spec.run(args), limit_s), limit_s)
+            loop = self._loop_of(spec)
+            if spec.limits_itself and loop.is_here():
+                return await run_to_completion(lambda: spec.run(args), limit_s)
+            running = loop.submit(lambda: run_to_completion(lambda: spec.run(args), limit_s), limit_s)
             try:
-                return await self.background.wait(running, limit_s)
+                return await loop.wait(running, limit_s)
             except BaseException:
                 _left_behind(running.is_alive)
                 raise
@@ -221,11 +224,11 @@ class Executor:
             if spec.is_async:
                 if limit_s is None and spec.http is not None:
                     return spec.http.send(args)
-                return self._await(lambda: spec.run(args), limit_s)
+                return self._await(lambda: spec.run(args), self._loop_of(spec), limit_s)
             value = spec.run(args)
             if type(value) not in LAZY:
                 return value
-            return collected(value) if isinstance(value, Generator) else self._await(lambda: value, limit_s)
+            return drain(value) if isinstance(value, Generator) else self._await(lambda: value, self.tool_loop, limit_s)
         finally:
             current.leave(token)
 
@@ -235,18 +238,23 @@ class Executor:
             spec.checker.convert(resolved.args, spec.name, self._mask)
         return resolved.args
 
-    def _await(self, begin: Callable[[], Any], limit_s: float | None) -> Any:
-        if not self.background.is_here():
-            return self.background.run(lambda: finished(begin, limit_s), limit_s)
-        # Sync code inside an async tool: its loop cannot wait for itself, so another one does.
+    def _loop_of(self, spec: ToolSpec) -> Background:
+        """Return the loop of an async tool: connections of HTTP tools and to servers live on our own."""
+        return self.background if spec.http is not None or spec.server else self.tool_loop
+
+    def _await(self, begin: Callable[[], Any], loop: Background, limit_s: float | None) -> Any:
+        if not loop.is_here():
+            return loop.run(lambda: run_to_completion(begin, limit_s), limit_s)
+        # Sync code inside an async tool: the loop of that tool cannot wait for itself, so another one does.
         import asyncio
 
-        return self.workers.run(lambda: asyncio.run(finished(begin, limit_s)), limit_s, "own")
+        return self.workers.run(lambda: asyncio.run(run_to_completion(begin, limit_s)), limit_s)
 
     async def _in_worker(self, work: Callable[[], Any], limit_s: float | None) -> Any:
         import asyncio
 
-        task = self.workers.submit(lambda: _run_detached(work), lane("free" if limit_s is None else "limited"))
+        self.workers.require_room()
+        task = self.workers.submit(lambda: _run_detached(work))
         outer = asyncio.wrap_future(task.future)
         outer.add_done_callback(_retrieve)
         began, left_s = time.monotonic(), limit_s
@@ -269,6 +277,7 @@ class Executor:
         outer, call, meta = current.scope(), resolved.call, resolved.meta
         if outer is None:
             return current.Scope(self._owner, call, spec, 1, resolved.heard, None, None, meta)
+        require_wanted()
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
                 f"'{spec.name}' was called {MAX_DEPTH} tools deep.", hint="Does a tool call itself without end?"
@@ -281,9 +290,9 @@ class Executor:
         )
 
     def _failed(self, resolved: ResolvedCall, exc: BaseException) -> ToolResult:
-        if type(exc) is Raised:
+        if type(exc) is CarriedException:
             exc = exc.inner
-        if type(exc) is Overtime and resolved.spec is not None:
+        if type(exc) is DeadlineExceeded and resolved.spec is not None:
             exc = exc.of(resolved.tool, resolved.limit_s or resolved.spec.timeout_s)
         return ToolResult(False, error=failure_of(exc, resolved.tool, self._mask))
 
@@ -294,15 +303,14 @@ class CallIds:
     __slots__ = ("__weakref__", "_count", "_head")
 
     def __init__(self) -> None:
-        self.restart()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_restart, ref(self)))
+        self.after_fork()
+        forks.register(self)
 
     def __call__(self) -> str:
         return f"{self._head}{next(self._count):06x}"
 
-    def restart(self) -> None:
-        """Start a new series of ids. A forked child must do this."""
+    def after_fork(self) -> None:
+        """Start a new series of ids."""
         self._head = f"{int(time.time()):08x}{os.urandom(4).hex()}"
         self._count = itertools.count(1)
 
@@ -354,11 +362,6 @@ def _defaults(spec: ToolSpec | None) -> dict[str, Any]:
 def _short(value: object, mask: Callable[[str], str]) -> str:
     """Return a value as short text. It is masked before it is cut, so that no part of a secret is left."""
     return values.cut(mask(values.safe_repr(value, _MAX_VALUE * 50)), _MAX_VALUE)
-
-
-def _restart(ids: ref[CallIds]) -> None:
-    if (counter := ids()) is not None:
-        counter.restart()
 
 
 def _run_detached(work: Callable[[], Any]) -> Any:

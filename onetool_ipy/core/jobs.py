@@ -161,7 +161,7 @@ class Job:
         """Tell the listener about the end from a thread: showing a result takes time, and the loop must not wait."""
         import asyncio
 
-        await asyncio.wrap_future(self._executor.workers.submit(self.tell, "own").future)
+        await asyncio.wrap_future(self._executor.workers.submit(self.tell).future)
 
     def _is_at_work(self) -> bool:
         return self._running.is_alive() or any(is_alive() for is_alive in self._left)

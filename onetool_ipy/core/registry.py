@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import copy
 import logging
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from onetool_ipy.base import values
-from onetool_ipy.base.background import ForkLock
+from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import CallFailure, DuplicateTool, InvalidTool, ToolNotFound
 from onetool_ipy.base.records import Value, collector_paused
 from onetool_ipy.base.search import Entry, did_you_mean
@@ -73,7 +73,8 @@ class Registry:
         self.session = session if session is not None else SessionTools()
         self._sources: tuple[Source, ...] = tuple(sources)
         self._read_definition = read_definition
-        self._building = ForkLock()
+        self.after_fork()
+        forks.register(self)
         self._is_stale = False
         self._was_stopped = False
         self._before_list = before_list
@@ -83,6 +84,10 @@ class Registry:
         self._index = _Index({}, {}, (), {}, {})
         self.rebuild()
         self._changed = changed
+
+    def after_fork(self) -> None:
+        """Take a lock of this process's own."""
+        self._building = threading.RLock()
 
     def get(self, name: str) -> ToolSpec | None:
         """The tool of that name, or None."""
@@ -196,7 +201,7 @@ class Registry:
         is_definition = not isinstance(tool, ToolSpec)
         spec = _own_copy(tool) if isinstance(tool, ToolSpec) else self._from_definition(tool)
         spec = _validated(spec)
-        with self._building.mine():
+        with self._building:
             known = self._index.ordered.get(spec.name)
             if known is not None and (is_definition or not known.origin == spec.origin == "cell"):
                 raise _duplicate(spec, known)
@@ -210,7 +215,7 @@ class Registry:
 
     def refresh(self) -> bool:
         """Ask every source to look again. Rebuild the index if one has other tools than those listed."""
-        with self._building.mine():
+        with self._building:
             self._is_stale = False
             try:
                 changed = [_refreshed(source) for source in self._sources]
@@ -224,7 +229,7 @@ class Registry:
 
     def rebuild(self) -> None:
         """Build the index from the sources, first come first served."""
-        with self._building.mine(), collector_paused():
+        with self._building, collector_paused():
             ordered: dict[str, ToolSpec] = {}
             packs: dict[str, list[ToolSpec]] = {}
             unlisted: dict[str, ToolSpec] = {}

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import Lane, Overtime, Workers, interrupt_in, is_cancellation
+from onetool_ipy.base.background import DeadlineExceeded, Workers, is_cancellation
 from onetool_ipy.base.errors import CallFailure, Disabled, InvalidArgs, NotAllowed, UsageProblem
-from onetool_ipy.core import current, names
+from onetool_ipy.base.interrupts import interrupt_in
+from onetool_ipy.core import names
 from onetool_ipy.core.callers import LIMITED, REMOTE
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
@@ -214,8 +215,8 @@ class Resolver:
         else:
             began = time.perf_counter()
             try:
-                spec = self._workers.run(load, resolved.limit_s, lane("limited"))
-            except Overtime as exc:
+                spec = self._workers.run(load, resolved.limit_s)
+            except DeadlineExceeded as exc:
                 raise exc.of(resolved.tool, resolved.limit_s) from exc.__cause__
             resolved.load_s = time.perf_counter() - began
         resolved.spec = spec
@@ -233,12 +234,6 @@ class Resolver:
         resolved.args, is_plain, resolved.args_size = values.plain_copy(args)
         if resolved.is_checked:
             spec.checker.fit(resolved.args, is_plain, spec.name, self._mask)
-
-
-def lane(lane: Lane) -> Lane:
-    """Return the lane for a worker of a call. A call that another call waits for must not queue behind it."""
-    scope = current.scope()
-    return lane if scope is None or scope.depth == 0 else "own"
 
 
 def seconds(timeout_s: object) -> float:

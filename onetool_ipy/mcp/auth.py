@@ -256,7 +256,7 @@ class ServerAuth(StoredAuth):
     async def _renew(self, rejected: str) -> None:
         """Renew the tokens, once for all kernels. Runs in a task of its own: whoever waits for it may be cancelled, and
         a refresh token counts once, so the answer must not be lost."""
-        with await asyncio.to_thread(self._store.locked, self._path, _LOCK_S):
+        async with self._store.locked(self._path, _LOCK_S):
             await self.load()  # another kernel may have renewed them meanwhile
             if not self._is_stale(rejected):
                 return

@@ -15,13 +15,13 @@ import asyncio
 import contextvars
 import logging
 import math
-import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.base import forks
 from onetool_ipy.base.errors import (
     TRUST_IT,
     CallFailure,
@@ -290,7 +290,8 @@ class Server:
         self._stderr: StderrLog | None = None
         self._listing: ServerListing | None = None
         self._is_cache_read = False
-        self._forget()
+        self.after_fork()
+        forks.register(self)
 
     @property
     def name(self) -> str:
@@ -388,7 +389,7 @@ class Server:
     @property
     def was_tried(self) -> bool:
         """Whether it was started, with or without success, in this process."""
-        return self._pid == os.getpid() and self._tried_at is not None
+        return self._tried_at is not None
 
     @property
     def is_running(self) -> bool:
@@ -537,11 +538,11 @@ class Server:
             self._sign_in.drop()
         path = self._tokens.path(self.definition.url, self.definition.auth.client)
         await self._end_connection("You signed out.")
-        with await asyncio.to_thread(self._tokens.locked, path, _LOCK_S):
+        async with self._tokens.locked(path, _LOCK_S):
             if self.definition.is_allowed:
                 await revoke(self.definition, self._tokens)
             await asyncio.to_thread(self._tokens.remove, path)
-        self._forget()
+        self.after_fork()
 
     async def probe(self) -> None:
         """Find out whether it responds now. Starts a server that was never started."""
@@ -644,8 +645,6 @@ class Server:
 
     def _own_connection(self) -> _Connection | None:
         """Return the connection, if it belongs to this process and its loop still runs."""
-        if self._pid != os.getpid():
-            self._forget()
         if self._connection is not None and self._connection.loop.is_closed():
             self._connection = self._starting = None
         return self._connection
@@ -658,8 +657,8 @@ class Server:
             self._connection = connection = self._starting = None
         return connection
 
-    def _forget(self) -> None:
-        self._pid = os.getpid()
+    def after_fork(self) -> None:
+        """Forget the connection, which belongs to the parent, and all that is known of it."""
         self._connection = None
         self._starting = None
         self._tried_at = None

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import os
 import random
 import re
 import ssl
@@ -33,6 +32,7 @@ import httpcore
 import httpx
 
 from onetool_ipy._version import __version__
+from onetool_ipy.base import forks
 from onetool_ipy.base.background import Background, Workers, outcome
 from onetool_ipy.base.errors import TRANSIENT_STATUSES, CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.config.settings import HttpSettings
@@ -140,10 +140,14 @@ class HttpClient:
         self._async_network = async_network
         self._tls = tls
         self._retry = retry or Retry()
-        # The key names the owner, too: a process, since a forked child may not use its parent's connections, or an
-        # event loop. It has the scheme, since the settings of TLS take long to make, and whether private addresses
-        # are allowed, since a connection to one must not serve a request that may not reach it.
-        self._transports: dict[tuple[int, str, bool], PinnedTransport] = {}
+        self.after_fork()
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Forget the connections: a child may not use its parent's."""
+        # The key has the scheme, since the settings of TLS take long to make, and whether private addresses are
+        # allowed, since a connection to one must not serve a request that may not reach it.
+        self._transports: dict[tuple[str, bool], PinnedTransport] = {}
         self._async_transports: dict[tuple[asyncio.AbstractEventLoop, str, bool], AsyncPinnedTransport] = {}
 
     def request(
@@ -206,9 +210,8 @@ class HttpClient:
     def close(self) -> None:
         """Close the connections; may be called twice. A later request opens new ones."""
         transports, self._transports = self._transports, {}
-        for (pid, *_), transport in transports.items():
-            if pid == os.getpid():
-                transport.close()
+        for transport in transports.values():
+            transport.close()
         async_transports, self._async_transports = self._async_transports, {}
         for (loop, *_), async_transport in async_transports.items():
             if loop.is_running():
@@ -270,7 +273,7 @@ class HttpClient:
         if self.transport is not None:
             own: httpx.BaseTransport = self.transport
             return own
-        key = (os.getpid(), origin.scheme, allow_private)
+        key = (origin.scheme, allow_private)
         if key not in self._transports:
             tls = self._tls_for(origin)
             pinned = PinnedTransport(self._look_up, allow_private=allow_private, tls=tls, network=self._network)
@@ -305,7 +308,7 @@ class HttpClient:
 
     async def _in_worker(self, work: Callable[[], _T]) -> _T:
         """Await blocking work in a worker. If the wait ends first, the work is left to finish by itself."""
-        value: _T = await asyncio.wrap_future(self._workers.submit(work, "own").future)
+        value: _T = await asyncio.wrap_future(self._workers.submit(work).future)
         return value
 
 

@@ -53,7 +53,7 @@ def send(
             request = client.build_request(method, url, timeout=limit_s, **parts)
             place = request.url.netloc.decode("ascii", "replace") or place
             work = partial(_follow, client, request, options, mask=mask, max_bytes=max_bytes, until=until)
-            response: HttpResponse = workers.run(work, limit_s + _GRACE_S, "own")
+            response: HttpResponse = workers.run(work, limit_s + _GRACE_S)
             return response
         except CallFailure as exc:
             raise exc if exc.reason != "timeout" else timeout_error(place, limit_s) from None

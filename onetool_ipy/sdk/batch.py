@@ -3,8 +3,8 @@
 `batch_execute` returns the results as one text in the items' order; an item that fails has `Error: ...` in its own
 section and stops no other. `run_items` is the iterator below it, which `ot.map` uses too: it yields (index, outcome)
 as items finish, and takes items from their sequence one by one, so that the sequence may build them on demand. Closing
-it early (Stop, or a listener that raises) cancels what has not begun, gives running items `grace_s` to finish, and
-then ends those that run Python code in threads.
+it early (Stop, or a listener that raises) cancels what has not begun and gives running items `grace_s` to finish. Those
+that take longer are left to themselves, in daemon threads.
 
 A function that goes to another process is pickled. A function of a pack file has no importable module: it travels as
 the file's path and its name, or by value if cloudpickle is installed (Dask). An exception comes back as text, since
@@ -31,7 +31,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import Abandoned, throw_into
+from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import Unavailable, UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.sdk.tools import progress as report_progress
@@ -147,9 +147,8 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
     context = copy_context()
 
     def serve() -> None:
-        with suppress(Abandoned):
-            for index in todo:  # a range's iterator gives each number to one thread
-                done.put((index, _outcome(context.copy(), func, items[index])))
+        for index in todo:  # a range's iterator gives each number to one thread
+            done.put((index, _outcome(context.copy(), func, items[index])))
 
     threads = [threading.Thread(target=serve, name="onetool-batch", daemon=True) for _ in range(min(width, len(items)))]
     left = len(items)
@@ -163,26 +162,15 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
                 time.sleep(_REST_S)
     finally:
         deque(todo, maxlen=0)
-        if left:
-            _end_threads(threads, grace_s)
-
-
-def _end_threads(threads: Sequence[threading.Thread], grace_s: float) -> None:
-    until = time.monotonic() + grace_s
-    try:
-        for thread in threads if grace_s else ():
-            thread.join(max(0.0, until - time.monotonic()))
-    finally:  # a second Stop does not wait
-        for thread in threads:
-            if thread.is_alive():
-                throw_into(thread)
+        if left and grace_s:
+            until = time.monotonic() + grace_s
+            for thread in threads:
+                thread.join(max(0.0, until - time.monotonic()))
 
 
 def _outcome(context: Context, func: Func, item: Any) -> Outcome:
     try:
         return True, context.run(lambda: _result(func(item)))
-    except Abandoned:
-        raise
     except BaseException as exc:  # noqa: BLE001 - whatever a function raises is its item's failure
         return False, _message(exc)
 
@@ -197,8 +185,9 @@ def _result(value: Any) -> Any:
 
 
 def _get(done: SimpleQueue[Any]) -> Any:
-    """Get the next item, in short waits, so that an abandoned call notices."""
+    """Get the next item, in short waits. Raises Abandoned if nobody waits for the batch any more."""
     while True:
+        require_wanted()
         with suppress(Empty):
             return done.get(timeout=_WAIT_S)
 

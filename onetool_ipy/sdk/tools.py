@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base import values
+from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, Question, checked, count_question
@@ -63,7 +64,11 @@ def get_secret(name: str) -> str | None:
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
-    """Report how far the running call is, to the program that made it, if it listens."""
+    """Report how far the running call is, to the program that made it, if it listens.
+
+    Ends a call that was stopped, cancelled or ran past its limit, since nobody waits for it any more.
+    """
+    require_wanted()
     here = current.scope()
     if here is not None and here.progress is not None:
         here.progress(done, total, text)
@@ -148,7 +153,7 @@ def log(text: str, level: LogLevel = "info") -> None:
 
 def _require_thread() -> None:
     """Refuse to block the event loop that async tools share."""
-    if current.require().background.is_here():
+    if current.require().tool_loop.is_here():
         raise UsageProblem("An async tool asks from a thread.", hint="Write: await asyncio.to_thread(ask_user, ...)")
 
 

@@ -26,13 +26,14 @@ import logging
 import os
 import stat
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from onetool_ipy.base.background import ForkLock
+from onetool_ipy.base import forks
 from onetool_ipy.base.errors import InvalidTool, ToolNotFound, Unavailable
 from onetool_ipy.base.files import Stamp, StoreError, Unreadable, is_young, read, stamp_of, write_whole
 from onetool_ipy.base.printable import printable
@@ -266,9 +267,14 @@ class PackFile:
         self._loaded: _Loaded | None = None
         self._last_listed: tuple[PackOutline, _Loaded | None] = (self._seen.outline, None)
         self._fault = ""
-        self._looking = ForkLock()
-        self._importing = ForkLock()
+        self.after_fork()
+        forks.register(self)
         self.refresh()
+
+    def after_fork(self) -> None:
+        """Take locks of this process's own."""
+        self._looking = threading.RLock()
+        self._importing = threading.RLock()
 
     @property
     def pack(self) -> str:
@@ -340,7 +346,7 @@ class PackFile:
         loaded = self._loaded
         if loaded is None or loaded.outline is not self._seen.outline:
             before = loaded
-            with self._importing.mine():
+            with self._importing:
                 loaded = self._loaded
                 if loaded is None or loaded.outline is not self._seen.outline:
                     loaded = self._loaded = self._import()
@@ -358,7 +364,7 @@ class PackFile:
         """Outline the file again if its text changed."""
         if self._is_current(stamp_of(self.path)):
             return
-        with self._looking.mine():
+        with self._looking:
             stamp = stamp_of(self.path)
             if self._is_current(stamp):  # another thread has looked while this one waited
                 return

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from orjson import OPT_SORT_KEYS, dumps
 
-from onetool_ipy.base.files import OpenFile, StoreError, append, open_to_append
+from onetool_ipy.base.files import StoreError, append
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
 MAX_AGE_S = 7 * 24 * 3600.0
@@ -49,7 +49,6 @@ class MapProgress:
         self._now = now
         self._size_read = 0
         self._offsets: dict[str, int] = {}
-        self._file: OpenFile | None = None
 
     def begin(self) -> str:
         """Create the file if it is missing, delete old ones, and return the stamp that identifies this file."""
@@ -127,19 +126,11 @@ class MapProgress:
         if self._mask(line) != line:
             return False
         try:
-            file = self._opened()
-            append(self.path, f"\n{line}\n".encode(), fd=file.fileno())
-        except (OSError, StoreError) as exc:
-            self.fault = exc if isinstance(exc, StoreError) else StoreError.of(self.path, exc)
+            append(self.path, f"\n{line}\n".encode())
+        except StoreError as exc:
+            self.fault = exc
             return False
         return True
-
-    def _opened(self) -> OpenFile:
-        """The file, open; anew if somebody has deleted it."""
-        file = self._file
-        if file is None or os.fstat(file.fileno()).st_nlink == 0:
-            file = self._file = open_to_append(self.path)
-        return file
 
     def _stamp(self) -> str:
         try:

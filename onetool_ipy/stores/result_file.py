@@ -21,7 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from onetool_ipy.base.files import Draft, StoreError
+from onetool_ipy.base.files import AtomicFile, StoreError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,14 +60,9 @@ class Sidecar:
 
     def write(self, path: Path) -> None:
         """Write the sidecar; the folder is synced when the text beside it is published."""
-        draft = Draft(path)
-        try:
-            draft.open()
-            draft.write(json.dumps(asdict(self), default=datetime.isoformat).encode() + b"\n")
-            draft.publish(sync_folder=False)
-        except BaseException:
-            draft.discard()
-            raise
+        with AtomicFile(path) as file:
+            file.write(json.dumps(asdict(self), default=datetime.isoformat).encode() + b"\n")
+            file.commit(sync_folder=False)
 
 
 def read_sidecar(path: Path) -> Sidecar | None:
@@ -219,20 +214,16 @@ class ResultText:
         """Write the index beside the text and map it; None if the disk is full or read-only."""
         import numpy as np
 
-        draft = Draft(self.path.with_suffix(".npy"))
         try:
-            draft.open()
-            for number, part in enumerate(self._start_parts()):
-                if number == 0:
-                    header = {"descr": part.dtype.str, "fortran_order": False, "shape": (self.lines + 1,)}
-                    np.lib.format.write_array_header_1_0(draft, header)
-                draft.write(part.tobytes())
-            draft.publish()
-        except BaseException as exc:
-            draft.discard()
-            if isinstance(exc, StoreError):
-                return None
-            raise
+            with AtomicFile(self.path.with_suffix(".npy")) as file:
+                for number, part in enumerate(self._start_parts()):
+                    if number == 0:
+                        header = {"descr": part.dtype.str, "fortran_order": False, "shape": (self.lines + 1,)}
+                        np.lib.format.write_array_header_1_0(file, header)
+                    file.write(part.tobytes())
+                file.commit()
+        except StoreError:
+            return None
         return self._load_starts()
 
 

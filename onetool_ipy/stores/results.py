@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.base.files import Draft, StoreError, sweep
+from onetool_ipy.base.files import AtomicFile, StoreError, remove_stale_temp_files
 from onetool_ipy.core.result import Json
 from onetool_ipy.stores.calls.record import measure
 from onetool_ipy.stores.result_file import ResultText, Sidecar, read_sidecar
@@ -247,7 +247,7 @@ class Results:
         """
         self._bytes_since_reap = self._results_since_reap = 0
         self._reaped_at = time.monotonic()
-        sweep(self.folder)
+        remove_stale_temp_files(self.folder)
         files = self._scan()
         now = self._clock()
         oldest_first = sorted(
@@ -286,32 +286,30 @@ class Results:
         created: datetime,
         form: Mapping[str, Any] | None = None,
     ) -> str:
-        draft = Draft(self._path(handle, "txt"))
         newlines, last = 0, b""
         try:
-            draft.open()
-            for data in mask_stream(parts, self._mask):
-                draft.write(data)
-                newlines += data.count(b"\n")
-                last = data[-1:] or last
-            sidecar = Sidecar(
-                tool=str(tool),
-                call_id=str(call_id),
-                created=created,
-                expires=created + self._ttl,
-                lines=newlines + (last not in (b"", b"\n")),
-                bytes=draft.size,
-                form=dict(form or {}),
-            )
-            sidecar.write(self._path(handle, "json"))
-            draft.publish()
+            with AtomicFile(self._path(handle, "txt")) as file:
+                for data in mask_stream(parts, self._mask):
+                    file.write(data)
+                    newlines += data.count(b"\n")
+                    last = data[-1:] or last
+                sidecar = Sidecar(
+                    tool=str(tool),
+                    call_id=str(call_id),
+                    created=created,
+                    expires=created + self._ttl,
+                    lines=newlines + (last not in (b"", b"\n")),
+                    bytes=file.size,
+                    form=dict(form or {}),
+                )
+                sidecar.write(self._path(handle, "json"))
+                file.commit()
         except BaseException:
             # No file may stay whose handle nobody has.
-            draft.discard()
             with suppress(StoreError):
                 self._delete_files(handle)
             raise
-        self._bytes_since_reap += draft.size
+        self._bytes_since_reap += file.size
         self._results_since_reap += 1
         if (
             self._bytes_since_reap * _REAP_EVERY_SHARE >= self._max_bytes

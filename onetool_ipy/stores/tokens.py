@@ -14,11 +14,11 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractAsyncContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.base.files import locked, make_folder, read_own, write_whole
+from onetool_ipy.base.files import alocked, make_folder, read_own, write_whole
 
 Grant = dict[str, Any]
 """Has `tokens` and `client`, and what the authorization server says about itself."""
@@ -93,10 +93,9 @@ class TokenStore:
         with suppress(FileNotFoundError):
             os.unlink(path)
 
-    def locked(self, path: Path, timeout_s: float) -> AbstractContextManager[object]:
+    def locked(self, path: Path, timeout_s: float) -> AbstractAsyncContextManager[None]:
         """Hold the lock of a grant among all kernels of the user."""
-        make_folder(path.parent)
-        return locked(path, timeout_s)
+        return alocked(path, timeout_s)
 
     def _hide_secrets(self, value: Any) -> None:
         for secret in _secrets(value):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from onetool_ipy.base.files import StoreError, append, locked, make_folder
+from onetool_ipy.base.files import StoreError, append_to, locked, make_folder
 from onetool_ipy.config.settings import Topic
 
 NO_TOPIC = "SKIP: no matching topic"
@@ -119,8 +119,9 @@ def _add(path: Path, data: bytes) -> None:
                 size, data = end, data.lstrip(b"\n")
                 os.ftruncate(fd, size)
         try:
-            append(path, data, fd=fd, sync=True)
-        except StoreError:
+            append_to(fd, data)
+            os.fsync(fd)
+        except OSError:
             with suppress(OSError):
                 os.ftruncate(fd, size)
             raise

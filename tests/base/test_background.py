@@ -43,7 +43,7 @@ def _raising(exc: BaseException) -> Callable[[], Any]:
 
 @pytest.mark.parametrize(
     "exc",
-    [ValueError("no"), SystemExit(3), KeyboardInterrupt(), concurrent.futures.InvalidStateError(), GeneratorExit()],
+    [ValueError("no"), SystemExit(3), KeyboardInterrupt(), GeneratorExit()],
     ids=lambda exc: type(exc).__name__,
 )
 def test_whatever_work_raises_is_told_and_the_loop_goes_on(background: Background, exc: BaseException) -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.base.files import Draft, StoreError, append, locked, sweep, write_whole
+from onetool_ipy.base.files import AtomicFile, StoreError, alocked, append, locked, remove_stale_temp_files, write_whole
 
 
 def test_whole_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -76,59 +78,55 @@ def test_what_is_no_file_is_refused_by_name(tmp_path: Path) -> None:
 def test_bad_path_is_one_error_that_names_it(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_bytes(b"")
 
-    for work in (lambda p: write_whole(p, b"x"), lambda p: append(p, b"x"), lambda p: locked(p)):
+    for work in (lambda p: write_whole(p, b"x"), lambda p: append(p, b"x"), lambda p: locked(p).__enter__()):
         with pytest.raises(StoreError) as caught:
             work(tmp_path / name)
         assert isinstance(caught.value, OneToolError)
         assert str(tmp_path) in str(caught.value)
 
 
-def test_draft_is_invisible_until_it_is_published(tmp_path: Path) -> None:
-    draft = Draft(tmp_path / "a")
-    draft.open()
-    draft.write(b"one")
-    draft.write(memoryview(b"two"))
-    assert not (tmp_path / "a").exists()
-
-    draft.publish()
+def test_atomic_file_is_invisible_until_it_is_committed(tmp_path: Path) -> None:
+    with AtomicFile(tmp_path / "a") as file:
+        file.write(b"one")
+        file.write(memoryview(b"two"))
+        assert not (tmp_path / "a").exists()
+        file.commit()
 
     assert (tmp_path / "a").read_bytes() == b"onetwo"
-    assert draft.size == 6
+    assert file.size == 6
+    assert os.listdir(tmp_path) == ["a"]
 
 
-def test_discarded_draft_leaves_nothing_also_twice(tmp_path: Path) -> None:
-    draft = Draft(tmp_path / "a")
-    draft.open()
-    draft.write(b"one")
-
-    draft.discard()
-    draft.discard()
+def test_atomic_file_without_a_commit_leaves_nothing(tmp_path: Path) -> None:
+    with suppress(ZeroDivisionError), AtomicFile(tmp_path / "a") as file:
+        file.write(b"one")
+        raise ZeroDivisionError
 
     assert os.listdir(tmp_path) == []
 
 
-def test_sweep_takes_what_the_dead_left_and_nothing_of_the_living(tmp_path: Path) -> None:
-    living = Draft(tmp_path / "a")
-    living.open()
+def test_stale_temp_files_are_those_of_dead_writers_and_old_ones_of_other_machines(tmp_path: Path) -> None:
     dying = (
-        "import os, sys; from pathlib import Path; from onetool_ipy.base.files import Draft\n"
-        "draft = Draft(Path(sys.argv[1])); draft.open(); draft.write(b'half'); os._exit(9)"
+        "import os, sys; from pathlib import Path; from onetool_ipy.base.files import AtomicFile\n"
+        "with AtomicFile(Path(sys.argv[1])) as file: file.write(b'half'); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", dying, str(tmp_path / "b")], check=False)
-    (tmp_path / ".somebody-elses.tmp").write_bytes(b"")
-    assert len(os.listdir(tmp_path)) == 3
+    for name in (".somebody-elses.tmp", ".onetool-elsewhere-1-0123456789abcdef.tmp"):
+        (tmp_path / name).write_bytes(b"")
+    old = tmp_path / ".onetool-elsewhere-2-0123456789abcdef.tmp"
+    old.write_bytes(b"")
+    os.utime(old, (1, 1))
 
-    removed = sweep(tmp_path)
-    living.write(b"whole")
-    living.publish()
+    with AtomicFile(tmp_path / "a") as living:
+        assert len(os.listdir(tmp_path)) == 5
+        removed = remove_stale_temp_files(tmp_path)
+        living.write(b"whole")
+        living.commit()
 
-    assert removed == 1
-    assert sorted(os.listdir(tmp_path)) == [".somebody-elses.tmp", "a"]
+    assert removed == 2
+    assert sorted(os.listdir(tmp_path)) == [".onetool-elsewhere-1-0123456789abcdef.tmp", ".somebody-elses.tmp", "a"]
     assert (tmp_path / "a").read_bytes() == b"whole"
-
-
-def test_sweep_of_a_missing_folder_finds_nothing(tmp_path: Path) -> None:
-    assert sweep(tmp_path / "missing") == 0
+    assert remove_stale_temp_files(tmp_path / "missing") == 0
 
 
 def test_append_adds_to_the_end(tmp_path: Path) -> None:
@@ -139,13 +137,9 @@ def test_append_adds_to_the_end(tmp_path: Path) -> None:
     assert (tmp_path / "deep" / "log").stat().st_mode & 0o777 == 0o600
 
 
-def test_append_to_a_descriptor_names_its_file_when_it_fails() -> None:
-    fd = os.open("/dev/full", os.O_WRONLY | os.O_APPEND)
-    try:
-        with pytest.raises(StoreError, match=r"/dev/full.*disk is full"):
-            append(Path("/dev/full"), b"x", fd=fd)
-    finally:
-        os.close(fd)
+def test_append_names_its_file_when_it_fails() -> None:
+    with pytest.raises(StoreError, match=r"/dev/full.*disk is full"):
+        append(Path("/dev/full"), b"x")
 
 
 def test_append_to_a_pipe_that_nobody_reads_does_not_wait(tmp_path: Path) -> None:
@@ -200,8 +194,8 @@ def test_lock_has_one_holder_among_threads(tmp_path: Path) -> None:
 def test_lock_that_is_not_given_is_an_error_that_names_the_path(tmp_path: Path) -> None:
     with locked(tmp_path / "a"):
         began = time.monotonic()
-        with pytest.raises(StoreError, match=r"Cannot lock '.*/a'.*0\.2 s") as caught:
-            locked(tmp_path / "a", 0.2)
+        with pytest.raises(StoreError, match=r"Cannot lock '.*/a'.*0\.2 s") as caught, locked(tmp_path / "a", 0.2):
+            pass
         took = time.monotonic() - began
 
     assert took >= 0.2, "it waited as long as it may"
@@ -221,13 +215,20 @@ def test_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
         pass
 
 
-def test_lock_is_free_after_any_exception_while_its_traceback_lives(tmp_path: Path) -> None:
-    caught: list[BaseException] = []
-    try:
-        with locked(tmp_path / "a"):
-            raise KeyboardInterrupt
-    except KeyboardInterrupt as exc:
-        caught.append(exc)
+async def test_an_async_lock_waits_without_blocking_the_loop(tmp_path: Path) -> None:
+    steps: list[str] = []
 
-    with locked(tmp_path / "a", 0.0):
-        assert caught[0].__traceback__ is not None
+    async def second() -> None:
+        async with alocked(tmp_path / "a"):
+            steps.append("second")
+
+    async with alocked(tmp_path / "a"):
+        task = asyncio.create_task(second())
+        await asyncio.sleep(0)
+        with pytest.raises(StoreError, match="0 s"):
+            async with alocked(tmp_path / "a", 0.0):
+                pass
+        steps.append("first")
+    await task
+
+    assert steps == ["first", "second"]

@@ -192,7 +192,6 @@ def _campaign(name: str, folder: Path, **options: Any) -> dict[str, Any]:
 
 def _usage_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     workers = Workers()
-    stack.callback(workers.close)
     log, wall, cpu, whole = _million(folder / "million", workers)
     yield line(2, "a record, mean of a million while they are compacted", cpu, name="CPU of the caller's thread")
     yield line(2, "the same on the wall", wall)

@@ -73,6 +73,7 @@ class Bench:
     def __init__(self, functions: Sequence[Callable[..., Any]], steps: Sequence[Step], **options: Any) -> None:
         given_up = AbandonedCalls()
         self.background = Background(given_up)
+        self.tool_loop = Background(given_up)
         self.workers = Workers(given_up)
         self.registry = Registry()
         for fn in functions:
@@ -80,7 +81,9 @@ class Bench:
         mask = options.get("mask", str)
         rules = {name: options.pop(name) for name in ("admit", "require", "prepare", "local_s") if name in options}
         self.resolver = Resolver(self.registry, workers=self.workers, mask=mask, **rules)
-        self.executor = Executor(steps=steps, background=self.background, workers=self.workers, **options)
+        self.executor = Executor(
+            steps=steps, background=self.background, tool_loop=self.tool_loop, workers=self.workers, **options
+        )
 
     def add(self, fn: Callable[..., Any] | ToolSpec) -> ToolSpec:
         spec = fn if isinstance(fn, ToolSpec) else spec_of(fn, pack="t", origin="cell")
@@ -96,8 +99,8 @@ class Bench:
         return await self.executor.acall(self.resolve(name, args, source=source, **options))
 
     def close(self) -> None:
+        self.tool_loop.close()
         self.background.close()
-        self.workers.close()
 
 
 class Calls:

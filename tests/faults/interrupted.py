@@ -1,7 +1,8 @@
 """`python -m tests.faults.interrupted NAME FOLDER COUNT`: interrupts at chance moments, in this one process.
 
-A timer raises KeyboardInterrupt exactly as Ctrl-C does: by a signal, wherever Python happens to be. Prints a JSON
-object with what landed and what was wrong after it. The tracebacks are kept, as a notebook keeps the last one.
+A timer interrupts as Stop does in a cell: by a signal, wherever Python happens to be, and after our bookkeeping.
+Prints a JSON object with what landed and what was wrong after it. The tracebacks are kept, as a notebook keeps the last
+one.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.base.files import StoreError, locked, write_whole
+from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.stores.results import Results
 
 Report = dict[str, int]
@@ -150,9 +152,11 @@ def whole(folder: Path, count: int) -> Report:
 
 def main() -> None:
     def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
+        if not deferred.note_stop():
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGALRM, interrupt)
+    signal.signal(signal.SIGINT, interrupt)
     campaigns = {"put": put, "query": query, "lock": lock, "careless_lock": careless_lock, "whole": whole}
     report = campaigns[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
     print(json.dumps(report))  # noqa: T201  # read by the test

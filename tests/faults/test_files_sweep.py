@@ -15,11 +15,11 @@ SWEEPERS = 12
 SWEEP = """
 import os, sys
 from pathlib import Path
-from onetool_ipy.base.files import sweep
+from onetool_ipy.base.files import remove_stale_temp_files
 parent = os.getppid()
 print("sweeping", flush=True)
 while os.getppid() == parent:  # who ends at its limit leaves none behind
-    sweep(Path(sys.argv[1]))
+    remove_stale_temp_files(Path(sys.argv[1]))
 """
 
 

@@ -14,7 +14,7 @@ from tests.harness.surroundings import ROOT
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("count", [30, pytest.param(1_000, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.soak)])
 def test_interrupts_at_chance_moments_leave_everything_whole(tmp_path: Path, count: int, record_property: Any) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.faults.calling", str(tmp_path), str(count)],

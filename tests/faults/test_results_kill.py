@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.files import sweep
+from onetool_ipy.base.files import remove_stale_temp_files
 from onetool_ipy.stores.results import Results
 from tests.faults.actors import Stage, acknowledged, text_of
 
@@ -105,7 +105,7 @@ def test_file_written_whole_is_old_or_new(stage: Stage, tmp_path: Path, actor: s
         data = path.read_bytes()
         torn += data != text_of(chr(data[0]) if data else "", LINES).encode()
         landed += bool(temps(tmp_path))
-        sweep(tmp_path)
+        remove_stale_temp_files(tmp_path)
         assert temps(tmp_path) == []
 
     assert (torn == 0) == is_careful

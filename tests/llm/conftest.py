@@ -53,7 +53,7 @@ def make_client() -> Iterator[MakeClient]:
             background, workers = background or Background(), Workers()
             known = Secrets({"KEY": KEY} if secrets is None else secrets, {})
             client = HttpClient(background, workers, mask=known.mask, **parts)
-            for part in (workers, background, client):
+            for part in (background, client):
                 stack.callback(part.close)
 
             async def note(wait_s: float) -> None:

@@ -45,7 +45,7 @@ def make_client(request: pytest.FixtureRequest) -> Iterator[MakeClient]:
         def make(**parts: Any) -> HttpClient:
             background, workers = Background(), Workers()
             client = client_class(background, workers, **parts)
-            for part in (workers, background, client):
+            for part in (background, client):
                 stack.callback(part.close)
             return client
 

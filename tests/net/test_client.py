@@ -454,7 +454,7 @@ def test_sync_code_of_an_async_tool_sends_with_a_transport_of_ones_own(transport
     try:
         assert background.run(tool, HANG_S) == b"from api.test"
     finally:
-        for part in (client, background, workers):
+        for part in (client, background):
             part.close()
 
 

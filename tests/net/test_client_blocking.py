@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from onetool_ipy.base.background import Abandoned, Background, Overtime, Workers
+from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallTimeout, ExecutionFailed
 from onetool_ipy.net.client import HttpClient
 from tests.harness.patience import HANG_S
@@ -28,31 +28,6 @@ def test_no_other_thread_takes_part(server: Loopback) -> None:
     started = {thread.name for thread in set(threading.enumerate()) - before}
     client.close()
     assert {name for name in started if name.startswith("onetool")} == set()
-
-
-@pytest.mark.parametrize("path", ["/hang", "/drip"])
-def test_an_abandoned_thread_lets_its_connection_go(server: Loopback, client: HttpClient, path: str) -> None:
-    workers = Workers()
-
-    def ask() -> None:
-        client.request("GET", server.url(path), rules=replace(HERE, timeout_s=HANG_S * 10))
-
-    task = workers.submit(ask)
-    assert server.begun.wait(HANG_S)
-    workers.abandon(task)
-
-    with pytest.raises(Abandoned):
-        task.future.result(HANG_S)
-    assert client.request("GET", server.url("/json"), rules=HERE).status == 200
-    workers.close()
-
-
-def test_a_limit_around_the_request_ends_it(server: Loopback, client: HttpClient) -> None:
-    workers = Workers()
-    with pytest.raises(Overtime):
-        workers.run(lambda: client.request("GET", server.url("/drip"), rules=replace(HERE, timeout_s=HANG_S)), 0.3)
-
-    assert not server.begun.is_set() or server.hung_up.wait(HANG_S)
 
 
 @BOTH_SIDES

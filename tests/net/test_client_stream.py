@@ -37,7 +37,6 @@ def stream() -> Iterator[Stream]:
     yield run
     client.close()
     background.close()
-    workers.close()
 
 
 async def _text(response: httpx.Response) -> str:

@@ -21,13 +21,13 @@ from mcp.shared.message import ServerMessageMetadata
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-from onetool_ipy.base.background import MAX_ABANDONED, clock_stopped
+from onetool_ipy.base.background import clock_stopped
 from onetool_ipy.base.errors import CallCancelled, Unavailable
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply, form_errors
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.sdk.tools import LogLevel, Roots, Sample
 
-MAX_WAITING = MAX_ABANDONED // 2  # each holds one of that many threads; the others are for the calls that run
+MAX_WAITING = 4
 WAIT_S = 600.0
 _LOG_LEVELS: tuple[str, ...] = get_args(LogLevel)
 

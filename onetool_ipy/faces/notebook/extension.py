@@ -20,7 +20,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base.background import ForkLock
+from onetool_ipy.base import forks
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.config.paths import find_config
@@ -53,8 +53,13 @@ class Extension:
         self.inspector = Inspector(shell)
         self.panels = PanelComms(shell, lambda: self.host)
         self._host: NotebookHost | None = None
-        self._opening = ForkLock()
+        self.after_fork()
+        forks.register(self)
         self._is_in_cell = False
+
+    def after_fork(self) -> None:
+        """Take a lock of this process's own."""
+        self._opening = threading.RLock()
 
     @property
     def box(self) -> Toolbox:
@@ -70,7 +75,7 @@ class Extension:
     def host(self) -> NotebookHost:
         """The host of the toolbox, made with it."""
         if self._host is None:
-            with self._opening.mine():
+            with self._opening:
                 if self._host is None:
                     self._host = self._open()
         return self._host

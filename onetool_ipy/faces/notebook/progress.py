@@ -17,13 +17,13 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from contextvars import Context
-from os import getpid
 from threading import get_ident
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from onetool_ipy.base import forks
 from onetool_ipy.base.background import Workers
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.callers import TYPED
 from onetool_ipy.core.tool import ToolCall
@@ -204,12 +204,14 @@ class ProgressArea:
         self._drawn_at = 0.0
         self._idle = 0
         self._drawing = threading.Lock()
-        self._pid = getpid()
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Draw nothing of the parent."""
+        self._out = None
 
     def refresh(self, now: float) -> bool:
         """Draw what is new; False if nothing has run for a while."""
-        if self.running:
-            self.interrupts.check()
         running = self._long_running(now)
         is_due = running and now - self._drawn_at >= _ELAPSED_S
         if is_due or (self.has_news and (running or self._over)):
@@ -255,7 +257,7 @@ class ProgressArea:
         return [line for line in tuple(self.running) if now - line.began >= PATIENCE_S]
 
     def _draw(self, now: float) -> None:
-        if self._out is None or self._pid != getpid():
+        if self._out is None:
             return
         with self._drawing:  # one at a time, or an older state could be drawn last
             self._draw_rows(self._out, now, self._long_running(now))
@@ -279,22 +281,25 @@ class CellProgress:
         self.interrupts = Interrupts()
         self._shell = shell
         self._mask = mask
-        self._pid = getpid()
         self._area: ProgressArea | None = None
         self._thread = 0
         self._publisher: Any = None
         self._header: Any = None
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Follow no calls: the cell belongs to the parent."""
+        self._area, self._thread = None, 0
 
     def __call__(self, call: ToolCall) -> CallProgress | None:
         """The progress of a call, if a person made it in the running cell."""
-        if self._thread != get_ident() or call.source not in TYPED or self._pid != getpid():
+        if self._thread != get_ident() or call.source not in TYPED:
             return None
         if self._publisher is not None and self._publisher.parent_header is not self._header:
             return None  # a task left over from an earlier cell
         area = self._area
         if area is None:
             area = self._area = self._new_area()
-            self.interrupts.watch()
         line = CallProgress(area, call.name)
         if not area.is_refreshed:
             area.is_refreshed = True
@@ -338,47 +343,39 @@ class RefreshLoop:
 
     def __init__(self, workers: Workers) -> None:
         self._workers = workers
+        self.after_fork()
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Begin without outputs: those of the parent are its own, and so is the thread that draws them."""
+        self._lock = threading.Lock()
         self._outputs: list[Refreshable] = []
-        self._pid = getpid()
         self._is_on = False
         self._stopped = threading.Event()
 
     def stop(self) -> None:
         """Stop at once."""
-        self._outputs.clear()
-        self._stopped.set()
+        with self._lock:
+            self._outputs.clear()
+            self._stopped.set()
 
     def add(self, what: Refreshable) -> None:
         """Refresh this output too, until its `refresh` returns False."""
-        if self._pid != getpid():
-            self._pid, self._is_on, self._outputs, self._stopped = getpid(), False, [], threading.Event()
-        self._outputs.append(what)
-        if self._is_on:
-            return
-        self._is_on = True
-        self._stopped.clear()
-        try:
-            self._workers.submit(self._run, "own")
-        except OneToolError:  # too many abandoned calls still run
-            self._is_on = False
-        except BaseException:
-            self._is_on = False
-            raise
+        with self._lock, deferred:
+            self._outputs.append(what)
+            if not self._is_on:
+                self._is_on = True
+                self._stopped.clear()
+                self._workers.submit(self._run)
 
     def _run(self) -> None:
-        try:
-            while self._outputs:
-                self._stopped.wait(_TICK_S)
-                now = monotonic()
-                for what in tuple(self._outputs):
-                    if not what.refresh(now) and what in self._outputs:
-                        self._outputs.remove(what)
-                if not self._outputs:
-                    self._is_on = False
-                if self._outputs:  # one was added at this moment, and may have seen the loop running
-                    self._is_on = True
-        finally:
-            self._is_on = False
+        while self._is_on:
+            self._stopped.wait(_TICK_S)
+            now = monotonic()
+            over = [what for what in tuple(self._outputs) if not what.refresh(now)]
+            with self._lock:
+                self._outputs = [what for what in self._outputs if what not in over]
+                self._is_on = bool(self._outputs)
 
 
 def seconds(elapsed_s: float, *, is_over: bool = False) -> str:

@@ -377,7 +377,7 @@ class Projects:
 
     async def work(self, do: Callable[[], _T]) -> _T:
         """Run a blocking function in a worker thread and wait for it."""
-        done: _T = await asyncio.wrap_future(self._workers.submit(do, "free").future)
+        done: _T = await asyncio.wrap_future(self._workers.submit(do).future)
         return done
 
     def boxes(self) -> list[Toolbox]:
@@ -389,7 +389,6 @@ class Projects:
         for entry in self._open.values():
             entry.close()
         self._open.clear()
-        self._workers.close()
 
     def _opened(self, named: str | None, lease: _Lease) -> Toolbox:
         folder = _folder(self._root, named)

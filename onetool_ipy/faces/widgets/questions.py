@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping
 
+from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import cut
 from onetool_ipy.core.question import Question, Reply, form_errors
@@ -143,9 +144,10 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
 
 
 def _wait(event: threading.Event, limit_s: float | None) -> bool:
-    """Wait a little at a time, so that Stop gets through."""
+    """Wait a little at a time, so that Stop gets through. Raises Abandoned if the call that asks was abandoned."""
     left_s = limit_s
     while not event.wait(_EVERY_S if left_s is None else min(left_s, _EVERY_S)):
+        require_wanted()
         if left_s is not None:
             left_s -= _EVERY_S
             if left_s <= 0:

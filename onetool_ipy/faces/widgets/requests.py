@@ -158,7 +158,7 @@ class ScreenRequests:
     def _run_later(self, work: Callable[[], None]) -> None:
         """Run work in a thread that ends when it is idle; in this one, where stuck calls leave no room."""
         try:
-            self._box.workers.submit(work, "free")
+            self._box.workers.submit(work)
         except Unavailable:
             work()
 

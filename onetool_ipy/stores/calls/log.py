@@ -12,12 +12,11 @@ import logging
 import math
 import os
 import time
-import weakref
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from onetool_ipy.base import forks
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import Record, ResolvedCall
@@ -96,8 +95,7 @@ class CallLog:
         self._session = b""
         self._dumps: Callable[..., bytes] | None = None
         self._session_id = os.urandom(4).hex()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=partial(_restart, weakref.ref(self)))
+        forks.register(self)
 
     def record(
         self,
@@ -359,7 +357,7 @@ class CallLog:
         self._session = b"," + self._encode(about)[1:] + b"\n"
         return self._session
 
-    def restart(self) -> None:
+    def after_fork(self) -> None:
         """Forget what belongs to the process that this one was forked from."""
         self._journal.restart()
         self._session_id = os.urandom(4).hex()
@@ -374,8 +372,3 @@ class CallLog:
         query.since(period, moment)
         self._require_enabled()
         return moment
-
-
-def _restart(log: weakref.ref[CallLog]) -> None:
-    if (forked := log()) is not None:
-        forked.restart()

@@ -84,7 +84,7 @@ def client() -> Iterator[HttpClient]:
     background, workers = Background(), Workers()
     client = HttpClient(background, workers)
     yield client
-    for part in (workers, background, client):
+    for part in (background, client):
         part.close()
 
 

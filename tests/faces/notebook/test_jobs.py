@@ -164,14 +164,14 @@ def test_secrets_of_a_job_are_masked(kernel: Kernel) -> None:
 
 
 def test_jobs_lists_and_cancels(ready: Kernel) -> None:
-    spin = begin(ready, "spin = %tool nb.spin s=30 --bg")
+    spin = begin(ready, "spin = %tool nb.anap s=30 --bg")
     begin(ready, "talk = %tool nb.talk n=1 --bg")
     ready.execute("talk.result()")
 
     rows = ready.execute("%tool jobs").result_text
-    assert re.search(r'{id: 1, tool: nb.spin, status: running, progress: "", elapsed: "\S+ s"}', rows)
+    assert re.search(r'{id: 1, tool: nb.anap, status: running, progress: "", elapsed: "\S+ s"}', rows)
     assert re.search(r'{id: 2, tool: nb.talk, status: done, progress: "?1/1"?, elapsed: "\S+ s"}', rows)
-    assert ready.execute("%tool jobs cancel 1").result_text == "Job 1 (nb.spin): cancelled."
+    assert ready.execute("%tool jobs cancel 1").result_text == "Job 1 (nb.anap): cancelled."
     assert ready.execute("%tool jobs cancel 1").result_text.endswith("There was nothing to cancel.")
     spin.wait_for_output("cancelled", even_after_end=True)
     assert ready.execute("spin.result().error.reason").result_text == "'cancelled'"

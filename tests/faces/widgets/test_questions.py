@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.background import Abandoned, throw_into
+from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.question import ProposedCall, Question, Reply, checked
 from onetool_ipy.faces.widgets.questions import OpenQuestions, outcome_text
@@ -104,23 +104,16 @@ def test_where_no_page_shows_it_the_caller_hears_so() -> None:
         page.questions.answer({"question": page.shown[0], "action": "accept"})
 
 
-def test_an_exception_thrown_into_the_asking_thread_takes_the_question_back() -> None:
-    seen, ended = threading.Event(), threading.Event()
+def test_a_call_that_nobody_waits_for_takes_its_question_back() -> None:
+    seen, workers = threading.Event(), Workers()
     page = Page(lambda _questions, _key: seen.set())
 
-    def ask() -> None:
-        try:
-            page.ask(calls=CALLS)
-        except Abandoned:
-            ended.set()
-
-    thread = threading.Thread(target=ask, daemon=True)
-    thread.start()
+    worker = workers.submit(lambda: page.ask(calls=CALLS))
     assert seen.wait(60)
     assert [each["asker"] for each in page.questions.listed()] == ["Server 'shop'"]
-    throw_into(thread)
+    workers.abandon(worker)
+    worker.join(60)
 
-    assert ended.wait(60)
     assert page.questions.listed() == []
     assert page.closed == page.shown
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.background import Task, Workers
+from onetool_ipy.base.background import Workers, WorkerThread
 from onetool_ipy.stores.calls.compaction import Compactor, Retention
 from onetool_ipy.stores.calls.journal import journals_in
 from onetool_ipy.stores.calls.log import CallLog
@@ -71,11 +71,10 @@ def test_recording_never_compacts_in_the_caller_s_thread(tmp_path: Path, clock: 
 
 
 def test_full_journals_are_compacted_and_closed_in_the_background(tmp_path: Path, clock: Clock) -> None:
-    workers, tasks = Workers(), list[Task]()
+    workers, tasks = Workers(), list[WorkerThread]()
     log = filled(tmp_path, clock, run_later=lambda work: tasks.append(workers.submit(work)))
     for task in tasks:
         task.future.result(timeout=60)
-    workers.close()
 
     assert tasks
     assert stored_calls(tmp_path) > 0
