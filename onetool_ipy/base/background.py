@@ -363,6 +363,9 @@ class Running:
     async def _follow(self, work: Work) -> Any:
         from asyncio import CancelledError
 
+        # The cancellation of work that has not begun arrives one turn of the loop too late.
+        if self._is_abandoned:
+            return None
         self._state = "begun"
         try:
             return await work()

@@ -258,10 +258,10 @@ async def test_a_call_of_an_mcp_client_is_resolved_once(box: Toolbox) -> None:
 def test_a_model_request_lists_the_tools_once(box: Toolbox) -> None:
     model = ScriptedModel([("calc.add", {"a": 1}), "It is 2."])
 
-    with Calls("Registry.list", "ScriptedModel.complete") as counts:
+    with Calls("Registry.known", "ScriptedModel.complete") as counts:
         box.ask("What is 1 + 1?", model=model)
 
-    assert counts == {"Registry.list": 2, "ScriptedModel.complete": 2}
+    assert counts == {"Registry.known": 2, "ScriptedModel.complete": 2}
 
 
 CHILD = """
