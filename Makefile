@@ -52,7 +52,8 @@ NODE_PROGRAMS := tests/node/node_modules/.package-lock.json
 EXAM := tests/node/exam/node_modules/.package-lock.json
 SERVERS := .venv-servers/.servers
 CLIENTS := .venv-clients/.clients
-TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(EXAM) $(SERVERS) $(CLIENTS)
+SITE := .venv-site/.site
+TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(EXAM) $(SERVERS) $(CLIENTS) $(SITE)
 
 .PHONY: help lab test check soak soak-load bench shots build-lab docs map mutants site lock latest browser node strace
 
@@ -92,7 +93,7 @@ docs: $(VENV)/.test
 	$(BIN)/python docs/make_reference.py
 
 # The notebooks are run for their outputs, as somebody who is new: with a home and a state of their own.
-site: $(VENV)/.test
+site: $(VENV)/.test $(SITE)
 	.ci/site $(BIN)
 
 map: $(VENV)/.test
@@ -163,4 +164,10 @@ $(CLIENTS): tests/clients.txt tests/constraints-clients.txt
 	[ -x .venv-clients/bin/python ] || .ci/venv .venv-clients $(PYTHON)
 	@echo "Installing the MCP client and Voila for the tests into .venv-clients ..."
 	.venv-clients/bin/python -m pip install --quiet --requirement tests/clients.txt --constraint tests/constraints-clients.txt
+	@touch $@
+
+$(SITE): tests/site.txt tests/constraints-site.txt
+	[ -x .venv-site/bin/python ] || .ci/venv .venv-site $(PYTHON)
+	@echo "Installing what builds the site into .venv-site ..."
+	.venv-site/bin/python -m pip install --quiet --requirement tests/site.txt --constraint tests/constraints-site.txt
 	@touch $@

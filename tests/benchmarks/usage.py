@@ -69,7 +69,7 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
     log = CallLog(folder / "step", rotate_bytes=_NEVER)
     contenders = []
     for name, record in (("bare", None), ("logged", log.recorder())):
-        executor = Executor(record=record, background=box.background, workers=box.workers)
+        executor = Executor(record=record, background=box.background, tool_loop=box.tool_loop, workers=box.workers)
         code = "run(resolve('nb.add', args))"
         names = {"run": executor.call, "resolve": box.resolve, "args": ARGS}
         contenders.append(statement(name, code, **names))
@@ -81,7 +81,7 @@ def _step_lines(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
 def _records(stack: ExitStack, folder: Path) -> Iterator[Contender]:
     box = stack.enter_context(open_toolbox(env={**os.environ, "ONETOOL_STATE": str(folder / "recorder")}))
     box.adopt(add)
-    executor = Executor(record=None, background=box.background, workers=box.workers)
+    executor = Executor(record=None, background=box.background, tool_loop=box.tool_loop, workers=box.workers)
     resolved = box.resolve("nb.add", ARGS, call_id="673a1b2cdeadbeef000001")
     result = executor.call(resolved)
     log = CallLog(folder / "record", rotate_bytes=_NEVER)

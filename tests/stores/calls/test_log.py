@@ -34,6 +34,7 @@ class Bench:
             steps=more,
             record=self.log.recorder(),
             background=self.box.background,
+            tool_loop=self.box.tool_loop,
             workers=self.box.workers,
         )
 
