@@ -55,7 +55,7 @@ def test_everything_in_the_state_directory_is_for_the_user_alone(tmp_path: Path)
     state = work(tmp_path)
 
     assert state.parent == tmp_path / "home" / ".local" / "state" / "onetool_ipy"
-    assert {path.name for path in state.iterdir()} >= {"cache", "calls", "results"}
+    assert {path.name for path in state.iterdir()} >= {"calls", "results"}
     assert open_to_others(state.parent) == []
 
 

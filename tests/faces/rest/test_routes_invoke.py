@@ -74,7 +74,7 @@ async def test_an_invoke_is_resolved_once_and_handed_to_a_worker_and_to_the_loop
     env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": str(tmp_path)}
     projects = Projects(tmp_path, env=env)
     # A thread is watched only if it is started while the watch is on.
-    with Calls("Resolver.resolve", "Workers._submit", "Background._submit", "to_thread") as counts:
+    with Calls("Resolver.resolve", "Workers.submit", "Background._begin", "to_thread") as counts:
         async with projects.use(None) as box:
             own = box.bundles.new_id()
             box.bundles.put_bundle(own, slug="shop", display_name="Shop")
@@ -91,7 +91,7 @@ async def test_an_invoke_is_resolved_once_and_handed_to_a_worker_and_to_the_loop
 
     assert response == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})
     more = {name: count - before[name] for name, count in counts.items()}
-    assert more == {"Resolver.resolve": 1, "Workers._submit": 1, "Background._submit": 1, "to_thread": 0}
+    assert more == {"Resolver.resolve": 1, "Workers.submit": 1, "Background._begin": 1, "to_thread": 0}
 
 
 @pytest.mark.spec("002/Invocation/lastCalledAt and callCount are updated")
