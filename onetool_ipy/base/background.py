@@ -360,18 +360,21 @@ class Running:
             coroutine.close()
             raise CallCancelled("The toolbox was closed.") from None
 
+    def _is_unwanted(self) -> bool:
+        return self._is_abandoned
+
     async def _follow(self, work: Work) -> Any:
         from asyncio import CancelledError
 
         # The cancellation of work that has not begun arrives one turn of the loop too late.
-        if self._is_abandoned:
+        if self._is_unwanted():
             return None
         self._state = "begun"
         try:
             return await work()
         except (Exception, CancelledError):
             # Nobody reads the failure of abandoned work, and asyncio would print it.
-            if self._is_abandoned:
+            if self._is_unwanted():
                 return None
             raise
         except BaseException as exc:  # noqa: BLE001 - raised as it is, it would end the loop of all others
