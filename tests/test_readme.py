@@ -38,17 +38,28 @@ def everywhere(language: str) -> list[Any]:
     return [pytest.param(block, id=f"{name}-{number}") for number, (name, block) in enumerate(found)]
 
 
-def test_the_ten_lines_run_in_a_fresh_notebook(kernel: Kernel) -> None:
-    block = re.search(r"<!-- session.*?-->\n```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+def test_first_lines_show_themselves_pasted_into_one_cell_or_into_several(kernel: Kernel) -> None:
+    text = README.read_text(encoding="utf-8")
+    block = re.search(
+        r"<!-- session.*?-->\n```python\n%load_ext onetool_ipy\n```\n\n```python\n(.*?)```", text, re.DOTALL
+    )
     assert block is not None
     lines = block[1].splitlines()
     assert len(lines) <= 10
-    cells = ["\n".join(lines[6:8]) if i == 6 else line for i, line in enumerate(lines) if i != 7]
-    shown = [kernel.execute(cell).result_text for cell in cells]
-    assert "tools in" in shown[1]
-    assert "fs.read_file(path: str" in shown[2]
-    assert "timestamp" in shown[3]
-    assert shown[-2:] == ["5", "5"]
+    kernel.execute("%load_ext onetool_ipy")
+
+    pasted = kernel.execute(block[1])
+    cells = ["\n".join(lines[5:7]) if i == 5 else line for i, line in enumerate(lines) if i != 6]
+    outputs = [kernel.execute(cell).result_text for cell in cells]
+
+    assert "tools in" in outputs[0]
+    assert "fs.read_file(path: str" in outputs[1]
+    assert "timestamp" in outputs[2]
+    assert outputs[-2:] == ["5", "5"]
+    shown = [display.data["text/plain"] for display in pasted.displays]
+    assert ["tools in" in shown[0], "fs.read_file(path: str" in shown[1], "timestamp" in shown[2]] == [True] * 3
+    assert shown[3:] == ["5"]
+    assert pasted.result_text == "5"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(blocks(page, "python"))], ids=lambda page: page.stem)
@@ -58,7 +69,7 @@ def test_the_python_of_a_page_runs_from_top_to_bottom(
     """A block that begins with `# .onetool/...` is that file; every tool in it can be called."""
     monkeypatch.chdir(tmp_path)
     for block in blocks(page, "python"):
-        if block.startswith("%load_ext"):
+        if block.startswith("%"):
             continue  # the test above
         if place := re.match(r"# (\.onetool/\S+)\n", block):
             file = tmp_path / place[1]

@@ -1,5 +1,7 @@
 """Lines of a cell that IPython cannot read by itself: `$name k=v`, `x = $name k=v`, `%tool NAME?`, `%ask ...?`.
 
+Also `LoneLines`: a `%tool` or `$name` line shows itself wherever it is in its cell, and not only as the last line.
+
 The transformers work on tokens, so strings, comments, `!echo $HOME` and the bodies of other cell magics are never
 changed, and any valid Python file passes byte-identical. A `$` counts only at the start of a statement, or after an
 assignment whose left side Python could assign to, with a name right after it. The rest of the line is argument text.
@@ -9,7 +11,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from tokenize import COMMENT, DEDENT, ERRORTOKEN, INDENT, NEWLINE, NL, OP, TokenInfo
+from typing import Any
 
 from IPython.core.inputtransformer2 import (
     TokenTransformBase,
@@ -17,10 +21,12 @@ from IPython.core.inputtransformer2 import (
     find_end_of_continued_line,
 )
 
-__all__ = ["RUNNER", "Shortcut", "help_on", "prompt_of"]
-
 RUNNER = "onetool_run"
 """The line magic that replaces a `$`; not meant to be typed."""
+SHOWER = "onetool_show"
+"""The line magic that displays the value of a line; not meant to be typed."""
+_SILENT = ", _stack_depth=1"
+"""Marks a `$name ...;` for `LoneLines`: the parsed cell has no `;` any more. The argument is IPython's default."""
 
 _NAME = re.compile(r"\$([^\W\d][\w.\-]*)")
 _SPACE = (INDENT, DEDENT, NL, NEWLINE, COMMENT)
@@ -50,9 +56,9 @@ class Shortcut(TokenTransformBase):
         begin, column = self.start_line, self.start_col
         end = find_end_of_continued_line(lines, begin)
         text = assemble_continued_line(lines, (begin, column), end)
-        silenced = ";" if text.rstrip().endswith(";") else ""
-        call = f"get_ipython().run_line_magic({RUNNER!r}, {text[1:].rstrip().rstrip(';')!r})"
-        new = f"{lines[begin][:column]}{call}{silenced}\n"
+        is_silent = text.rstrip().endswith(";")
+        arguments = f"{RUNNER!r}, {text[1:].rstrip().rstrip(';')!r}{_SILENT if is_silent else ''}"
+        new = f"{lines[begin][:column]}get_ipython().run_line_magic({arguments}){';' if is_silent else ''}\n"
         return [*lines[:begin], new, *lines[end + 1 :]]
 
 
@@ -115,6 +121,48 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
             return [*lines[:begin], f"{lines[begin][:column]}{call}\n", *lines[end + 1 :]]
 
     return Prompt
+
+
+class LoneLines:
+    """An AST transformer of IPython: a line of one of these magics that is not the last of its cell displays itself.
+
+    The last one is displayed by IPython. Lines in functions and classes stay as they are: they run at another time.
+    """
+
+    def __init__(self, shell: Any, magics: Iterable[str]) -> None:
+        self._shell = shell
+        self._magics = frozenset(magics)
+
+    def visit(self, module: ast.Module) -> ast.Module:
+        """Change the statements of a cell in place."""
+        # With `all` IPython displays every line itself, with `none` not even the last.
+        if self._shell.ast_node_interactivity in ("all", "none"):
+            return module
+        self._show(module.body[:-1])
+        if module.body and not isinstance(module.body[-1], ast.Expr):
+            self._show(module.body[-1:])
+        return module
+
+    def _show(self, statements: Iterable[ast.stmt]) -> None:
+        for statement in statements:
+            if isinstance(statement, ast.Expr) and self._is_ours(statement.value):
+                shower = ast.parse(f"get_ipython().find_line_magic({SHOWER!r})", mode="eval").body
+                statement.value = ast.copy_location(ast.Call(shower, [statement.value], []), statement.value)
+            elif not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                blocks = [statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())]
+                for block in blocks:
+                    for name in ("body", "orelse", "finalbody"):
+                        self._show(getattr(block, name, ()))
+
+    def _is_ours(self, value: ast.expr) -> bool:
+        match value:
+            case ast.Call(
+                func=ast.Attribute(attr="run_line_magic"),
+                args=[ast.Constant(value=magic), ast.Constant(value=str(line))],
+                keywords=[],
+            ):
+                return magic in self._magics and not line.rstrip().endswith(";")
+        return False
 
 
 def _find(tokens: list[TokenInfo]) -> TokenInfo | None:

@@ -222,6 +222,7 @@ class InputHooks:
     def __init__(self, shell: Any) -> None:
         self._transformers = shell.input_transformer_manager.token_transformers
         self._matchers = shell.Completer.custom_matchers
+        self._shell = shell
         self._ours: list[tuple[list[Any], Any]] = []
 
     def install(self, magics: OneTool) -> None:
@@ -229,7 +230,9 @@ class InputHooks:
         transformers = [cell_input.Shortcut, *(cell_input.help_on(name) for name in magics.names)]
         transformers += [cell_input.prompt_of(name) for name in magics.prompts]
         transformers += [cell_input.prompt_of(name, only_assigned=True) for name in magics.names]
+        lone_lines = cell_input.LoneLines(self._shell, [*magics.names, "snippet", cell_input.RUNNER])
         self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, _matcher(magics))]
+        self._ours.append((self._shell.ast_transformers, lone_lines))
         for registered, ours in self._ours:
             registered.append(ours)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand
 from traitlets import Bool, Float, Int, Unicode
 
-from onetool_ipy.faces.notebook.cell_input import RUNNER
+from onetool_ipy.faces.notebook.cell_input import RUNNER, SHOWER
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.ask import AskMagic
@@ -55,6 +55,7 @@ class OneTool(Magics):
         if self._register("ask", "line_cell", self.ask):
             self.prompts.append("ask")
         self._register(RUNNER, "line", self.shortcut)
+        self._register(SHOWER, "line", self.show)
 
     def remove(self) -> None:
         """Undo `install`."""
@@ -126,6 +127,13 @@ class OneTool(Magics):
     def shortcut(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
         """`$name k=v`, as `cell_input` rewrites it."""
         return self.runner.shortcut(line, local_ns or {})
+
+    def show(self, value: object) -> None:
+        """Display the value of a line that is not the last of its cell, as `cell_input` rewrites it."""
+        if value is not None:
+            from IPython.display import display
+
+            display(value)  # type: ignore[no-untyped-call]  # IPython has no types here
 
 
 def _is_taken(manager: Any, name: str) -> bool:

@@ -41,7 +41,7 @@ def run(text: str) -> str:
         ("$ws url=https://x.org/?a=1&b=2#c", run("ws url=https://x.org/?a=1&b=2#c")),
         ("$fs.list_dir path=.", run("fs.list_dir path=.")),
         ("$my-alias q=1", run("my-alias q=1")),
-        ("$ws;", run("ws") + ";"),
+        ("$ws;", f"get_ipython().run_line_magic('{RUNNER}', 'ws', _stack_depth=1);"),
         ("$ws?", run("ws?")),
         ("$ws a=1 \\\n    b=2", run("ws a=1      b=2")),
         ("$a\n$b\nx = $c", f"{run('a')}\n{run('b')}\nx = {run('c')}"),
