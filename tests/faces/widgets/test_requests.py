@@ -240,19 +240,21 @@ def test_a_run_tells_its_progress_and_its_end(side: Side) -> None:
 def test_cancel_ends_a_run(side: Side) -> None:
     import threading
 
-    begun = threading.Event()
+    begun, ended = threading.Event(), threading.Event()
 
     def slow() -> str:
         """Wait."""
         begun.set()
-        while True:
+        while not ended.is_set():
             pass
+        return "late"
 
     adopt(side, slow)
     job = side.ask("run", name="nb.slow", args={})["job"]
     assert begun.wait(HANG_S)
     assert side.ask("cancel", job=job) == {"isCancelled": True}
     result = side.wait(lambda m: m.get("job") == job and "result" in m)["result"]
+    ended.set()
     assert result["error"]["reason"] == "cancelled"
 
 
