@@ -1,9 +1,9 @@
 """Run work off the caller's thread: event loops for async work, a daemon thread for each piece of sync work.
 
 A `Background` is one event loop in one daemon thread. `Workers` start a daemon thread for each call under a time limit.
-Both start at first need. A call past its limit, or stopped, is abandoned: async code is cancelled, a thread is left to
-itself. Its late result is dropped, and it counts in `AbandonedCalls` while it runs; from `MAX_ABANDONED` on, calls
-under a limit are refused. A loop that an abandoned call blocks is left to that call, and the next call gets a new loop.
+Both start at first need. A call past its limit, or stopped, is abandoned: async code is cancelled, and `Abandoned` is
+raised in a thread. Its late result is dropped, and it counts in `AbandonedCalls` while it runs; from `MAX_ABANDONED`
+on, calls under a limit are refused. A loop that an abandoned call blocks is left to that call, and the next call gets a new loop.
 asyncio is imported at first need, since a shell without it would pay 20 ms.
 """
 
@@ -438,17 +438,43 @@ class WorkerThread(threading.Thread):
         self._outer = _current_worker()
         self._paused_s = 0.0
         self._paused_at: float | None = None
+        self._state: Literal["new", "begun", "over"] = "new"
+        self._changing = threading.Lock()
 
     def run(self) -> None:
+        # An exception that was thrown just as the work ended arrives a few lines later. Nobody waits for this thread.
+        with suppress(Abandoned):
+            self._run()
+
+    def _run(self) -> None:
         work, self._work = self._work, None
         if work is None or not self.future.set_running_or_notify_cancel():
             return
+        error: BaseException | None = None
         try:
+            with self._changing:
+                self._state = "begun"
             value = self._context.run(work)
         except BaseException as exc:  # noqa: BLE001 - whatever a tool raises belongs to the one who waits
-            self.future.set_exception(exc)
+            error = exc
+        with self._changing:
+            self._state = "over"
+        if error is not None:
+            self.future.set_exception(error)
         else:
             self.future.set_result(value)
+
+    def throw(self) -> None:
+        """Raise Abandoned in the thread, once, at its next line of Python.
+
+        A loop would keep a core for ever, and a question in a notebook would take the answer of the next one. Code
+        inside C, and code that swallows the exception, goes on.
+        """
+        import ctypes
+
+        with self._changing:
+            if self._state == "begun" and self.ident is not None:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(Abandoned))
 
     def pause(self) -> None:
         """Stop the clock of this work and of those that wait for it, until `go_on`."""
@@ -545,7 +571,8 @@ class Workers:
             raise
 
     def abandon(self, worker: WorkerThread) -> None:
-        """Drop the result of work. Its thread is left to itself and counts as abandoned while it runs."""
+        """Drop the result of work and tell its thread to end. It counts as abandoned while it runs."""
         worker.is_abandoned = True
         worker.future.cancel()
         self._abandoned_calls.add(worker.is_alive)
+        worker.throw()

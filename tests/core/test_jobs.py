@@ -116,7 +116,7 @@ def test_a_limit_holds_for_a_job(bench: MakeBench, gate: threading.Event) -> Non
 
 @pytest.mark.parametrize(
     ("name", "status"),
-    [("spin", "abandoned"), ("sleeper", "cancelled"), ("block", "abandoned"), ("swallow", "abandoned")],
+    [("spin", "cancelled"), ("sleeper", "cancelled"), ("block", "abandoned"), ("swallow", "abandoned")],
 )
 def test_cancel_ends_a_tool_or_leaves_it_behind(
     bench: MakeBench, gate: threading.Event, name: str, status: str

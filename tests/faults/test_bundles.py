@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,7 +67,10 @@ def test_a_killed_writers_temp_file_is_swept_by_the_next(tmp_path: Path) -> None
     with opened(tmp_path) as box:
         own = bundle(box)
         folder = tmp_path / ".onetool" / "bundles" / "b"
-        (folder / ".onetool-0123456789abcdef.tmp").write_bytes(b'{"half')
+        killed = subprocess.Popen([sys.executable, "-c", ""])
+        killed.wait()
+        host = re.sub(r"[^A-Za-z0-9_.]", "_", platform.node())[:60]
+        (folder / f".onetool-{host}-{killed.pid}-0123456789abcdef.tmp").write_bytes(b'{"half')
 
         assert box.bundles.list_tools(bundle_ids=[own]).items == []
         box.bundles.put_tool(own, "a", "1", RECORD)

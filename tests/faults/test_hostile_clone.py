@@ -345,6 +345,21 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("init", "{out}/new"),
     ("import", "openapi", "missing.json"),
     ("mcp", "--help"),
+    ("search", "go"),
+    ("check", "evil.go"),
+    ("history",),
+    ("history", "rerun", "1"),
+    ("stats",),
+    ("results",),
+    ("install", "--help"),
+    ("new", "http", "--help"),
+    ("bundle", "list"),
+    ("bundle", "show", "shop"),
+    ("server", "list"),
+    ("server", "test", "srv"),
+    ("server", "logs", "srv"),
+    ("completion", "bash"),
+    ("completion", "words", "onetool-ipy", "tools", "invoke", ""),
 )
 
 
@@ -359,7 +374,7 @@ def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Pat
 
 def test_every_command_of_the_command_line_is_tried() -> None:
     shown = subprocess.run([sys.executable, "-m", "onetool_ipy", "--help"], capture_output=True, text=True, check=True)
-    assert set(re.findall(r"^    (\w+) ", shown.stdout, re.MULTILINE)) == {words[0] for words in COMMANDS}
+    assert set(re.findall(r"^  (\w+) ", shown.stdout, re.MULTILINE)) == {words[0] for words in COMMANDS}
 
 
 def test_our_mcp_server_does_nothing(clone: Clone, watch: Watch) -> None:

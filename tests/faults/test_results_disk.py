@@ -124,7 +124,6 @@ FAILING = {
     "fsync of the folder": ("fsync:error=EIO:when=3", "input/output"),
     "rename": ("rename:error=EACCES", "permission denied"),
     "rename, full": ("rename:error=ENOSPC", "full"),
-    "lock of the temp file": ("flock:error=EIO", "input/output"),
 }
 
 ATTEMPT = """if True:

@@ -290,7 +290,9 @@ def test_soft_gives_the_failed_result_instead_of_raising(loaded: Kernel) -> None
 
 
 def test_timeout_gives_control_back(loaded: Kernel) -> None:
-    loaded.execute("from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while going:\n        pass\ngoing = True")
+    loaded.execute(
+        "from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while going:\n        pass\ngoing = True"
+    )
     outcome = loaded.execute("%tool nb.forever --timeout 0.2", allow_errors=True)
     loaded.execute("going = False")  # it is left behind, and other tests use this kernel too
     assert outcome.error is not None
@@ -484,7 +486,9 @@ def test_config_sets_limits_softness_and_a_default_timeout(fresh_kernel: FreshKe
     loaded.execute("%config OneTool.soft = True")
     assert loaded.execute("%tool nope.nope").result_text.startswith("failed:")
     loaded.execute("%config OneTool.timeout = 0.2")
-    loaded.execute("from onetool_ipy import tool\n@tool\ndef spin():\n    'Spin.'\n    while going:\n        pass\ngoing = True")
+    loaded.execute(
+        "from onetool_ipy import tool\n@tool\ndef spin():\n    'Spin.'\n    while going:\n        pass\ngoing = True"
+    )
     assert "'nb.spin' did not finish within 0.2 s" in loaded.execute("%tool nb.spin").result_text
     assert "'nb.spin' did not finish within 0.1 s" in loaded.execute("%tool nb.spin --timeout 0.1").result_text
     loaded.execute("going = False")
