@@ -3,8 +3,8 @@
 A `Background` is one event loop in one daemon thread. `Workers` start a daemon thread for each call under a time limit.
 Both start at first need. A call past its limit, or stopped, is abandoned: async code is cancelled, and `Abandoned` is
 raised in a thread. Its late result is dropped, and it counts in `AbandonedCalls` while it runs; from `MAX_ABANDONED`
-on, calls under a limit are refused. A loop that an abandoned call blocks is left to that call, and the next call gets a new loop.
-asyncio is imported at first need, since a shell without it would pay 20 ms.
+on, calls under a limit are refused. A loop that an abandoned call blocks is left to that call, and the next call gets a
+new one. asyncio is imported at first need, since a shell without it would pay 20 ms.
 """
 
 from __future__ import annotations
