@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import DeadlineExceeded, Workers, is_cancellation
-from onetool_ipy.base.errors import CallFailure, Disabled, InvalidArgs, NotAllowed, UsageProblem
+from onetool_ipy.base.errors import Disabled, InvalidArgs, NotAllowed, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import interrupt_in
 from onetool_ipy.core import names
 from onetool_ipy.core.callers import LIMITED, REMOTE
@@ -170,7 +170,7 @@ class Resolver:
         if resolved.failure is None:
             try:
                 resolver._check(resolved, resolved.require())
-            except CallFailure as exc:
+            except OneToolError as exc:
                 resolved.failure = exc
         return resolved
 

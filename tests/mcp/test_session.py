@@ -211,14 +211,14 @@ def test_silence_has_a_limit_that_progress_resets(opened: Open) -> None:
     assert box.call("srv.echo", {"text": "x"}).data == "x"
 
 
-def test_sync_code_inside_an_async_tool_gets_a_clear_answer(box: Toolbox) -> None:
-    """It blocks the very loop that talks to the server, so waiting would be for ever; awaiting works."""
+def test_sync_code_inside_an_async_tool_may_call_a_server(box: Toolbox) -> None:
+    """It blocks the loop of users' async tools; another one talks to the server."""
     from onetool_ipy import tool
 
     @tool(pack="mine")
     async def blocking() -> Any:
         """Call without await."""
-        return box.call("srv.echo", {"text": "x"}).error
+        return box.call("srv.echo", {"text": "x"}).data
 
     @tool(pack="mine")
     async def awaiting() -> Any:
@@ -230,9 +230,7 @@ def test_sync_code_inside_an_async_tool_gets_a_clear_answer(box: Toolbox) -> Non
     box.adopt(blocking)
     box.adopt(awaiting)
 
-    refused = box.call("mine.blocking", timeout=HANG_S).unwrap()
-    assert refused.reason == "unavailable"
-    assert "await pack.tool.aio" in refused.hint
+    assert box.call("mine.blocking", timeout=HANG_S).unwrap() == "x"
     assert box.call("mine.awaiting", timeout=HANG_S).unwrap() == "x"
 
 
@@ -281,6 +279,7 @@ def test_what_a_server_requires_and_has_a_default_for_need_not_be_given(opened: 
 @pytest.mark.parametrize("source", ["python", "model", "mcp", "rest", "cli"])
 def test_text_is_sent_as_the_list_that_it_holds(opened: Open, source: Any) -> None:
     box = opened({"srv": hostile("--schemas")})
+    assert box.registry.list()  # a model's call starts no server
 
     sent = box.call("srv.given", {"query": "[1]", "urls": '["a", "b"]'}, source=source).unwrap()["args"]
 
