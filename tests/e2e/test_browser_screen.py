@@ -66,7 +66,7 @@ def test_a_nested_form_with_a_union_is_filled_and_run(browser: Locator) -> None:
     form = browser.locator(".otx-form")
     field(browser, "title").fill("A plan")
     shape = form.locator(".otx-union").first
-    shape.locator("select").first.select_option(label="kind: box")
+    shape.locator("select").first.select_option(label="Box")
     for name, value in (("width", "3"), ("height", "4")):
         field(shape, name).fill(value)
     form.get_by_role("button", name="+ Add to labels").click()

@@ -109,9 +109,17 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     expect(page.locator(".onetool-Result")).to_have_count(1)
     page.evaluate("() => window.jupyterapp.commands.execute('apputils:activate-command-palette')")
     page.locator(".lm-CommandPalette-input").fill("onetool")
-    places = ["Tools panel", "Open tool browser", "Usage", "Health", "New HTTP tool", "Insert tool call"]
-    expect(page.locator(".lm-CommandPalette-itemLabel:visible").nth(5)).to_be_visible()
-    assert page.locator(".lm-CommandPalette-itemLabel").all_inner_texts()[:6] == places
+    places = [
+        "Tools panel",
+        "Open tool browser",
+        "Usage",
+        "Health",
+        "New HTTP tool",
+        "Import tools",
+        "Insert tool call",
+    ]
+    expect(page.locator(".lm-CommandPalette-itemLabel:visible").nth(6)).to_be_visible()
+    assert page.locator(".lm-CommandPalette-itemLabel").all_inner_texts()[:7] == places
     page.locator(".lm-CommandPalette-input").fill("onetool usage")
     page.keyboard.press("Enter")
     expect(page.get_by_role("region", name="Usage")).to_contain_text("nb.many")
