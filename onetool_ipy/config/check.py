@@ -554,7 +554,7 @@ def _http(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> HttpSett
     path: Path = ("http", "allowed_hosts")
     counted = [
         host.lower()
-        for index, host in enumerate(hosts if reader.is_good(path) or isinstance(hosts, list) else ())
+        for index, host in enumerate(hosts if isinstance(hosts, list) else ())
         if reader.is_good((*path, index)) and reader.file.written((*path, index)) not in withheld.get("host", ())
     ]
     if "http.allow_private" in withheld.get("setting", ()):

@@ -139,6 +139,14 @@ def test_no_document_raises_and_warm_is_as_cold(project: Project, document: dict
     assert "abcdef123" not in repr(cold)
 
 
+@pytest.mark.parametrize("hosts", ["{a: b}", "3", "{}", "true"])
+def test_hosts_that_are_no_list_are_a_problem_and_allow_nothing(project: Project, hosts: str) -> None:
+    config = project.load(f"http: {{allowed_hosts: {hosts}}}\n")
+
+    assert config.settings.http.allowed_hosts == ()
+    assert any("http.allowed_hosts" in problem.message for problem in config.problems)
+
+
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=60) | st.text(":-[]{}&*!|>'\"#%@`,? \n\tab1<", max_size=40).map(str.encode))
 def test_no_bytes_raise(project: Project, data: bytes) -> None:
