@@ -82,6 +82,18 @@ def error_of(notebook: Notebook, index: int) -> str:
     return str(output["evalue"])
 
 
+def _import_items(notebook: Notebook, panel: Locator, api: Stub) -> None:
+    """Import a document by its address, in the tab that the panel opens."""
+    panel.get_by_role("button", name="Import tools").click()
+    form = notebook.page.get_by_role("form", name="Import tools")
+    form.get_by_label("Document", exact=True).fill(api.url("/openapi.json"))
+    form.get_by_role("button", name="Show operations").click()
+    form.get_by_label("Bundle", exact=True).fill("items")
+    form.get_by_role("button", name="Import 1 tool").click()
+    expect(form).to_contain_text("1 tool imported into items.")
+    notebook.command("application:close")
+
+
 def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, api: Stub) -> None:
     """Create it against a loopback API, call it with %tool at once, switch it off and see the call refused."""
     notebook = lab.open_notebook(["%tool shop.get-item id=7", ""])
@@ -130,14 +142,7 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
         expect(switch(panel, "Bundle shop")).to_be_focused()
     assert "shop" in error_of(notebook, 0)
 
-    panel.get_by_role("button", name="Import tools").click()
-    form = notebook.page.get_by_role("form", name="Import tools")
-    form.get_by_label("Document", exact=True).fill(api.url("/openapi.json"))
-    form.get_by_role("button", name="Show operations").click()
-    form.get_by_label("Bundle", exact=True).fill("items")
-    form.get_by_role("button", name="Import 1 tool").click()
-    expect(form).to_contain_text("1 tool imported into items.")
-    notebook.command("application:close")
+    _import_items(notebook, panel, api)
     tab(panel, "Tools")
     panel.get_by_label("Search tools").fill("listItems")
     expect(panel.locator(".otx-tool-name").first).to_have_text("items.listItems")
