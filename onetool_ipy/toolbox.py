@@ -507,13 +507,13 @@ class Toolbox:
     def formats(self, provider: str, allowed: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The tools as a model's provider wants them declared: openai, ollama, gemini or anthropic.
 
-        In order of registration, those that `allowed` lets through; a tool that is off is not offered. Raises
-        UnknownProvider.
+        In order of registration, those that `allowed` lets through; a tool that is off is not offered. Starts no
+        server: the tools of one that never ran are not among them. Raises UnknownProvider.
         """
         from onetool_ipy.llm import formats
 
-        known = self.registry.list()
-        chosen = self.registry.loaded(spec for spec in self.registry.list(allowed) if not spec.disabled)
+        known = self.registry.known()
+        chosen = self.registry.loaded(spec for spec in self.registry.known(allowed) if not spec.disabled)
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
