@@ -617,7 +617,7 @@ class _PromptOffers:
         packs = {spec.pack for spec in offered.values()}
         prompts: dict[str, Any] = {pack: text for pack, text in config.prompts.items() if pack in packs and text}
         for name, snippet in self._box.shortcuts.snippets.items():
-            is_known = config.trust.how != "untrusted" or self._box.is_session_snippet(name)
+            is_known = config.trust.how != "untrusted" or name in self._box.session_snippets
             if is_known and (self._allow is None or {"*", "$*", f"${name}"} & set(self._allow)):
                 prompts[name] = snippet
         return prompts | {name: spec for name, spec in offered.items() if spec.prompt}
