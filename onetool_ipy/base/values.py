@@ -38,6 +38,7 @@ from onetool_ipy.base.frames import is_dataframe
 
 __all__ = [
     "NESTED",
+    "Json",
     "cut",
     "encodable",
     "from_json",
@@ -49,6 +50,9 @@ __all__ = [
     "to_json",
     "to_text",
 ]
+
+Json = dict[str, Any]
+"""An object of JSON, as Python has it."""
 
 NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
 """The types that `short_repr` writes itself, and what it writes for one inside itself."""

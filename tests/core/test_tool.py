@@ -112,9 +112,9 @@ def test_odd_words_in_a_failure_still_make_json() -> None:
 
 @pytest.mark.parametrize("value", [ToolResult(True, [1]), Failure("invalid_args", "x", "t")], ids=["result", "failure"])
 def test_values_cannot_be_changed(value: Any) -> None:
-    with pytest.raises(AttributeError, match="cannot be changed"):
+    with pytest.raises(AttributeError):
         value.meta = {}
-    with pytest.raises(AttributeError, match="cannot be changed"):
+    with pytest.raises(AttributeError):
         del value.ok
 
 
@@ -153,7 +153,7 @@ def test_each_kind_of_failure_has_one_of_three_codes(kind: type[errors.CallFailu
         ("InvalidTool", errors.InvalidTool, ValueError),
         ("DuplicateTool", errors.DuplicateTool, errors.InvalidTool),
         ("UnknownProvider", errors.UnknownProvider, ValueError),
-        ("ToolCallError", errors.ToolCallError, errors.OneToolError),
+        ("ToolCallError", ToolCallError, errors.OneToolError),
         ("UsageProblem", errors.UsageProblem, errors.OneToolError),
     ],
 )
@@ -168,7 +168,7 @@ def test_the_family_of_errors_is_on_the_face_of_the_package(name: str, kind: typ
     [
         errors.InvalidArgs("no", hint="do", details=[1]),
         errors.InvalidConfig("no", problems=[Problem("a", "b")]),
-        errors.ToolCallError(ToolResult(False, error=Failure("invalid_args", "x", "t"))),
+        ToolCallError(ToolResult(False, error=Failure("invalid_args", "x", "t"))),
     ],
     ids=lambda exc: type(exc).__name__,
 )
