@@ -48,45 +48,6 @@ from typing import Any, ClassVar, Literal
 
 from onetool_ipy.base.printable import printable
 
-__all__ = [
-    "TRANSIENT_STATUSES",
-    "TRUST_IT",
-    "BodyTooLarge",
-    "CallCancelled",
-    "CallFailure",
-    "CallTimeout",
-    "Code",
-    "Conflict",
-    "Disabled",
-    "DuplicateTool",
-    "ExecutionFailed",
-    "Forbidden",
-    "HostNotAllowed",
-    "InvalidArgs",
-    "InvalidConfig",
-    "InvalidOutput",
-    "InvalidRequest",
-    "InvalidTool",
-    "MissingSecret",
-    "NoSuchTool",
-    "NotAllowed",
-    "NotApproved",
-    "NotFound",
-    "OneToolError",
-    "RateLimited",
-    "RequestRefused",
-    "Returned",
-    "TooDeep",
-    "TooLarge",
-    "ToolNotFound",
-    "Unavailable",
-    "UnknownProvider",
-    "Untrusted",
-    "UsageProblem",
-    "chain",
-    "is_transient",
-]
-
 Code = Literal["tool_not_found", "invalid_args", "execution_error"]
 
 _MAX_PLACES = 2

@@ -36,21 +36,6 @@ from typing import Any, NoReturn
 
 from onetool_ipy.base.frames import is_dataframe
 
-__all__ = [
-    "NESTED",
-    "Json",
-    "cut",
-    "encodable",
-    "from_json",
-    "is_json",
-    "map_text",
-    "plain_copy",
-    "safe_repr",
-    "short_repr",
-    "to_json",
-    "to_text",
-]
-
 Json = dict[str, Any]
 """An object of JSON, as Python has it."""
 

@@ -110,12 +110,14 @@ def test_odd_words_in_a_failure_still_make_json() -> None:
     json.dumps(failure.to_dict(), allow_nan=False, ensure_ascii=False).encode("utf-8")
 
 
-@pytest.mark.parametrize("value", [ToolResult(True, [1]), Failure("invalid_args", "x", "t")], ids=["result", "failure"])
-def test_values_cannot_be_changed(value: Any) -> None:
+@pytest.mark.parametrize(
+    ("value", "name"), [(ToolResult(True, [1]), "meta"), (Failure("invalid_args", "x", "t"), "code")]
+)
+def test_values_cannot_be_changed(value: Any, name: str) -> None:
     with pytest.raises(AttributeError):
-        value.meta = {}
+        setattr(value, name, {})
     with pytest.raises(AttributeError):
-        del value.ok
+        delattr(value, name)
 
 
 def test_results_can_be_copied_and_pickled() -> None:
