@@ -28,7 +28,7 @@ from typing import Any
 from onetool_ipy.base import files
 from onetool_ipy.base.errors import ProgramBusy, ProgramChanged, ProgramLimit, UsageProblem
 from onetool_ipy.base.search import did_you_mean
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 
 MAX_WAITING = 20
 MAX_JOURNAL = 64_000_000

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base import values
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.question import ProposedCall, Question
-from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.programs.sandbox import HostCall, StandIn
 

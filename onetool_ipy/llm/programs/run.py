@@ -37,11 +37,12 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.frames import is_dataframe
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current, names
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
-from onetool_ipy.core.result import Failure, Json, ToolResult
+from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 from onetool_ipy.llm.ask.answer import AnswerCall
 from onetool_ipy.llm.ask.approval import needs_approval

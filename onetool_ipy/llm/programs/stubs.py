@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from onetool_ipy.base.errors import InvalidArgs
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.programs.sandbox import HostModule
 from onetool_ipy.schema.read import identifier, python_names, resolve, type_text
