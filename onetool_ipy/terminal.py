@@ -41,10 +41,10 @@ _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false
 def ask_in_terminal(question: Question) -> Reply:
     """Put a question with `input()`. Raises NobodyToAsk where nobody can answer."""
     if question.calls:
-        typed = _read_line(approval_text(question.calls))
+        typed = _read_line(program_text(question) if question.program else approval_text(question.calls))
         if typed is None:
             raise NobodyToAsk("Nobody could be asked.")
-        return approval_reply(typed, len(question.calls))
+        return approval_reply(typed, len(question.calls), offers_always=not question.program)
     if question.trust is not None:
         is_shown = not isinstance(input, types.BuiltinFunctionType)  # a notebook has the text of it in the cell
         return _yes_or_no("Trust it?" if is_shown else f"{printable(question.text)}\nTrust it?")
@@ -84,10 +84,23 @@ def approval_text(calls: Sequence[ProposedCall]) -> str:
     return "\n".join(lines)
 
 
-def approval_reply(typed: str, count: int) -> Reply:
+def program_text(question: Question) -> str:
+    """Write the question about the writes of a program: its text, the first writes, and what was read."""
+    code = [line for each in question.program.splitlines() for line in _broken(f"  | {visible(each, _MAX_DETAIL)}")]
+    lines = [visible(question.text, _MAX_TEXT), *code, "It would run:"]
+    for number, one in enumerate(question.calls[:_MANY], start=1):
+        lines += _call_lines(f"  {number}. ", one)
+        lines += [f"     ({mark})" for mark in (", ".join(one.badges), one.note) if mark]
+    lines += [line for each in question.details for line in _broken(visible(each, _MAX_DETAIL))]
+    numbers = "" if len(question.calls) == 1 else ", numbers such as 1,3-5,"
+    lines.append(f"Run? all{numbers} or none: ")
+    return "\n".join(lines)
+
+
+def approval_reply(typed: str, count: int, *, offers_always: bool = True) -> Reply:
     """Read the typed reply to `count` calls. A reply that is not listed in the question approves nothing."""
     word = " ".join(typed.lower().replace("[", " ").replace("]", " ").split())
-    always = word.startswith("always")
+    always = offers_always and word.startswith("always")
     rest = word.removeprefix("always").strip(" :,") if always else word
     if rest in _NONE and not always:
         return Reply("decline")

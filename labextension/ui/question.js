@@ -8,6 +8,7 @@ import { trustForm } from './trust.js';
 
 const MAX_SHOWN = 200;
 const MAX_DETAIL = 1000;
+const MAX_WRITES = 20;
 
 /** Returns `{element}`. `answer({action, content})` sends an answer and resolves with `{errors}`. */
 export function createQuestion(question, answer) {
@@ -39,14 +40,14 @@ export function createQuestion(question, answer) {
     element.setAttribute('aria-label', 'Trust');
     return { element };
   }
-  const draw = question.calls.length ? approval : question.form ? form : question.yes ? consent : address;
-  const text = question.yes ? null : question.text; // a question of our own has it as its title
+  const draw = question.program ? programWrites : question.calls.length ? approval : question.form ? form : question.yes ? consent : address;
+  const text = question.yes || question.program ? null : question.text; // a question of our own has it as its title
   fill(element, title, text ? h('p.otx-question-text', null, plain(text)) : null, draw(question, send), failure);
   return { element };
 }
 
-function titleOf({ asker, calls, url, yes, text }) {
-  if (yes) return visible(text);
+function titleOf({ asker, calls, url, yes, text, program }) {
+  if (yes || program) return visible(text);
   if (calls.length) return `${asker} wants to run ${calls.length === 1 ? 'a tool that may' : `${calls.length} tools that may`} change something`;
   return url ? `${asker} sends you to an address` : `${asker} asks you`;
 }
@@ -79,6 +80,27 @@ function approval({ calls }, send) {
 
   const buttons = h('div.otx-question-buttons', null, button(isOne ? 'Run' : 'Run all', () => finish(all, false), true), button('Always in this session', () => finish(all, true)), skip);
   return [h('ol.otx-question-calls', null, cards), buttons];
+}
+
+/** The writes of a program: its text, a table of the first ones, and what a yes is about. */
+function programWrites({ calls, program, details }, send) {
+  const shown = calls.slice(0, MAX_WRITES);
+  const boxes = shown.map(({ tool }, at) => h('input', { type: 'checkbox', checked: true, 'aria-label': `Run ${at + 1}. ${tool}` }));
+  const rows = shown.map(({ tool, badges, args }, at) => {
+    const cells = args.length ? h('dl.otx-question-args', null, args.map(argument)) : 'no arguments';
+    return h('tr', null, h('td', null, boxes[at]), h('td', null, String(at + 1)), h('td', null, h('span.otx-name', null, plain(tool)), badges.map(badgeChip)), h('td', null, cells));
+  });
+  const all = calls.map((_, at) => at + 1);
+  const finish = run => (run.length ? send('accept', { run, always: false }) : send('decline'));
+  const chosen = () => boxes.flatMap((box, at) => (box.checked ? [at + 1] : []));
+  const lines = details.map((line, at) => shortened(h('li'), line, MAX_DETAIL, `line ${at + 1}`));
+  const choose = calls.length > 1 ? button('Run chosen', () => finish(chosen())) : null;
+  return [
+    h('pre.otx-question-program', null, visible(program)),
+    h('table.otx-question-writes', null, h('tbody', null, rows)),
+    h('ul.otx-question-details', null, lines),
+    h('div.otx-question-buttons', null, button(calls.length === 1 ? 'Run' : 'Run all', () => finish(all), true), choose, button('No', () => send('decline'))),
+  ];
 }
 
 function card({ tool, summary, badges, note, args }, number, onDecide) {

@@ -17,6 +17,9 @@ ASK = "ask"
 PROGRAM = "program"
 """What a program is called in the call log. Its calls have its id as their parent."""
 
+NOT_TOOLS = frozenset((ASK, PROGRAM))
+"""Rows of the call log that are no calls of a tool: they do not count as such, and are not called again."""
+
 BARE_PACK = "config"
 """The pack of definitions that were written without a dot; they are found by their bare name too."""
 

@@ -15,7 +15,7 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.call_line import format_call
-from onetool_ipy.core.names import ASK
+from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, confirmed, page
 from onetool_ipy.faces.line.grammar import Options
@@ -101,7 +101,7 @@ def _lines(context: CommandContext, options: Options, text: str, limit: int) -> 
 
 def _can_rerun(line: CallRow | RunRow) -> bool:
     """Whether a line is one call. A run of `ot.map` is many, and an ask is a conversation."""
-    return isinstance(line, CallRow) and line.tool != ASK
+    return isinstance(line, CallRow) and line.tool not in NOT_TOOLS
 
 
 def _find(context: CommandContext, options: Options, number: str) -> CallRow | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from onetool_ipy.base import values
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.names import ASK
+from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.render.views import local_time
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 
@@ -52,7 +52,7 @@ def _item(box: Toolbox, row: CallRow | RunRow) -> Json:
     return {
         "id": row.call_id,
         "tool": row.tool,
-        "isAsk": row.tool == ASK,
+        "isAsk": row.tool in NOT_TOOLS,
         "readOnly": spec is not None and spec.read_only,
         "ok": row.ok,
         "ms": row.ms,

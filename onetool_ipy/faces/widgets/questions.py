@@ -77,7 +77,7 @@ class OpenQuestions:
                 run = reply.content.get("run")
                 if not isinstance(run, list) or not run or not all(type(n) is int and 1 <= n <= count for n in run):
                     raise UsageProblem("The answer names no call of this question.")
-                always = reply.content.get("always") is True
+                always = reply.content.get("always") is True and not one.question.program
                 reply = Reply(action, {"run": sorted(set(run)), "always": always})
         one.reply = reply if reply.action == "accept" else Reply(reply.action)
         one.seen.set()
@@ -102,6 +102,7 @@ class _OpenQuestion:
             "details": list(question.details),
             "yes": question.yes,
             "no": question.no,
+            "program": question.program,
             "trust": None if question.trust is None else dict(question.trust),
             "form": None if question.form is None else dict(question.form),
             "calls": [
@@ -124,6 +125,11 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
         what = f"the {question.trust['part']}" if question.trust.get("part") else "this project"
         return f"{did} {what}, {at}." if did else f"Stopped, {at}: {what} is not trusted."
     subject = cut(question.text, 300) if question.yes else f"{question.subject} asked you."
+    if question.program:
+        chosen = () if reply is None else reply.content.get("run", ())
+        if reply is None or reply.action == "cancel":
+            return f"Stopped, {at}: no write of the program was made."
+        return f"You allowed {len(chosen)} of {len(question.calls)} writes of the program, {at}."
     if question.calls:
         names = [call.tool for call in question.calls]
         run = () if reply is None else reply.content.get("run", ())

@@ -41,6 +41,9 @@ _ENDINGS: dict[StopReason, str] = {
 }
 
 
+_MAX_VALUE = 2_000
+
+
 class AskFailed(OneToolError):
     """The model failed during an ask. `answer` has everything up to then."""
 
@@ -171,6 +174,8 @@ class Answer:
         """Return the answer itself, or raise AskFailed if the model failed."""
         if self.stop_reason != "error":
             return self
+        if self.program is not None and self.error is not None:
+            raise self.error
         hint = self.error.hint if self.error is not None else ""
         raise AskFailed(self.note or "The model failed.", hint=hint, answer=self)
 
@@ -267,7 +272,11 @@ def call_view(call: AnswerCall, *, is_open: bool = False) -> Called:
 
 
 def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
-    """Return an answer as one output: the text, the calls and the cost."""
+    """Return an answer as one output: the text, the calls and the cost; of a program its value instead of the calls."""
+    if answer.program is not None and not answer.model:
+        value = "" if answer.value is None else values.cut(values.to_text(answer.value), _MAX_VALUE)
+        parts = [part for part in (answer.text.rstrip(), value, summary(answer)) if part]
+        return {"text/plain": mask(printable("\n".join(parts)))}
     calls = [call_view(call) for call in answer.calls]
     text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
     call_list = "\n".join(f"- {'✓' if call.state == 'ok' else '✗'} `{call.name}`" for call in calls)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
@@ -37,7 +37,7 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import own_settings
 from onetool_ipy.core import names
-from onetool_ipy.core.question import NobodyToAsk, Reply
+from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
@@ -48,9 +48,13 @@ from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, Over
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size, trimmed
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
+from onetool_ipy.render.views import Listing
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import short_text
 from onetool_ipy.stores.cassettes import Cassette
+
+if TYPE_CHECKING:
+    from onetool_ipy.llm.programs.run import Decision, ProgramOptions, ProgramOutcome, Programs
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
@@ -387,6 +391,79 @@ class Asker:
         self.last = self._direct(match, self._allow_list(tool_allow), approvals, listener or AskListener(), source)
         return self.last
 
+    def program(
+        self,
+        code: str,
+        *,
+        variables: Mapping[str, Any] | None = None,
+        plan: bool = False,
+        approve: Sequence[str] | str | None = None,
+        tool_allow: Sequence[str] | str | None = None,
+        source: CallSource = "python",
+    ) -> Answer:
+        """Run a program over the tools, without a model. It sees the tools as modules, and the `variables`.
+
+        Its writes are shown before they are made; `approve` names tools that need no question. `plan` makes no write.
+        """
+        if not isinstance(code, str) or not code.strip():
+            raise UsageProblem("There is no program.", hint="Write it below: %%tool program")
+        options = self._program_options(approve, plan=plan, source=source, allow=self._allow_list(tool_allow))
+        return self._answered(self._programs.run(code, variables or {}, options))
+
+    def resume(
+        self,
+        program: str,
+        decision: Decision = "",
+        *,
+        plan: bool = False,
+        approve: Sequence[str] | str | None = None,
+        listener: AskListener | None = None,
+    ) -> Answer:
+        """Go on with a program that waits for a yes. The plan is shown and asked about again.
+
+        After a kernel that ended during a write, `decision` says whether to `skip` that write or to make it `again`.
+        """
+        if decision not in ("", "skip", "again"):
+            raise UsageProblem(f"A write that is in doubt is 'skip' or 'again', not '{values.cut(str(decision), 40)}'.")
+        options = self._program_options(approve, plan=plan, listener=listener)
+        return self._answered(self._programs.resume(program, decision, options))
+
+    def waiting(self) -> Listing:
+        """List the programs of this project that wait for a yes."""
+        return Listing(self._programs.waiting())
+
+    def drop(self, program: str) -> None:
+        """Forget a program that waits."""
+        self._programs.drop(program)
+
+    def _program_options(
+        self,
+        approve: Sequence[str] | str | None,
+        *,
+        plan: bool = False,
+        source: CallSource = "python",
+        allow: Sequence[str] | None = None,
+        listener: AskListener | None = None,
+    ) -> ProgramOptions:
+        from onetool_ipy.llm.programs.run import ProgramOptions  # late: few asks run a program
+
+        put = self._box.put_question
+        named = tools.allow_list(approve, self._box.shortcuts) or ()
+        ask = None if listener is None else partial(_ask_by, listener, put)
+        return ProgramOptions(source=source, allow=allow, approve=named, is_plan=plan, ask=ask)
+
+    @property
+    def _programs(self) -> Programs:
+        from onetool_ipy.llm.programs.run import Programs
+
+        return Programs(self._box)
+
+    def _answered(self, outcome: ProgramOutcome) -> Answer:
+        from onetool_ipy.llm.programs.run import answer_of
+
+        self.last = answer_of(outcome)
+        return self.last
+
     def session(self, which: str | Session | None) -> Session:
         """Return a session by name, created if needed; without a name, one for a single ask."""
         if isinstance(which, Session):
@@ -509,6 +586,10 @@ class Asker:
         ):
             return None
         return NotApproved(f"'{spec.name}' may change something. It was not run. Allow it with --approve {spec.name}")
+
+
+def _ask_by(listener: AskListener, put: Callable[[Question], Reply], question: Question) -> Reply:
+    return listener.question(question, put)
 
 
 def as_call(prompt: str) -> tuple[str, dict[str, Any]] | None:

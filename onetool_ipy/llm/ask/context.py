@@ -6,12 +6,14 @@ tokens from characters if the provider does not count them.
 
 from __future__ import annotations
 
+import datetime
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.config.load import Config
 from onetool_ipy.config.settings import AskSettings
@@ -27,6 +29,7 @@ from onetool_ipy.llm.messages import ModelClient, TokenUsage, Turn
 from onetool_ipy.snippets.definition import Shortcuts
 from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.replays import Replays
+from onetool_ipy.stores.results import Results
 
 _MAX_REPEATS = 3
 """How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
@@ -75,6 +78,14 @@ class AskToolbox(Protocol):
 
     @property
     def new_id(self) -> Callable[[], str]: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def results(self) -> Results: ...
+
+    def now(self) -> datetime.datetime: ...
 
     def resolve(
         self,

@@ -23,12 +23,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from onetool_ipy.base import files
 from onetool_ipy.base.errors import ProgramBusy, ProgramChanged, ProgramLimit, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
+from onetool_ipy.core.tool import CallSource
 
 MAX_WAITING = 20
 MAX_JOURNAL = 64_000_000
@@ -48,7 +49,7 @@ class ProgramRecord:
     variables: Json = field(default_factory=dict)
     clock: str = ""
     seed: int = 0
-    source: str = "magic"
+    source: CallSource = "magic"
     allow: list[str] | None = None
     project: str = ""
     created: str = ""
@@ -241,6 +242,7 @@ class ProgramStore:
             record = ProgramRecord(**data)
             datetime.fromisoformat(record.expires)
             is_right = record.format == _FORMAT and record.id == program_id and isinstance(record.variables, Mapping)
+            is_right = is_right and record.source in get_args(CallSource)
         except (ValueError, TypeError, RecursionError):
             is_right = False
         if not is_right:

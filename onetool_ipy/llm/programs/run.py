@@ -19,10 +19,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import (
     CallFailure,
     InvalidArgs,
@@ -44,7 +43,7 @@ from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
-from onetool_ipy.llm.ask.answer import AnswerCall
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.programs.journal import KeptProgram, ProgramRecord, ProgramStore, new_id
@@ -63,7 +62,6 @@ from onetool_ipy.llm.programs.plan import (
 from onetool_ipy.llm.programs.sandbox import Finished, HostCall, Raised, Sandbox, StandIn, World
 from onetool_ipy.llm.programs.stubs import ToolModules, arguments_of, tool_modules
 from onetool_ipy.stores.calls.record import measure
-from onetool_ipy.stores.results import Results
 
 MAX_CALLS = 500
 MAX_OPEN_WORLD = 20
@@ -86,18 +84,6 @@ Ending = Literal["done", "waiting", "interrupted", "failed"]
 Decision = Literal["", "skip", "again"]
 Ask = Callable[[Question], Reply]
 """Put a question to the person. Raises NobodyToAsk."""
-
-
-class ProgramToolbox(AskToolbox, Protocol):
-    """What a program needs of its toolbox, besides what an ask needs."""
-
-    @property
-    def workers(self) -> Workers: ...
-
-    @property
-    def results(self) -> Results: ...
-
-    def now(self) -> datetime: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +163,7 @@ class _Waiting(Exception):
 class Programs:
     """The programs of one toolbox: run one, and go on with those that are kept."""
 
-    def __init__(self, box: ProgramToolbox) -> None:
+    def __init__(self, box: AskToolbox) -> None:
         self._box = box
 
     def modules(self, allow: Sequence[str] | None) -> ToolModules:
@@ -201,7 +187,7 @@ class Programs:
                 variables=dict(record.variables), clock=datetime.fromisoformat(record.clock), seed=record.seed
             )
             options = ProgramOptions(
-                source="model" if record.source == "model" else "magic",
+                source=record.source,
                 allow=record.allow,
                 approve=options.approve,
                 is_plan=options.is_plan,
@@ -245,7 +231,7 @@ class ProgramRun:
 
     def __init__(
         self,
-        box: ProgramToolbox,
+        box: AskToolbox,
         program_id: str,
         code: str,
         world: World,
@@ -382,9 +368,7 @@ class ProgramRun:
     def _answer(self, call: HostCall, this: _Round) -> object:
         """Answer a call of the program: from before, by running it, or by a stand-in."""
         assert self._tools is not None
-        spec = self._tools.tools.get(call.function)
-        if spec is None:
-            return Raised("NameError", f"There is no tool '{values.cut(call.function, 80)}'.")
+        spec = self._tools.tools[call.function]
         try:
             if has_stand_in((call.args, call.kwargs)):
                 this.plan.may_be_more = True
@@ -580,7 +564,7 @@ class ProgramRun:
         if is_large or (isinstance(plain, list) and len(plain) > MAX_ROWS) or len(json.dumps(plain)) > MAX_RESULT:
             tool, call_id = str(result.meta.get("tool", "")), str(result.meta.get("call_id", ""))
             try:
-                handle = result.handle or self._box.results.put(data, tool=tool, call_id=call_id)
+                handle = result.handle or self._box.results.keep(data, tool=tool, call_id=call_id)
                 where = f"It is stored: page it with ot.result(handle='{handle}')."
             except OneToolError as exc:
                 where = f"It could not be stored: {mask(exc.message)}"
@@ -703,7 +687,27 @@ class ProgramRun:
         )
 
 
-def modules_for(box: ProgramToolbox, allow: Sequence[str] | None) -> ToolModules:
+def answer_of(outcome: ProgramOutcome, prompt: str = "") -> Answer:
+    """Return what became of a program as an answer, without a model."""
+    stops: dict[Ending, StopReason] = {"done": "done", "waiting": "waiting", "interrupted": "interrupted"}
+    answer = Answer(
+        prompt=prompt,
+        text=outcome.printed,
+        calls=outcome.calls,
+        stop_reason=stops.get(outcome.ending, "error"),
+        error=outcome.error,
+        note=outcome.note,
+        seconds=outcome.seconds,
+        value=outcome.value,
+        program=outcome.code,
+        plan=outcome.plan,
+    )
+    if isinstance(outcome.error, ProgramError):
+        outcome.error.answer = answer
+    return answer
+
+
+def modules_for(box: AskToolbox, allow: Sequence[str] | None) -> ToolModules:
     """Return the tools that a program may call, as modules."""
     config = box.config
     specs = [spec for spec in box.registry.known() if spec.is_offered and names.allowed(spec.name, allow)]

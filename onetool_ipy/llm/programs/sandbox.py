@@ -36,11 +36,25 @@ _MAX_WORDS = 500
 _MAX_ERRORS = 10
 _TYPING = re.compile(r"main\.py:(?P<line>\d+):\d+: (?:error|warning)\[(?P<kind>[\w-]+)\] (?P<words>.*)")
 _UNSUPPORTED = re.compile(r"The monty syntax parser does not yet support (?P<what>.*)", re.DOTALL)
+# What the sandbox has, and its type checker has not heard of.
+_BUILTINS = """\
+from typing import Any
+class PermissionError(OSError): ...
+class FileNotFoundError(OSError): ...
+class ImportError(Exception): ...
+class ModuleNotFoundError(ImportError): ...
+class UnicodeDecodeError(ValueError): ...
+class UnicodeEncodeError(ValueError): ...
+def map(function: Any, *items: Any) -> Any: ...
+def filter(function: Any, items: Any) -> Any: ...
+def format(value: Any, spec: str = ...) -> str: ...
+def getattr(value: Any, name: str, default: Any = ...) -> Any: ...
+def hasattr(value: Any, name: str) -> bool: ...
+"""
 _LIMITS = (
     ("feed time limit exceeded", f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls."),
     ("turn time limit exceeded", f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls."),
     ("the worker exceeded its memory limit", f"It needed more than {_MAX_MEMORY // 2**20} MB of memory."),
-    (f"> {MAX_PRINTED} bytes", f"It printed more than {MAX_PRINTED // 1000} kB."),
     ("memory limit exceeded", f"It needed more than {_MAX_MEMORY // 2**20} MB of memory."),
     ("maximum recursion depth exceeded", f"Its functions called each other more than {_MAX_DEPTH} deep."),
 )
@@ -103,12 +117,14 @@ class Sandbox:
     def __init__(self, code: str, modules: Mapping[str, HostModule], world: World, workers: Workers) -> None:
         self._code = code
         self._modules = modules
+        self._functions = {f"{name}.{each}" for name, module in modules.items() for each in module.functions}
         self._world = world
         self._workers = workers
         self._stack = ExitStack()
         self._session: Any = None
         self._snapshot: Any = None
-        self._prints: Any = None
+        self._prints: list[str] = []
+        self._print_size = 0
         self._pid: int | None = None
 
     def __enter__(self) -> Sandbox:
@@ -122,7 +138,7 @@ class Sandbox:
     @property
     def printed(self) -> str:
         """What the program has printed so far."""
-        return "" if self._prints is None else str(self._prints.output)
+        return "".join(self._prints)
 
     def start(self) -> HostCall | Finished:
         """Check the program and run it to its first call. Raises ProgramError."""
@@ -150,7 +166,7 @@ class Sandbox:
                     "max_suspensions": _MAX_SUSPENSIONS,
                 },
                 type_check=True,
-                type_check_stubs=f"from typing import Any\n{names}",
+                type_check_stubs=_BUILTINS + names,
                 type_check_format="concise",
                 assert_message_annotations=False,
                 os_policy={
@@ -161,11 +177,8 @@ class Sandbox:
                 external_modules=modules,
             )
         )
-        self._prints = monty.CollectString(MAX_PRINTED)
         variables = dict(self._world.variables)
-        return self._advance(
-            lambda: self._session.feed_start(self._code, inputs=variables, print_callback=self._prints)
-        )
+        return self._advance(lambda: self._session.feed_start(self._code, inputs=variables, print_callback=self._print))
 
     def resume(self, answer: object) -> HostCall | Finished:
         """Give the program the answer of its call (a value, a `StandIn`, or a `Raised`), and run to the next one."""
@@ -196,6 +209,8 @@ class Sandbox:
             elif snapshot.is_os_function:
                 is_import = snapshot.function_name in ("import", "import_stubs")
                 step = snapshot.resume_auto if is_import else snapshot.resume_not_handled
+            elif (name := str(snapshot.function_name)) not in self._functions and snapshot.object_id is None:
+                step = _raising(snapshot, "NameError", f"name '{values.cut(name, 80)}' is not defined")
             elif snapshot.object_id is not None:
                 step = _raising(snapshot, "TypeError", "The result of a write is not known before the write has run.")
             else:
@@ -203,7 +218,7 @@ class Sandbox:
                 position = snapshot.position
                 is_own = position.filename.startswith("<python-input")
                 return HostCall(
-                    function=str(snapshot.function_name),
+                    function=name,
                     args=tuple(snapshot.args),
                     kwargs=dict(snapshot.kwargs),
                     start=position.start if is_own else -1,
@@ -218,6 +233,8 @@ class Sandbox:
         try:
             return self._workers.run(step, None)
         except monty.MontyCrashedError as exc:
+            if self._print_size > MAX_PRINTED:
+                raise ProgramLimit(f"It printed more than {MAX_PRINTED // 1000} kB. It was ended.") from exc
             if exc.timed_out:
                 raise ProgramLimit(f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls.") from exc
             raise ProgramLimit("The process of the program ended: it needed too much memory or depth.") from exc
@@ -226,6 +243,14 @@ class Sandbox:
         except BaseException:
             self._kill()
             raise
+
+    def _print(self, _stream: str, text: str) -> None:
+        """Take what the program prints. One that prints too much is ended: it could catch an exception."""
+        self._print_size += len(text)
+        if self._print_size <= MAX_PRINTED:
+            self._prints.append(text)
+        else:
+            self._kill()
 
     def _kill(self) -> None:
         if self._pid is not None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from onetool_ipy.core.names import ASK
+from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.stores.calls.journal import FIELDS, JournalCall, JournalLines
 from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span, grouped, merged
 
@@ -173,7 +173,7 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
 
 def counted_cells(calls: Iterable[JournalCall]) -> list[Sequence[Any]]:
     """Give what rollups are made from, of those rows that are calls: time, tool, success, duration and size."""
-    return [_counted_cells(call) for call in calls if call[_TOOL] != ASK]
+    return [_counted_cells(call) for call in calls if call[_TOOL] not in NOT_TOOLS]
 
 
 def to_rollup(row: Sequence[Any]) -> Rollup:

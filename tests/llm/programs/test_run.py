@@ -1,0 +1,663 @@
+"""Programs over tools, rule by rule: what runs, what is asked, what is kept, what ends a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onetool_ipy.base.errors import (
+    NotApproved,
+    ProgramBusy,
+    ProgramChanged,
+    ProgramFailed,
+    ProgramLimit,
+    ProgramTypes,
+    ProgramUnsure,
+    UsageProblem,
+)
+from onetool_ipy.core.question import Question
+from onetool_ipy.core.tool import HttpHooks, ServerFacts, ToolSpec
+from onetool_ipy.llm.programs.run import MAX_CALLS
+from onetool_ipy.terminal import approval_reply, program_text
+from tests.llm.programs.conftest import REMIND, Shop
+
+FOUR = [("remind", number) for number in range(8, 12)]
+
+
+def _folder(tmp_path: Path, program: str) -> Path:
+    (folder,) = (tmp_path / "state").rglob(program)
+    return folder
+
+
+def test_rule_1_variables_that_are_named_are_there(shop: Shop) -> None:
+    answer = shop.run("sum(row['n'] for row in df) + limit", variables={"df": [{"n": 2}, {"n": 3}], "limit": 1})
+    assert answer.value == 6
+
+
+def test_rule_1_a_tool_that_is_not_allowed_is_not_there(shop: Shop) -> None:
+    answer = shop.run(REMIND, tool_allow=["crm.customers"])
+    assert isinstance(answer.error, ProgramTypes)
+    assert "remind" in answer.error.message
+    assert not shop.reads
+
+
+def test_rule_1_a_pack_named_like_a_library_has_another_name(shop: Shop) -> None:
+    assert "T" in shop.run("import time_tools\ntime_tools.now()['iso']").value
+
+
+@pytest.mark.parametrize(
+    "line", ["crm.customers()[0]['nme']", "crm.customers(regon='eu')", "crm.remind(customer='x')", "crm.nothing()"]
+)
+def test_rule_2_a_program_that_fails_the_check_makes_no_call(shop: Shop, line: str) -> None:
+    answer = shop.run(f"import crm\ncrm.customers()\n{line}", "all")
+    assert isinstance(answer.error, ProgramTypes)
+    assert answer.stop_reason == "error"
+    assert (shop.reads, shop.writes, len(answer.calls)) == ([], [], 0)
+
+
+def test_rule_3_every_call_is_in_the_log_under_the_program(shop: Shop) -> None:
+    """The rows of the calls have the program as their parent, and source `magic`."""
+    shop.run(REMIND, "all")
+    rows = shop.box.log.history()
+    program = next(row for row in rows if row.tool == "program")
+    calls = [row for row in rows if row.tool != "program"]
+    assert {row.parent for row in calls} == {program.call_id}
+    assert {row.source for row in rows} == {"magic"}
+    assert len(calls) == 5
+    assert "program" not in shop.box.log.counts()
+
+
+def test_rule_3_arguments_are_checked_by_the_tool_itself(shop: Shop) -> None:
+    """What the type check cannot see, the call does: the program gets a TypeError."""
+    code = (
+        "import crm\nargs = {'customer': 'x' + str(1)}\ntry:\n    eval('crm.remind(**args)')\n"
+        "except TypeError as e:\n    s = str(e)\ns"
+    )
+    answer = shop.run(code, "all")
+    assert "customer" in answer.value
+    assert not shop.writes
+
+
+def test_rule_3_tools_for_people_are_not_there(shop: Shop) -> None:
+    answer = shop.run("import ot\not.map(tool='crm.remind', data=[{'customer': 1}])", "all")
+    assert isinstance(answer.error, ProgramTypes)
+
+
+def test_rule_3_secrets_are_masked_for_a_models_program(make_shop: Callable[..., Shop]) -> None:
+    """A model never sees a secret in a result, so its program cannot hand one to another tool."""
+    shop = make_shop(secrets="KEY: verysecretvalue123\n")
+    shop.add("crm.key", lambda: {"key": "verysecretvalue123"}, read_only=True)
+    assert shop.run("import crm\ncrm.key()['key']", source="model").value == "***"
+    assert shop.run("import crm\ncrm.key()['key']").value == "verysecretvalue123"
+
+
+def test_rule_4_reads_run_and_writes_are_shown_first(shop: Shop) -> None:
+    """The person sees all four writes in one question; each runs once, and the read is made once."""
+    answer = shop.run(REMIND, "all")
+    assert answer.value == 4
+    assert shop.reads == [("customers", "eu")]
+    assert shop.writes == FOUR
+    assert [call.tool for call in shop.person.last.calls] == ["crm.remind"] * 4
+    assert len(shop.person.questions) == 1
+
+
+def test_rule_4_nothing_is_written_before_the_yes(shop: Shop) -> None:
+    seen: list[Any] = []
+    shop.run(REMIND, lambda _question: seen.append(list(shop.writes)) or "all")
+    assert seen == [[]]
+
+
+def test_rule_4_what_the_fork_read_is_not_read_again(shop: Shop) -> None:
+    """Reads behind a write are made while planning, and used by the real run."""
+    code = "import crm\ncrm.remind(customer=1)\na = len(crm.customers(region='x'))\ncrm.remind(customer=2)\na"
+    answer = shop.run(code, "all")
+    assert answer.value == 12
+    assert shop.reads == [("customers", "x")]
+    assert shop.writes == [("remind", 1), ("remind", 2)]
+
+
+def test_rule_4_a_write_beyond_the_plan_is_a_new_question(shop: Shop) -> None:
+    """The second write depends on the result of the first: it is shown with its real arguments, and asked for."""
+    code = "import crm\nx = crm.remind(customer=1)\nif x['sent']:\n    crm.remind(customer=x['id'] + 1)\n'done'"
+    answer = shop.run(code, "all", "all")
+    assert answer.value == "done"
+    assert [[call.args for call in each.calls] for each in shop.person.questions] == [
+        [(("customer", "1"),)],
+        [(("customer", "2"),)],
+    ]
+    assert shop.writes == [("remind", 1), ("remind", 2)]
+    shop.writes.clear()
+    answer = shop.run(code, "all", None)
+    assert answer.stop_reason == "waiting"
+    assert shop.writes == [("remind", 1)]
+
+
+def test_rule_4_a_standing_yes_does_not_count(make_shop: Callable[..., Shop], tmp_path: Path) -> None:
+    """Neither `ask.approve` of the user's own settings nor an earlier "always" lets a program write."""
+    own = tmp_path / "home" / ".onetool"
+    own.mkdir(parents=True)
+    (own / "onetool.yaml").write_text("version: 1\nask: {approve: ['*']}\n", encoding="utf-8")
+    shop = make_shop("ask: {approve: ['*']}")
+    shop.box.ask._always["crm.remind"] = shop.box.registry.require("crm.remind").fingerprint
+    assert shop.run(REMIND).stop_reason == "waiting"
+    assert not shop.writes
+
+
+def test_rule_4_approve_of_this_very_call_counts_for_the_tools_it_names(shop: Shop) -> None:
+    assert shop.run(REMIND, approve=["crm.remind"]).value == 4
+    assert shop.writes == FOUR
+    assert not shop.person.questions
+    assert not shop.box.ask.waiting()
+    shop.writes.clear()
+    assert shop.run(REMIND, approve=["crm.fail"]).stop_reason == "waiting"
+    assert not shop.writes
+
+
+def test_rule_4_each_yes_is_used_once(shop: Shop) -> None:
+    """Two identical writes with one yes: one runs, the other is refused."""
+    code = (
+        "import crm\nresults = []\nfor i in range(2):\n    try:\n        crm.remind(customer=1)\n"
+        "        results.append('ran')\n    except PermissionError:\n        results.append('no')\nresults"
+    )
+    assert shop.run(code, [2], [1]).value == ["no", "ran"]
+    assert shop.writes == [("remind", 1)]
+
+
+def test_rule_4_a_tool_that_changes_after_the_yes_does_not_run(shop: Shop) -> None:
+    def change(_question: Question) -> str:
+        shop.add("crm.remind", lambda customer: shop.writes.append(("evil", customer)))
+        return "all"
+
+    answer = shop.run(REMIND, change)
+    assert isinstance(answer.error, ProgramChanged)
+    assert not shop.writes
+
+
+def test_rule_4_a_read_that_becomes_a_write_is_not_run(shop: Shop) -> None:
+    """Whether a call is a write is decided by the tool as it is when it is called."""
+
+    def peek() -> str:
+        """Look, and make the other tool a writing one."""
+        shop.add("crm.customers", lambda region: shop.writes.append(("evil", region)))
+        return "x"
+
+    shop.add("crm.peek", peek, read_only=True)
+    answer = shop.run("import crm\ncrm.peek()\ncrm.customers(region='x')")
+    assert answer.stop_reason == "waiting"
+    assert not shop.writes
+
+
+def test_rule_4_a_program_that_fails_by_itself_is_not_asked_about(shop: Shop) -> None:
+    """The results of its writes are not looked at, so the failure is its own; nothing is written."""
+    answer = shop.run("import crm\ncrm.remind(customer=1)\n1 / 0", "all")
+    assert isinstance(answer.error, ProgramFailed)
+    assert answer.error.details["line"] == 3
+    assert (shop.writes, shop.person.questions) == ([], [])
+
+
+def test_rule_4_a_write_that_fails_is_an_exception_in_the_program(shop: Shop) -> None:
+    code = "import crm\ntry:\n    crm.fail(customer=1)\nexcept RuntimeError as e:\n    s = str(e)\ns"
+    assert "busy" in shop.run(code, "all").value
+    assert shop.writes == [("fail", 1)]
+
+
+def test_rule_5_the_question_has_program_writes_reads_and_doubts(shop: Shop) -> None:
+    shop.run(REMIND, "none")
+    assert shop.person.last.program == REMIND
+    assert shop.person.last.details == ("It has read: crm.customers 1×.",)
+    shop.run("import crm\nx = crm.remind(customer=1)\nx", "none")
+    assert "May be more: depends on results." in shop.person.last.details
+
+
+def test_rule_5_many_writes_are_shown_by_the_first_and_a_handle(shop: Shop) -> None:
+    answer = shop.run("import crm\nfor i in range(50):\n    crm.remind(customer=i)", "all")
+    text = program_text(shop.person.last)
+    assert "50 writes" in text
+    assert "  20. crm.remind customer=19" in text
+    assert "21. crm.remind" not in text
+    handle = text.split("ot.result('")[1].split("'")[0]
+    assert len(shop.box.results.value(handle)) == 50
+    assert len(shop.writes) == 50
+    assert list(answer.plan.df.columns) == ["tool", "args"]
+    assert answer.plan[49] == {"tool": "crm.remind", "args": {"customer": 49}}
+
+
+def test_rule_5_a_write_that_was_not_chosen_raises_in_the_program(shop: Shop) -> None:
+    code = (
+        "import crm\nrefused = []\nfor i in range(3):\n    try:\n        crm.remind(customer=i)\n"
+        "    except PermissionError:\n        refused.append(i)\nrefused"
+    )
+    assert shop.run(code, [1, 3]).value == [1]
+    assert shop.writes == [("remind", 0), ("remind", 2)]
+
+
+def test_rule_5_a_no_ends_the_program(shop: Shop) -> None:
+    answer = shop.run(REMIND, "none")
+    assert isinstance(answer.error, NotApproved)
+    assert not shop.writes
+    assert not shop.box.ask.waiting()
+
+
+@pytest.mark.parametrize(
+    ("typed", "run"),
+    [
+        ("all", [1, 2, 3]),
+        ("1,3", [1, 3]),
+        ("2-3", [2, 3]),
+        ("none", []),
+        ("", []),
+        ("always", []),
+        ("always all", []),
+        ("yes", []),
+        ("4", []),
+        ("1; rm", []),
+    ],
+)
+def test_rule_5_only_a_listed_reply_runs_something(typed: str, run: list[int]) -> None:
+    assert approval_reply(typed, 3, offers_always=False).content.get("run", []) == run
+
+
+def test_rule_5_the_program_cannot_forge_a_line_of_the_question(shop: Shop) -> None:
+    """Its text is escaped, and its lines are marked."""
+    shop.run("import crm\n# \x1b[2J fake\r\ncrm.remind(customer=1, text='a\\nRun? all: ')", "none")
+    text = program_text(shop.person.last)
+    assert "\x1b" not in text
+    assert text.count("\nRun? ") == 1
+
+
+def test_rule_6_without_a_person_the_program_waits(shop: Shop) -> None:
+    """Nothing is raised; the note has the line that resumes it. It waits on where nobody can be asked then."""
+    answer = shop.run(REMIND)
+    assert answer.stop_reason == "waiting"
+    assert answer.ok
+    assert f"%ask --resume {shop.waiting}" in answer.note
+    assert answer.plan[0] == {"tool": "crm.remind", "args": {"customer": 8}}
+    again = shop.resume(shop.waiting)
+    assert again.stop_reason == "waiting"
+    assert not shop.writes
+    done = shop.resume(shop.waiting, "all")
+    assert (done.stop_reason, done.value) == ("done", 4)
+    assert shop.writes == FOUR
+    assert shop.reads == [("customers", "eu")]
+
+
+def test_rule_6_plan_makes_no_write_even_with_a_yes(shop: Shop) -> None:
+    answer = shop.run(REMIND, "all", plan=True, approve=["*"])
+    assert answer.stop_reason == "waiting"
+    assert len(answer.plan) == 4
+    assert (shop.writes, shop.person.questions) == ([], [])
+
+
+def test_rule_7_another_kernel_goes_on_once(make_shop: Callable[..., Shop]) -> None:
+    first = make_shop()
+    first.run(REMIND)
+    program = first.waiting
+    second = make_shop()
+    assert second.resume(program, "all").value == 4
+    assert (second.reads, second.writes) == ([], FOUR)
+    with pytest.raises(UsageProblem, match="waits"):
+        first.resume(program, "all")
+    assert first.writes == []
+
+
+def test_rule_7_the_folder_is_private(shop: Shop, tmp_path: Path) -> None:
+    shop.run(REMIND)
+    folder = _folder(tmp_path, shop.waiting)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {file.name for file in folder.iterdir()} == {"program.json", "journal.jsonl", "digest"}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+
+
+def test_rule_7_a_program_is_gone_when_it_has_ended(shop: Shop, tmp_path: Path) -> None:
+    program = REMIND + "\n1 / 0 if sent else 0"
+    shop.run(program, "all")
+    shop.run(REMIND, "all")
+    assert not [path for path in (tmp_path / "state").rglob("*") if path.name == "journal.jsonl"]
+    assert not list((tmp_path / "state").rglob("programs/*.lock"))
+
+
+def test_rule_7_it_expires_as_results_do(make_shop: Callable[..., Shop], tmp_path: Path) -> None:
+    shop = make_shop("output: {result_ttl_s: 3600}")
+    shop.run(REMIND)
+    program = shop.waiting
+    record = json.loads((_folder(tmp_path, program) / "program.json").read_text(encoding="utf-8"))
+    created, expires = (datetime.fromisoformat(record[key]) for key in ("created", "expires"))
+    assert expires - created == timedelta(hours=1)
+    store = shop.box.ask._programs._store()
+    store._now = lambda: datetime.now(UTC) + timedelta(hours=2)
+    with pytest.raises(UsageProblem, match="expired"), store.open(program):
+        pass
+    assert not shop.box.ask.waiting()
+
+
+def test_rule_7_a_masked_answer_is_read_again(make_shop: Callable[..., Shop], tmp_path: Path) -> None:
+    shop = make_shop(secrets="KEY: verysecretvalue123\n")
+    keys: list[int] = []
+
+    def key() -> dict[str, str]:
+        """Give the key."""
+        keys.append(1)
+        return {"key": "verysecretvalue123"}
+
+    shop.add("crm.key", key, read_only=True)
+    shop.run("import crm\nk = crm.key()['key']\ncrm.remind(customer=len(k))\nlen(k)")
+    folder = _folder(tmp_path, shop.waiting)
+    assert all(b"verysecretvalue123" not in file.read_bytes() for file in folder.iterdir())
+    answer = shop.resume(shop.waiting, "all")
+    assert answer.value == len("verysecretvalue123")
+    assert len(keys) == 2
+
+
+def test_rule_7_a_program_with_a_secret_cannot_be_resumed(make_shop: Callable[..., Shop], tmp_path: Path) -> None:
+    shop = make_shop(secrets="KEY: verysecretvalue123\n")
+    answer = shop.run("import crm\ncrm.remind(customer=1, text='verysecretvalue123')")
+    assert "cannot be resumed" in answer.note
+    assert "--resume" not in answer.note
+    folder = _folder(tmp_path, shop.waiting)
+    assert all(b"verysecretvalue123" not in file.read_bytes() for file in folder.iterdir())
+    with pytest.raises(ProgramChanged, match="secret"):
+        shop.resume(shop.waiting, "all")
+    assert not shop.writes
+
+
+def test_rule_7_a_changed_tool_is_refused(make_shop: Callable[..., Shop]) -> None:
+    first = make_shop()
+    first.run(REMIND)
+    program = first.waiting
+    second = make_shop()
+    second.add("crm.customers", lambda region: [{"id": 666, "owes": 1000}], read_only=True)
+    with pytest.raises(ProgramChanged, match=r"crm\.customers"):
+        second.resume(program, "all")
+    assert not second.writes
+
+
+@pytest.mark.parametrize("change", ["program", "answer", "cut", "line", "swap", "no digest"])
+def test_rule_7_a_file_changed_by_hand_is_refused(shop: Shop, tmp_path: Path, change: str) -> None:
+    shop.run(REMIND)
+    program = shop.waiting
+    folder = _folder(tmp_path, program)
+    journal = folder / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    if change == "program":
+        file = folder / "program.json"
+        file.write_bytes(file.read_bytes().replace(b"97", b"07"))
+    elif change == "answer":
+        journal.write_bytes(b"".join(lines).replace(b'"id": 8', b'"id": 9'))
+    elif change == "cut":
+        journal.write_bytes(b"".join(lines[:-1]))
+    elif change == "line":
+        journal.write_bytes(b"".join(lines) + b'{"kind": "again", "tool": "crm.remind", "args": {}, "chain": "x"}\n')
+    elif change == "swap":
+        journal.write_bytes(b"".join(reversed(lines)))
+    else:
+        (folder / "digest").unlink()
+    with pytest.raises(ProgramChanged, match="not as they were written"):
+        shop.resume(program, "all")
+    assert not shop.writes
+    shop.box.ask.drop(program)
+    assert not shop.box.ask.waiting()
+
+
+def test_rule_7_another_project_is_refused(make_shop: Callable[..., Shop]) -> None:
+    shop = make_shop()
+    shop.run(REMIND)
+    other = make_shop(folder="other")
+    assert not other.box.ask.waiting()
+    with pytest.raises(ProgramChanged, match="another project"):
+        other.resume(shop.waiting, "all")
+    assert not other.writes
+
+
+def test_rule_7_a_second_kernel_is_refused(make_shop: Callable[..., Shop]) -> None:
+    """While the first one asks its person, the second cannot go on with the program."""
+    first, second = make_shop(), make_shop()
+    first.run(REMIND)
+    program = first.waiting
+    refusals: list[str] = []
+
+    def meanwhile(_question: Question) -> str:
+        with pytest.raises(ProgramBusy) as info:
+            second.resume(program, "all")
+        refusals.append(info.value.message)
+        with pytest.raises(ProgramBusy):
+            second.box.ask.drop(program)
+        return "all"
+
+    assert first.resume(program, meanwhile).value == 4
+    assert "another kernel" in refusals[0]
+    assert (first.writes, second.writes) == (FOUR, [])
+
+
+@pytest.mark.parametrize("program", ["../../etc", "0123456789", "x", "", "a" * 1000])
+def test_rule_7_an_unknown_id_touches_no_path(shop: Shop, program: str) -> None:
+    with pytest.raises(UsageProblem, match="waits"):
+        shop.resume(program)
+    with pytest.raises(UsageProblem, match="waits"):
+        shop.box.ask.drop(program)
+
+
+@pytest.fixture
+def unsure(shop: Shop) -> Shop:
+    """A shop with a program that was stopped in its third write."""
+    shop.run(REMIND)
+    shop.stop_at = 2
+    assert shop.resume(shop.waiting, "all").stop_reason == "interrupted"
+    assert shop.writes == FOUR[:2]
+    return shop
+
+
+def test_rule_8_a_write_in_doubt_is_named(unsure: Shop) -> None:
+    with pytest.raises(ProgramUnsure) as info:
+        unsure.resume(unsure.waiting, "all")
+    assert "during write 3" in info.value.message
+    assert '{"customer": 10}' in info.value.message
+    assert "skip" in info.value.hint
+    assert "again" in info.value.hint
+    assert unsure.writes == FOUR[:2]
+
+
+@pytest.mark.parametrize(("decision", "writes"), [("skip", [11]), ("again", [10, 11])])
+def test_rule_8_skip_or_again(unsure: Shop, decision: str, writes: list[int]) -> None:
+    """What is left is shown and asked again; nothing is repeated, nothing is dropped."""
+    answer = unsure.resume(unsure.waiting, "all", decision=decision)
+    assert answer.value == 4
+    assert [dict(call.args) for call in unsure.person.last.calls] == [{"customer": str(each)} for each in writes]
+    assert unsure.writes == FOUR[:2] + [("remind", each) for each in writes]
+
+
+def test_rule_8_again_is_a_question_and_not_a_yes(unsure: Shop) -> None:
+    answer = unsure.resume(unsure.waiting, decision="again")
+    assert answer.stop_reason == "waiting"
+    assert unsure.writes == FOUR[:2]
+
+
+def test_rule_8_a_decision_without_a_doubt_is_refused(shop: Shop) -> None:
+    shop.run(REMIND)
+    with pytest.raises(UsageProblem, match="no write that is in doubt"):
+        shop.resume(shop.waiting, "all", decision="again")
+    with pytest.raises(UsageProblem, match="'skip' or 'again'"):
+        shop.resume(shop.waiting, "all", decision="maybe")
+    assert not shop.writes
+
+
+def test_rule_9_the_value_is_whole_and_rows_are_a_frame(shop: Shop) -> None:
+    answer = shop.run("import crm\ncrm.customers()")
+    assert len(answer.value) == 12
+    assert answer.df.shape == (12, 3)
+    assert answer.program == "import crm\ncrm.customers()"
+
+
+def test_rule_10_stop_during_a_write_leaves_it_in_doubt(shop: Shop) -> None:
+    def stop(customer: int) -> None:
+        """Be stopped."""
+        shop.writes.append(("stop", customer))
+        raise KeyboardInterrupt
+
+    shop.add("crm.stop", stop)
+    answer = shop.run("import crm\ncrm.remind(customer=1)\ncrm.stop(customer=2)\ncrm.remind(customer=3)", "all")
+    assert answer.stop_reason == "interrupted"
+    assert shop.writes == [("remind", 1), ("stop", 2)]
+    assert [call.name for call in answer.calls] == ["crm.remind"]
+    with pytest.raises(ProgramUnsure, match="write 2"):
+        shop.resume(shop.waiting, "all")
+
+
+def _add_http(shop: Shop, **facts: Any) -> list[Any]:
+    sent: list[Any] = []
+
+    def send(args: dict[str, Any]) -> str:
+        sent.append(args)
+        return "ok"
+
+    schema = {"type": "object", "properties": {"q": {"type": "integer"}}}
+    spec = ToolSpec(name="web.get", description="Get.", parameters=schema, run=send, read_only=True, **facts)
+    shop.box.registry.register(spec)
+    return sent
+
+
+_REACH_OUT = "import web\nfor i in range(30):\n    web.get(q=i)\n'done'"
+
+
+def test_rule_11_reads_that_reach_out_are_limited(shop: Shop) -> None:
+    """A loop can carry data out: the 21st call needs a yes, and without a person the program ends."""
+    sent = _add_http(shop, http=HttpHooks(send=lambda args: sent.append(args), preview=lambda _args: []))
+    answer = shop.run(_REACH_OUT)
+    assert isinstance(answer.error, ProgramLimit)
+    assert len(sent) == 20
+    sent.clear()
+    assert shop.run(_REACH_OUT, "none").error is not None
+    assert len(sent) == 20
+    sent.clear()
+    assert shop.run(_REACH_OUT, "yes").value == "done"
+    assert len(sent) == 30
+    assert "web.get" in shop.person.last.details[0]
+    sent.clear()
+    assert shop.run(_REACH_OUT, approve=["web.get"]).value == "done"
+    assert not shop.person.questions
+
+
+def test_rule_11_calls_without_arguments_and_local_tools_are_not_counted(shop: Shop) -> None:
+    sent = _add_http(shop, http=HttpHooks(send=lambda args: sent.append(args), preview=lambda _args: []))
+    assert shop.run("import web\nfor i in range(30):\n    web.get()\n'done'").value == "done"
+    assert shop.run("import crm\nfor i in range(30):\n    crm.customers(region=str(i))\n'done'").value == "done"
+
+
+@pytest.mark.parametrize(
+    ("trusted", "hints", "is_open"),
+    [(True, {"open world": False}, False), (True, {}, True), (True, {"open world": True}, True)],
+)
+def test_rule_11_a_trusted_server_may_say_otherwise(
+    make_shop: Callable[..., Shop], trusted: bool, hints: dict[str, bool], is_open: bool
+) -> None:
+    shop = make_shop("servers: {web: {command: 'true', trusted: true}}")
+    sent = _add_http(shop, server_facts=ServerFacts(server="web", hints=hints))
+    answer = shop.run(_REACH_OUT)
+    assert (len(sent) == 20) is is_open
+    assert (answer.error is not None) is is_open
+
+
+def test_limit_of_calls_over_all_rounds(shop: Shop) -> None:
+    code = f"import crm\nfor i in range({MAX_CALLS + 5}):\n    crm.customers(region=str(i))"
+    answer = shop.run(code)
+    assert isinstance(answer.error, ProgramLimit)
+    assert len(shop.reads) == MAX_CALLS
+
+
+def test_limit_of_writes_in_a_plan(shop: Shop) -> None:
+    answer = shop.run("import crm\nfor i in range(201):\n    crm.remind(customer=i)", "all")
+    assert isinstance(answer.error, ProgramLimit)
+    assert "200 writes" in answer.error.message
+    assert (shop.writes, shop.person.questions) == ([], [])
+
+
+@pytest.mark.parametrize("size", ["rows", "text", "1 GB"])
+def test_limit_of_a_result_names_the_handle(shop: Shop, size: str) -> None:
+    # Nobody touches the gigabyte, so it takes no memory.
+    values = {"rows": [{"a": 1}] * 50_001, "text": "x" * 8_000_001, "1 GB": np.zeros(125_000_000)}
+    shop.add("crm.big", lambda: values[size], read_only=True)
+    code = "import crm\ntry:\n    crm.big()\nexcept MemoryError as e:\n    s = str(e)\ns"
+    answer = shop.run(code)
+    assert "50,000 rows" in answer.value
+    handle = answer.value.split("handle='")[1].split("'")[0]
+    if size != "1 GB":
+        assert shop.box.results.query(handle, limit=1)["total_lines"] >= 1
+
+
+def test_limit_of_programs_that_wait(shop: Shop) -> None:
+    for _ in range(20):
+        shop.run("import crm\ncrm.remind(customer=1)")
+    answer = shop.run("import crm\ncrm.remind(customer=1)", "all")
+    assert isinstance(answer.error, ProgramLimit)
+    assert not shop.writes
+    shop.box.ask.drop(shop.box.ask.waiting()[0]["id"])
+    assert shop.run("import crm\ncrm.remind(customer=1)", "all").stop_reason == "done"
+
+
+def test_a_full_disk_before_a_write_means_no_write(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write is not made where it cannot be noted first."""
+    shop.run(REMIND)
+    program = shop.waiting
+    written = os.write
+
+    def full(fd: int, data: Any) -> int:
+        if b'"kind": "begun"' in bytes(data):
+            raise OSError(28, "No space left on device")
+        return written(fd, data)
+
+    monkeypatch.setattr(os, "write", full)
+    answer = shop.resume(program, "all")
+    assert answer.stop_reason == "error"
+    assert "disk" in answer.note
+    assert not shop.writes
+
+
+def test_a_full_disk_after_a_write_leaves_it_in_doubt(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The write was made and could not be noted: the program ends there, and the next resume asks."""
+    shop.run(REMIND)
+    program = shop.waiting
+    written = os.write
+
+    def full(fd: int, data: Any) -> int:
+        if b'"kind": "done"' in bytes(data):
+            raise OSError(28, "No space left on device")
+        return written(fd, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        assert shop.resume(program, "all").stop_reason == "error"
+    assert shop.writes == FOUR[:1]
+    with pytest.raises(ProgramUnsure, match="write 1"):
+        shop.resume(program, "all")
+    assert shop.resume(program, "all", decision="skip").value == 4
+    assert shop.writes == FOUR
+
+
+def test_a_variable_that_is_too_large_is_refused(shop: Shop) -> None:
+    with pytest.raises(UsageProblem, match="'df'"):
+        shop.run("len(df)", variables={"df": [1] * 50_001})
+
+
+def test_a_program_that_comes_to_another_place_makes_nothing_more(shop: Shop) -> None:
+    """Files that fit together, and an answer that belongs to another program."""
+    shop.run(REMIND)
+    programs = shop.box.ask._programs._store()
+    with programs.open(shop.waiting) as kept:
+        record, lines = kept.record, list(kept.lines)
+        kept.delete()
+    other = replace(record, code="import crm\nlen(crm.customers(region='us'))\ncrm.remind(customer=1)")
+    with programs.keep(other) as kept:
+        for line in lines:
+            kept.append(**line)
+    answer = shop.resume(record.id, "all")
+    assert isinstance(answer.error, ProgramChanged)
+    assert "same place" in answer.error.message
+    assert not shop.writes
