@@ -17,12 +17,11 @@ if TYPE_CHECKING:
         InvalidConfig,
         InvalidTool,
         OneToolError,
-        ToolCallError,
         UnknownProvider,
         UsageProblem,
     )
     from onetool_ipy.core.decorate import tool
-    from onetool_ipy.core.result import Failure, ToolResult
+    from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
     from onetool_ipy.proxies import PackProxy
     from onetool_ipy.toolbox import Toolbox
@@ -56,7 +55,7 @@ _HOMES = {
     "ToolResult": "core.result",
     "Failure": "core.result",
     "OneToolError": "base.errors",
-    "ToolCallError": "base.errors",
+    "ToolCallError": "core.result",
     "UsageProblem": "base.errors",
     "InvalidConfig": "base.errors",
     "InvalidTool": "base.errors",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
-from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import once
@@ -26,7 +26,7 @@ from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
-from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.result import ToolCallError, ToolResult
 from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec
 from onetool_ipy.host import Host
 from onetool_ipy.proxies import OtProxy, PackProxy
@@ -492,13 +492,13 @@ class Toolbox:
     def formats(self, provider: str, allowed: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The tools as a model's provider wants them declared: openai, ollama, gemini or anthropic.
 
-        In order of registration, those that `allowed` lets through; a tool that is off is not offered. Raises
-        UnknownProvider.
+        In order of registration, those that `allowed` lets through; a tool that is off is not offered. Starts no
+        server: the tools of one that never ran are not among them. Raises UnknownProvider.
         """
         from onetool_ipy.llm import formats
 
-        known = self.registry.list()
-        chosen = self.registry.loaded(spec for spec in self.registry.list(allowed) if not spec.disabled)
+        known = self.registry.known()
+        chosen = self.registry.loaded(spec for spec in self.registry.known(allowed) if not spec.disabled)
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
@@ -598,7 +598,8 @@ class Toolbox:
         from onetool_ipy.core.question import NobodyToAsk, Reply, checked, count_question, form_errors
 
         here, asked = current.scope(), checked(question.masked(self.mask))
-        count_question()
+        if here is not None and here.meta is not None:
+            count_question(here.meta)
         if here is not None and here.ask is not None:
             reply = here.ask(asked)
         elif here is not None and here.asked_by in REMOTE:

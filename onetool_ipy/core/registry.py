@@ -160,10 +160,6 @@ class Registry:
         self.refresh()
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
 
-    def offered(self, allow: Sequence[str] | None = None) -> Specs:
-        """Return the tools to offer to a model or client: those of the list that are on and not for people alone."""
-        return [spec for spec in self.list(allow) if spec.is_offered]
-
     def unlisted(self, pack: str = "") -> Specs:
         """Return what is found by name but not listed, of all packs or one: versions of tools, prompts of servers."""
         self.refresh()

@@ -258,7 +258,7 @@ def _new_pack(folder: Path, name: str) -> list[str]:
 def write_stubs(context: CommandContext, options: Options) -> Page:
     """`stubs`: `.pyi` files for editors."""
     lines = []
-    for place, text in stubs(context.box.registry.loaded(context.box.registry.list())).items():
+    for place, text in stubs(context.box.registry.loaded(context.box.registry.known())).items():
         path = Path(options.values.get("--output") or options.values.get("-o") or "typings") / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.resolve import seconds
-from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import CommandContext, page
 from onetool_ipy.faces.commands.table import Commands, command_words

@@ -9,6 +9,7 @@ own loop. The models of bodies that only REST has are here; those of bundles and
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -569,7 +570,7 @@ def preview_import(request: RestRequest) -> RestResponse | Wait:
     body = read(PreviewBody, request.body)
 
     def look(source: _Document, base_url: str | None) -> RestResponse:
-        draft = _draft(request, body, source, ImportRequest(None, base_url))
+        draft = _draft(request, body, source, ImportRequest(base_url=base_url))
         draft.notes.extend(creation.name_bundle(request.box, draft, None))
         found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
         return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **found})
@@ -594,7 +595,7 @@ def import_document(request: RestRequest) -> RestResponse | Wait:
     body = read(ImportBody, request.body)
 
     def store(source: _Document, base_url: str | None) -> RestResponse:
-        draft = _draft(request, body, source, ImportRequest(body.bundle.slug, base_url))
+        draft = _draft(request, body, source, ImportRequest(slug=body.bundle.slug, base_url=base_url))
         try:
             if body.auth:
                 creation.add_auth(draft, body.auth)
@@ -687,7 +688,7 @@ def _draft(request: RestRequest, body: PreviewBody, source: _Document, asked: Im
     )
     known = request.box.config.secrets.names()
     try:
-        return read_document(source, asked.replace(server=body.server or None, secrets=known, choice=choice))
+        return read_document(source, replace(asked, server=body.server or None, secrets=known, choice=choice))
     except MissingServer as exc:
         raise beneath(exc, "/server") from exc
     except InvalidRequest as exc:

@@ -15,7 +15,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, UsageProblem
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
 

@@ -18,9 +18,10 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.search import Index
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.registry import entry_of
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.widgets.cell_saving import save_tool
 from onetool_ipy.faces.widgets.favourites import Favourites

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, ToolSpec, __version__
-from onetool_ipy.base.errors import ToolCallError
+from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.snippets.definition import read_snippet
 from tests.core.support import Project
