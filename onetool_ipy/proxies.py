@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from onetool_ipy.host import Screens
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.resources import Watch
-    from onetool_ipy.stores.cassettes import Replaying
+    from onetool_ipy.stores.replays import Replaying
     from onetool_ipy.toolbox import Toolbox
 
 __all__ = ["OtProxy", "PackProxy", "ToolProxy", "prompts_of", "raise_failure", "resources_of", "usage_of"]
@@ -290,7 +290,7 @@ class OtProxy(PackProxy):
         everything anew. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
         `with`.
         """
-        from onetool_ipy.stores.cassettes import Replaying
+        from onetool_ipy.stores.replays import Replaying
 
         return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
 
