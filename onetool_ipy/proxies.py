@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.snippets.definition import Shortcuts
-    from onetool_ipy.stores.cassettes import Replaying
-    from onetool_ipy.stores.replays import Replays
+    from onetool_ipy.stores.replays import Replaying, Replays
     from onetool_ipy.trust_gate import TrustGate
 
 
@@ -329,7 +328,7 @@ class OtProxy(PackProxy):
         everything anew. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
         `with`.
         """
-        from onetool_ipy.stores.cassettes import Replaying
+        from onetool_ipy.stores.replays import Replaying
 
         return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
 

@@ -19,6 +19,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -345,7 +346,7 @@ class Asker:
         listener = listener or AskListener()
         allow = self._allow_list(tool_allow)
         is_on = settings.with_tools if with_tools is None else with_tools
-        limits = settings.replace(max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
+        limits = replace(settings, max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
         conversation = self.session(session)
         if is_on:
             allow = self._narrow(prompt, allow)
