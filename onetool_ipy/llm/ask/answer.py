@@ -124,7 +124,7 @@ class Answer:
 
     `value` is the answer as the type that was asked for, or the last value of a program; `program` is the program's
     text, and `plan` its writes. `cost` is in dollars, or None if no price is known; `priced_as` is the model whose
-    price it is.
+    price it is. `sent` says what went along with the prompt.
     """
 
     def __init__(
@@ -145,6 +145,7 @@ class Answer:
         plan: Iterable[dict[str, Any]] = (),
         cost: float | None = None,
         priced_as: str = "",
+        sent: str = "",
     ) -> None:
         self.prompt = prompt
         self.text = text
@@ -161,6 +162,7 @@ class Answer:
         self.plan = PlannedCalls(plan)
         self.cost = cost
         self.priced_as = priced_as
+        self.sent = sent
 
     @property
     def ok(self) -> bool:
