@@ -30,10 +30,11 @@ from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sources.functions import spec_of
 
+PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+"""`module:name`, which names something that can be imported."""
 NOTEBOOK = "nb"
 """The pack of functions that name none."""
 
-_PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 _OTHER_PACK = 'Put the tools into another pack: ot.adopt(..., pack="name")'
 _JSON_TYPES = {"string", "boolean", "integer", "number", "array", "object", "null"}
@@ -171,7 +172,7 @@ def _read(thing: Any, pack: str, around: Surroundings) -> list[tuple[ToolSpec, o
 
 def _imported(place: str) -> object:
     """Return what `module:name` names."""
-    if not _PLACE.fullmatch(place):
+    if not PLACE.fullmatch(place):
         raise UsageProblem(f"'{values.cut(place, 80)}' is not of the form 'module:name'.")
     module, _, path = place.partition(":")
     try:
