@@ -25,7 +25,7 @@
     │   ├── NotFound (LookupError)   not_found        404
     │   ├── Conflict                 conflict         409
     │   └── BodyTooLarge             too_large        413
-    ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; holds the Failure
+    ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; in `core.result`, holds the Failure
     ├── NoSuchTool (AttributeError, KeyError)  a pack has no tool of that name, asked for in Python
     ├── UsageProblem               a line or command that cannot be understood
     ├── InvalidConfig (ValueError) a configuration that cannot be used; holds every Problem
@@ -44,54 +44,13 @@ import linecache
 import sys
 import types
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from onetool_ipy.base.printable import printable
 
-if TYPE_CHECKING:
-    from onetool_ipy.core.result import Failure, ToolResult
-
-__all__ = [
-    "TRANSIENT_STATUSES",
-    "TRUST_IT",
-    "BodyTooLarge",
-    "CallCancelled",
-    "CallFailure",
-    "CallTimeout",
-    "Code",
-    "Conflict",
-    "Disabled",
-    "DuplicateTool",
-    "ExecutionFailed",
-    "Forbidden",
-    "HostNotAllowed",
-    "InvalidArgs",
-    "InvalidConfig",
-    "InvalidOutput",
-    "InvalidRequest",
-    "InvalidTool",
-    "MissingSecret",
-    "NoSuchTool",
-    "NotAllowed",
-    "NotApproved",
-    "NotFound",
-    "OneToolError",
-    "RateLimited",
-    "RequestRefused",
-    "Returned",
-    "TooDeep",
-    "TooLarge",
-    "ToolCallError",
-    "ToolNotFound",
-    "Unavailable",
-    "UnknownProvider",
-    "Untrusted",
-    "UsageProblem",
-    "chain",
-    "is_transient",
-]
-
 Code = Literal["tool_not_found", "invalid_args", "execution_error"]
+
+_MAX_PLACES = 2
 
 TRUST_IT = "To trust it, run: %tool trust"
 """What to type where a project, or a server of it, is not trusted."""
@@ -290,28 +249,6 @@ class BodyTooLarge(RequestRefused):
     status = 413
 
 
-class ToolCallError(OneToolError):
-    """A failed call that was asked to raise. `.error` is the Failure, `.result` the whole ToolResult.
-
-    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens there.
-    """
-
-    def __init__(self, result: ToolResult, shown: Sequence[str] = ()) -> None:
-        assert result.error is not None
-        super().__init__(result.error.message, hint=result.error.hint)
-        self.result = result
-        self.error: Failure = result.error
-        self._shown = tuple(shown)
-        self.transient = is_transient(result.error.exception)
-
-    @property
-    def code(self) -> Code:
-        return self.error.code
-
-    def _render_traceback_(self) -> list[str]:
-        return list(self._shown) or super()._render_traceback_()
-
-
 class NoSuchTool(OneToolError, AttributeError, KeyError):
     """A pack has no tool of that name. It is an AttributeError and a KeyError, shown in our few lines."""
 
@@ -385,11 +322,8 @@ def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
     return places[:1] + places[1:][-_MAX_PLACES:]
 
 
-_MAX_PLACES = 2
-
-
 def _rebuild(kind: type[OneToolError], args: tuple[Any, ...], state: dict[str, Any]) -> OneToolError:
-    made = kind.__new__(kind, *args)
-    made.args = args
-    made.__dict__.update(state)
-    return made
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

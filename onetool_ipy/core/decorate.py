@@ -15,8 +15,6 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.core import current
 
-__all__ = ["Marks", "mark", "marks_of", "name_of", "tool"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ATTRIBUTE = "__onetool__"
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 
 from onetool_ipy.base.errors import InvalidTool
 
-__all__ = ["ASK", "BARE_PACK", "FOR_PEOPLE", "WRITING", "allowed", "canonical", "require_name", "wire_names"]
-
 ASK = "ask"
 """What an ask is called in the call log. It has no pack, so no tool has this name."""
 

@@ -220,7 +220,7 @@ def _offers(words: Sequence[str], last: str) -> list[str]:
         if command is not None and command.name == "tools invoke" and len(words) > 2:
             spec = registry.find(words[2])
             return [] if spec is None else [f"{name}=" for name in spec.parameters.get("properties", {})]
-        tools = [spec.name for spec in sorted(registry.known(), key=box.place_of)]
+        tools = [spec.name for spec in sorted(registry.known(), key=registry.place_of)]
         names_by_kind = {
             "tool": tools,
             "server": list(box.servers),

@@ -214,12 +214,12 @@ class _Cell:
         if body is None:
             return self._shortcut(line.replace("--show", ""))
         snippet, _ = read_snippet_definition(line, body)
-        self._box.add_snippet(snippet)
+        self._box.session_snippets[snippet.name] = snippet
         params = {p.name: ({} if p.is_required else {"default": p.default}) for p in snippet.params}
         data = {"params": params, "body": snippet.body}
         return (
-            "box.add_snippet(__import__('onetool_ipy.snippets.definition', fromlist=['read_snippet'])"
-            f".read_snippet({snippet.name!r}, {data!r}))"
+            f"box.session_snippets[{snippet.name!r}] = __import__('onetool_ipy.snippets.definition', "
+            f"fromlist=['read_snippet']).read_snippet({snippet.name!r}, {data!r})"
         )
 
     def _refuse(self, why: str) -> Any:

@@ -160,7 +160,9 @@ def _require_thread() -> None:
 def _ready(question: UserForm | Sample | Roots) -> Question | Sample | Roots:
     if not isinstance(question, UserForm):
         return question
-    count_question()
+    here = current.scope()
+    if here is not None and here.meta is not None:
+        count_question(here.meta)
     return checked(_question(question).masked(current.require().mask))
 
 

@@ -222,8 +222,8 @@ def wrong(box: Toolbox, folder: Path) -> list[str]:
     odd = {(row.tool, row.code, row.reason, row.message) for row in rows if not row.ok and row.reason != "cancelled"}
     if odd:
         found.append(f"odd ends: {odd}")
-    if not until(lambda: not box.abandoned()):
-        found.append(f"{box.abandoned()} calls never end")
+    if not until(lambda: not box.workers.abandoned()):
+        found.append(f"{box.workers.abandoned()} calls never end")
     if threading.active_count() > 40:
         found.append(f"{threading.active_count()} threads")
     asyncio.run(_at_once(box))

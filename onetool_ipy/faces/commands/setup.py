@@ -16,7 +16,6 @@ from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords
 from onetool_ipy.faces.line.grammar import Options
-from onetool_ipy.trust_gate import removal_lines, trust_lines
 
 Mode = Literal["lazy", "always"]
 _MARK = "# Written by `%tool install` of onetool_ipy; remove with `%tool install --remove`."
@@ -96,11 +95,11 @@ def trust(context: CommandContext, options: Options) -> Page:
     if options.words:
         raise UsageProblem(f"%tool trust does not know '{options.words[0][:40]}'.", hint="It knows: list, --remove.")
     if options.values:
-        was_listed = context.box.distrust()
-        return context.page(*removal_lines(context.box, was_listed=was_listed))
-    context.box.follow_trust()
-    lines, inventory = trust_lines(context.box), context.box.would_run()
-    context.box.trust(shown=inventory)
+        was_listed = context.box.gate.revoke()
+        return context.page(*context.box.gate.removal_lines(was_listed=was_listed))
+    context.box.gate.follow()
+    lines, inventory = context.box.gate.covered_lines(), context.box.gate.inventory()
+    context.box.gate.grant(shown=inventory)
     return context.page(*lines)
 
 

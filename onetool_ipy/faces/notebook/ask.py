@@ -259,7 +259,7 @@ class AskMagic:
         text, own = "", prompt
         if (hit := _PROMPT.match(prompt)) is not None:
             self._box.gate.prepare(hit["name"], None, "magic")
-            spec = next((each for each in self._box.prompts() if each.name == hit["name"]), None)
+            spec = next((each for each in self._box.registry.prompts() if each.name == hit["name"]), None)
             if spec is not None:
                 args = read_arguments(hit["rest"], spec.parameters, self._shell.ev)
                 messages = self._box.run(spec.name, args).data

@@ -84,7 +84,7 @@ class CompletionContext(NamedTuple):
                 continue
             spec = self.box.registry.get(target) if isinstance(target, str) else None
             yield name, "function", spec.parameters if spec is not None else {}
-        for prompt in self.box.prompts():
+        for prompt in self.box.registry.prompts():
             yield prompt.name, "snippet", prompt.parameters
 
     def uris(self, server: str) -> list[CompletionItem]:
@@ -236,7 +236,7 @@ def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:
     """Tools whose name, or whose part after the pack, begins as typed."""
     lower = typed.lower()
     specs = context.box.registry.unlisted() if "@" in typed else context.box.registry.known()
-    first = [s.name for s in sorted(specs, key=context.box.place_of) if s.name.lower().startswith(lower)]
+    first = [s.name for s in sorted(specs, key=context.box.registry.place_of) if s.name.lower().startswith(lower)]
     second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
     return [CompletionItem(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
 
@@ -335,7 +335,8 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
     if last.startswith("+") and is_uri:
         return _picked(last, [CompletionItem(f"+{server}:{o.text}", o.type) for o in context.uris(server)])
     if last.startswith("$"):
-        return _picked(last, [CompletionItem(f"${prompt.name}", "snippet") for prompt in context.box.prompts()])
+        prompts = context.box.registry.prompts()
+        return _picked(last, [CompletionItem(f"${prompt.name}", "snippet") for prompt in prompts])
     if last.startswith("+"):
         packs = [CompletionItem(f"+{pack}", "module") for pack in sorted(context.box.registry.known_packs())]
         picked = _picked(last, packs).offers if "." not in last else []

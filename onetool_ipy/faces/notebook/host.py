@@ -23,10 +23,10 @@ from onetool_ipy.core import current
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.faces.notebook.progress import CellProgress, cell_output, is_watched
 from onetool_ipy.host import CallListener, Host
+from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render import html
 from onetool_ipy.schema.read import identifier
-from onetool_ipy.toolbox import PackProxy, Toolbox
-from onetool_ipy.trust_gate import question_lines
+from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
@@ -196,7 +196,7 @@ class TrustQuestion:
 
     def __call__(self, needed: Untrusted) -> None:
         """Ask for the trust that a call needs; a yes is recorded and holds from now on."""
-        inventory, part = self._box.would_run(), needed.part
+        inventory, part = self._box.gate.inventory(), needed.part
         about = (inventory.folder, repr([each for each in inventory.parts if each.key == part]) if part else "")
         if about in self._answered or threading.current_thread() is not threading.main_thread():
             return
@@ -205,14 +205,14 @@ class TrustQuestion:
         data = {**inventory.to_dict(), "part": part}
         if part:
             data["parts"] = [each for each in data["parts"] if each["key"] == part]
-        text = "\n".join(question_lines(self._box, part))
+        text = "\n".join(self._box.gate.question_lines(part))
         question = Question("this project", text, trust=values.map_text(data, self._box.mask))
         try:
             reply = self._box.host.ask(question)
         except NobodyToAsk:
             return
         if reply.action == "accept":
-            self._box.trust(part, shown=inventory)
+            self._box.gate.grant(part, shown=inventory)
         self._answered.add(about)
 
 

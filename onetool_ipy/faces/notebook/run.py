@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.resolve import seconds
-from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import CommandContext, page
 from onetool_ipy.faces.commands.table import Commands
@@ -37,11 +37,11 @@ from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
 from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.packs.ot.catalog import page_of
-from onetool_ipy.proxies import usage_of
+from onetool_ipy.proxies import PackProxy, usage_of
 from onetool_ipy.render.pages import Row, Rows
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
 from onetool_ipy.sources.pack_files import save_functions
-from onetool_ipy.toolbox import PackProxy, Toolbox
+from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.magics import OneTool
@@ -152,7 +152,7 @@ class LineRunner:
     def _list_snippets(self) -> Page:
         known = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
         rows = [Row(each.usage, each.description) for each in known]
-        rows += [Row(usage_of(prompt), prompt.summary) for prompt in self._box.prompts()]
+        rows += [Row(usage_of(prompt), prompt.summary) for prompt in self._box.registry.prompts()]
         if not rows:
             return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
         return page(self._box, [Rows(tuple(rows))])
@@ -177,7 +177,7 @@ class LineRunner:
         problems = faults_of(snippet)
         if problems:
             raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param")
-        self._box.add_snippet(snippet)
+        self._box.session_snippets[snippet.name] = snippet
         said = f"${snippet.name} is ready: {snippet.usage}"
         if unused := unused_params(snippet):
             listed = ", ".join(f"'{name}'" for name in unused)
