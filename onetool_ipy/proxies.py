@@ -7,7 +7,7 @@ differences: error texts that spec 001 wants returned are returned, and `ot.run`
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -331,6 +331,14 @@ class OtProxy(PackProxy):
         from onetool_ipy.stores.replays import Replaying
 
         return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
+
+    def adopt(self, thing: Any, pack: str = "", *, deps: Any = None, read_only: Iterable[str] | str = ()) -> list[str]:
+        """Make tools of another framework's tools, an MCP server, an object, a module, or "module:name".
+
+        Returns the names of the tools. `pack` is by default the object's or the framework's name; `deps` go to tools
+        that want a context; `read_only` names the tools that change nothing. See `Toolbox.adopt`.
+        """
+        return self._box.adopt(thing, pack, deps=deps, read_only=read_only)
 
     def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any:
         """Open the tool browser: search, forms, results; at a tool if one is named."""

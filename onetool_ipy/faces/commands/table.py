@@ -86,6 +86,10 @@ TABLE: tuple[Command, ...] = (
         options=(Option("--call", help="also call a tool that may change something, after a yes"),), takes=("tool",)),
     Command("browse", "[NAME]", "the tool browser: search, forms, results", catalog.browse, takes=("tool",),
         place="notebook", elsewhere="The tool browser is a screen of a notebook: %tool browse"),
+    Command("adopt", "EXPR", "make tools of another framework's, of an object, a server or module:name", setup.adopt,
+        options=(Option("--pack", "text", "their pack; by default the object's or framework's name", "NAME"),
+        Option("--read-only", "names", "those that change nothing", "CSV")), place="notebook",
+        elsewhere="Tools are adopted for one session: %tool adopt in a notebook, box.adopt(...) in a program"),
     # --- calls
     Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history, options=_FILTERS),
     Command("history rerun", "[N]", "call again what stands at N in the list; the last call without N", past.rerun,
