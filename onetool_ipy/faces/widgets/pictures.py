@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.frames import is_frame
+from onetool_ipy.base.frames import is_frame, is_missing
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, column_kind, shown_cell, unique
+from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, column_kind, shape_of, shown_cell, unique
 from onetool_ipy.faces.widgets.usage import usage_data
 from onetool_ipy.render import html
 from onetool_ipy.render.result import aligned
@@ -166,7 +166,11 @@ def _rows_corner(box: Toolbox, data: Sequence[Mapping[Any, Any]]) -> _Corner:
     keys = list(dict.fromkeys(key for row in rows for key in row))
     columns = keys[: _SIZES[0][0]]
     kinds = [column_kind([row.get(key) for row in rows]) for key in columns]
-    cells = [[box.mask(shown_cell(row.get(key))) for key in columns] for row in rows]
+    present = ([cell for row in rows if not is_missing(cell := row.get(key))] for key in columns)
+    shapes = [shape_of(cells, kind) for cells, kind in zip(present, kinds, strict=True)]
+    cells = [
+        [box.mask(shown_cell(row.get(key), shape)) for key, shape in zip(columns, shapes, strict=True)] for row in rows
+    ]
     numbers = {at for at, kind in enumerate(kinds) if kind in ("integer", "number")}
     return _Corner([box.mask(str(key)) for key in columns], cells, numbers, len(keys))
 
