@@ -97,10 +97,11 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
     return _draw_lines(box, title, lines[:_MAX_ROWS], len(lines))
 
 
-def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
-    """Draw the totals, the tools and the failures of a period."""
-    usage = usage_data(box, {"period": period, "tool": tool})
-    title = ", ".join([f"Usage, {period}", *(f"{total['value']} {total['label']}" for total in usage["totals"])]) + "."
+def usage_picture(box: Toolbox, period: str, tool: str, since: str = "") -> Picture:
+    """Draw the totals, the tools and the failures of a period, or since a time."""
+    usage = usage_data(box, {"period": period, "tool": tool, "since": since})
+    span = f"since {usage['start']}" if since else period
+    title = ", ".join([f"Usage, {span}", *(f"{total['value']} {total['label']}" for total in usage["totals"])]) + "."
     rows: list[Any] = [
         {key: round(row[key]) if isinstance(row[key], float) else row[key] for key in _USAGE_COLUMNS}
         | {"tool": values.cut(box.mask(row["tool"]), _MAX_NAME)}
