@@ -348,9 +348,9 @@ class OtProxy(PackProxy):
         """Open the result viewer on a result, on the stored result with this handle, or on any other value."""
         return self._screens().result(result)
 
-    def usage(self, period: str = "week", tool: str = "") -> Any:
-        """Open the usage view: calls over time, latency, failures."""
-        return self._screens().usage(period, tool)
+    def usage(self, period: str = "week", tool: str = "", since: str = "") -> Any:
+        """Open the usage view: calls over time, latency, failures; `since` is a time such as `yesterday` or `3d`."""
+        return self._screens().usage(period, tool, since)
 
     def _screens(self) -> Screens:
         screens = self._box.host.screens()

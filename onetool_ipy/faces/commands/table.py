@@ -96,7 +96,7 @@ TABLE: tuple[Command, ...] = (
         options=_FILTERS, output="json"),
     Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats, options=(_TOOL,
         Option("--output", "text", "also write an HTML report", "FILE", "file")), takes=(_PERIODS,)),
-    Command("usage", "[day|week|month|all]", "the usage view", catalog.usage, options=(_TOOL,), takes=(_PERIODS,),
+    Command("usage", "[day|week|month|all]", "the usage view", catalog.usage, options=_FILTERS[1:], takes=(_PERIODS,),
         place="notebook", elsewhere="The usage view is a screen of a notebook. In a shell: onetool-ipy stats"),
     Command("results", "[TEXT]", "stored results", catalog.results),
     Command("view", "HANDLE", "page, search and sort a stored result", catalog.view, takes=("handle",),

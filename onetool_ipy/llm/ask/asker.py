@@ -742,7 +742,10 @@ class CallRunner:
         for number, (index, call) in enumerate(waiting.items(), start=1):
             if reply is None or number not in reply.content.get("run", ()):
                 failure = _not_approved(call, pending, reply)
-                plans[index] = self._refused(plans[index].call, plans[index].name, failure)
+                plan = self._refused(plans[index].call, plans[index].name, failure)
+                if reply is not None and plan.refusal is not None:
+                    plan.refusal.meta["skipped"] = True
+                plans[index] = plan
             elif reply.content.get("always"):
                 self._approvals.always(call.spec.name, call.fingerprint)
         return True
