@@ -77,6 +77,12 @@ class AskToolbox(Protocol):
     def host(self) -> AskHost: ...
 
     @property
+    def results(self) -> Results: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
     def new_id(self) -> Callable[[], str]: ...
 
     @property
@@ -111,6 +117,9 @@ class AskListener:
 
     def began(self, model: str, session: Session) -> None:
         """The first request is about to be sent."""
+
+    def sent(self, text: str) -> None:
+        """What goes along with the prompt, in words."""
 
     def text(self, piece: str) -> None:
         """The model wrote more text. It is without secrets; a piece may come late, with the next one."""
