@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
@@ -192,11 +192,19 @@ FLAGS: Mapping[str, OptionKind] = {
     "--approve": "text",
     "--session": "text",
     "--show": "switch",
+    "--code": "switch",
+    "--plan": "switch",
+    "--waiting": "switch",
+    "--resume": "text",
+    "--drop": "text",
     "--distil": "switch",
     "--soft": "switch",
     "--help": "switch",
     "-o": "variable",
 }
+_KEPT = frozenset(("--waiting", "--resume", "--drop"))
+"""Flags that are about programs which wait for a yes, and ask no model."""
+
 _ARGUMENTS = {
     "--model": "model",
     "--allow": "tool_allow",
@@ -217,7 +225,11 @@ USAGE = """\
 --allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
 --max-steps N      requests before it must answer      --session NAME        go on with this conversation
 --show             what would be sent, part by part; sends nothing
---distil           put the calls into the next cell; without a prompt those of the last answer
+--code             the model writes one program over the tools; its writes are shown in one question
+--plan             the same, and no write is made now: the program is kept
+--waiting          the programs that wait for a yes    --drop ID             forget one
+--resume ID        show the plan of one, and ask again; behind it skip or again, for a write that is in doubt
+--distil           put the calls, or the program, into the next cell; without a prompt those of the last answer
 --soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
 
 
@@ -239,6 +251,8 @@ class AskMagic:
         """`%ask` and `%%ask`. `variables` are the local ones, where it stands in a function."""
         with self._remembered():
             flags, prompt = _read(line, cell)
+            if flags.keys() & _KEPT:
+                return self._kept(flags, prompt)
             if flags.get("--help") or (not prompt and "--distil" not in flags):
                 return Page(USAGE)
             # Only what a person typed names variables and resources; the text of a variable does not.
@@ -248,12 +262,31 @@ class AskMagic:
             answer = self._last_answer() if not prompt else self._ask(prompt, flags, namespace)
             if flags.get("--distil"):
                 self._distil(answer)
-            if not (flags.get("--soft") or self._config.soft):
-                answer.unwrap()
-            if "-o" not in flags:
-                return answer
-            self._shell.user_ns[flags["-o"]] = answer
-            return None
+            return self._given(answer, flags)
+
+    def _given(self, answer: Answer, flags: Mapping[str, Any]) -> Answer | None:
+        """Return the answer, or put it into the variable of `-o`. Raises what ended it, unless `--soft` says not to."""
+        if not (flags.get("--soft") or self._config.soft):
+            answer.unwrap()
+        if "-o" not in flags:
+            return answer
+        self._shell.user_ns[flags["-o"]] = answer
+        return None
+
+    def _kept(self, flags: Mapping[str, Any], word: str) -> Any:
+        """`--waiting`, `--resume ID [skip|again]` and `--drop ID`."""
+        asker = self._box.ask
+        if "--resume" in flags:
+            approve, plan = flags.get("--approve"), bool(flags.get("--plan"))
+            return self._given(
+                asker.resume(flags["--resume"], cast(Any, word.strip()), approve=approve, plan=plan), flags
+            )
+        if word:
+            raise UsageProblem(f"--waiting and --drop take no prompt: '{word[:40]}'.")
+        if "--drop" not in flags:
+            return asker.waiting() or Page("No program waits for a yes.")
+        asker.drop(flags["--drop"])
+        return Page(f"The program '{flags['--drop']}' is dropped. Nothing of it will run.")
 
     def remove(self) -> None:
         """Undo the display of answers."""
@@ -330,6 +363,10 @@ class AskMagic:
         return held if isinstance(held, str) or callable(getattr(held, "complete", None)) else name
 
     def _distil(self, answer: Answer) -> None:
+        if answer.program is not None:
+            words = [f"%%{self._magic} program", *(f"@{name}" for name in named_variables(answer.prompt))]
+            self._shell.set_next_input(f"{' '.join(words)}\n{answer.program}")
+            return
         cells = answer.to_cells(self._write)
         if not cells:
             raise UsageProblem("The answer made no call that could be made again.")
@@ -371,7 +408,7 @@ class AskMagic:
 def as_python(line: str, cell: str | None, models: Container[str], servers: Container[str] = ()) -> str:
     """The call of `box.ask` for a line or cell; empty if it has no prompt. A prompt of a server stays text."""
     flags, prompt = _read(line, cell)
-    if not prompt or flags.get("--help") or flags.get("--show"):
+    if flags.keys() & _KEPT or not prompt or flags.get("--help") or flags.get("--show"):
         return ""
     options = {key: repr(value) for key, value in _options(flags).items()}
     name = flags.get("--model", "")
@@ -400,6 +437,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: given[flag] for flag, name in _ARGUMENTS.items() if flag in given}
     if "--tools" in given or "--no-tools" in given:
         options["with_tools"] = "--tools" in given
+    options |= {name: True for flag, name in (("--code", "code"), ("--plan", "plan")) if given.get(flag)}
     return options
 
 

@@ -30,6 +30,7 @@ from onetool_ipy.base.errors import (
     CallTimeout,
     ExecutionFailed,
     InvalidArgs,
+    NotAllowed,
     NotApproved,
     OneToolError,
     UsageProblem,
@@ -42,7 +43,7 @@ from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.llm.ask import approval, tools
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, PlannedCalls, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
@@ -56,6 +57,7 @@ from onetool_ipy.stores.calls.record import short_text
 from onetool_ipy.stores.cassettes import Cassette
 
 if TYPE_CHECKING:
+    from onetool_ipy.llm.programs.handover import ProgramCalls
     from onetool_ipy.llm.programs.run import Decision, ProgramOptions, ProgramOutcome, Programs
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
@@ -77,12 +79,13 @@ _LAST_LINE = User(
 )
 
 
-def _instructions(packs: Sequence[str], prompts: Mapping[str, str]) -> str:
+def _instructions(packs: Sequence[str], prompts: Mapping[str, str], guide: str = "") -> str:
     """Return the system message for the tools of these packs. It is the same in every request of an ask."""
     parts = [_HOW, _DATA] if packs else [_HOW, _NO_TOOLS]
     notes = [f"{pack}: {prompts[pack]}" for pack in packs if prompts.get(pack)]
     if notes:
         parts.append("About the tools:\n" + "\n".join(notes))
+    parts += [guide] if guide else []
     return "\n\n".join(parts)
 
 
@@ -173,7 +176,7 @@ class AskRun:
         answer = Answer(
             prompt=attached.prompt,
             text=self._text(),
-            calls=self._runner.calls,
+            calls=self._runner.all_calls,
             usage=self._budget.usage,
             stop_reason=stop,
             session_context_updated=self._commit(stop) and is_kept and bool(self._runner.calls),
@@ -183,6 +186,9 @@ class AskRun:
             seconds=self._budget.seconds,
             sent=attached.sent(self._runner.calls),
         )
+        if (program := self._runner.program) is not None:
+            answer.value, answer.program, answer.plan = program.value, program.code, PlannedCalls(program.plan)
+            answer.note = answer.note or (program.note if stop == "interrupted" else "")
         self._listener.ended(answer)
         return answer
 
@@ -199,6 +205,9 @@ class AskRun:
             self._partial = ""
             if result.interrupted:
                 return "interrupted"
+            if (program := self._runner.program) is not None and program.ending == "waiting":
+                self._note = program.note
+                return "waiting"
             if limit is not None or (limit := self._budget.reached()) is not None:
                 self._note = limit
                 return "limit"
@@ -228,17 +237,18 @@ class AskRun:
 
     def _request(self, *, is_last: bool = False) -> Turn:
         offered = self._selection.offer()
-        system = System(_instructions(self._selection.packs, self._box.config.prompts))
+        system = System(_instructions(self._selection.packs, self._box.config.prompts, self._selection.guide))
         budget = self._budget.limits.context_tokens * self._box.config.settings.stats.chars_per_token
         messages = [system, *trimmed([*self._session.messages, *self._messages], budget)]
         # Instructions and tools are those of the requests before: a provider reads the beginning from its cache.
         if is_last:
             messages.append(_LAST_LINE)
         self._partial = ""
-        turn: Any = self._complete(messages, offered)
-        if not isinstance(turn, Turn) or not isinstance(turn.text, str):
-            reply = self._box.mask(values.safe_repr(turn, 80))
-            raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {reply}.")
+        reply: Any = self._complete(messages, offered)
+        if not isinstance(reply, Turn) or not isinstance(reply.text, str):
+            text = self._box.mask(values.safe_repr(reply, 80))
+            raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {text}.")
+        turn = reply if is_last else self._selection.read(reply)
         if turn.text and not self._partial:
             self._partial = self._held_back = turn.text
         self._flush_text()
@@ -344,11 +354,14 @@ class Asker:
         listener: AskListener | None = None,
         attach: Attach = (),
         source: CallSource = "python",
+        code: bool = False,
+        plan: bool = False,
     ) -> Answer:
         """Ask a model. None means the value in the settings under `ask`.
 
         `attach` goes with the prompt, as data: values by name, or a list of them. Results of calls go as results do,
-        pictures as pictures, and any other value as a short description. `source` is who asks.
+        pictures as pictures, and any other value as a short description. `source` is who asks. With `code` the model
+        writes one program over the tools, whose writes the person approves together; with `plan` it makes none now.
         """
         _require_prompt(prompt)
         # The model comes first: a yes to it may trust the project, whose settings then count.
@@ -359,6 +372,11 @@ class Asker:
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
         limits = replace(settings, max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
         budget = AskBudget(limits, box.config.settings.stats.chars_per_token)
+        programs: ProgramCalls | None = None
+        if code or plan:
+            put = partial(_ask_in_time, listener, budget, box.put_question)
+            options = self._program_options(approve, plan=plan, source="model", allow=selection.allow, ask=put)
+            selection, programs = self._with_programs(prompt, conversation, attach, options)
         runner = CallRunner(
             box,
             conversation,
@@ -366,6 +384,7 @@ class Asker:
             budget,
             approvals=self._approvals(approve),
             listener=listener,
+            programs=programs,
         )
         run = AskRun(box, client, conversation, selection, runner, budget, listener=listener, streamed=settings.stream)
         takes_images = cache(partial(image_limits, client))
@@ -427,6 +446,18 @@ class Asker:
         self.last = self._direct(match, self._allow_list(tool_allow), approvals, listener or AskListener(), source)
         return self.last
 
+    def _with_programs(
+        self, prompt: str, session: Session, attach: Attach, options: ProgramOptions
+    ) -> tuple[ToolSelection, ProgramCalls]:
+        """Return what is offered to a model that writes programs, and what runs them. Raises Unavailable."""
+        from onetool_ipy.llm.programs.handover import ProgramCalls, ProgramSelection, program_variables
+        from onetool_ipy.llm.programs.sandbox import require_sandbox
+
+        require_sandbox()
+        variables = program_variables(attach)
+        offer = ProgramSelection(self._box, session, allow=options.allow, prompt=prompt, variables=tuple(variables))
+        return offer, ProgramCalls(self._box, session, offer, options, variables)
+
     def program(
         self,
         code: str,
@@ -453,7 +484,6 @@ class Asker:
         *,
         plan: bool = False,
         approve: Sequence[str] | str | None = None,
-        listener: AskListener | None = None,
     ) -> Answer:
         """Go on with a program that waits for a yes. The plan is shown and asked about again.
 
@@ -461,7 +491,7 @@ class Asker:
         """
         if decision not in ("", "skip", "again"):
             raise UsageProblem(f"A write that is in doubt is 'skip' or 'again', not '{values.cut(str(decision), 40)}'.")
-        options = self._program_options(approve, plan=plan, listener=listener)
+        options = self._program_options(approve, plan=plan)
         return self._answered(self._programs.resume(program, decision, options))
 
     def waiting(self) -> Listing:
@@ -479,13 +509,11 @@ class Asker:
         plan: bool = False,
         source: CallSource = "python",
         allow: Sequence[str] | None = None,
-        listener: AskListener | None = None,
+        ask: Callable[[Question], Reply] | None = None,
     ) -> ProgramOptions:
         from onetool_ipy.llm.programs.run import ProgramOptions  # late: few asks run a program
 
-        put = self._box.put_question
         named = tools.allow_list(approve, self._box.shortcuts) or ()
-        ask = None if listener is None else partial(_ask_by, listener, put)
         return ProgramOptions(source=source, allow=allow, approve=named, is_plan=plan, ask=ask)
 
     @property
@@ -636,8 +664,12 @@ class Asker:
         return NotApproved(f"'{spec.name}' may change something. It was not run. Allow it with --approve {spec.name}")
 
 
-def _ask_by(listener: AskListener, put: Callable[[Question], Reply], question: Question) -> Reply:
-    return listener.question(question, put)
+def _ask_in_time(
+    listener: AskListener, budget: AskBudget, put: Callable[[Question], Reply], question: Question
+) -> Reply:
+    """Put the question of a program, without the time that the person takes."""
+    with budget.waiting():
+        return listener.question(question, put)
 
 
 def as_call(prompt: str) -> tuple[str, dict[str, Any]] | None:
@@ -723,8 +755,10 @@ class CallRunner:
         *,
         approvals: Approvals,
         listener: AskListener,
+        programs: ProgramCalls | None = None,
     ) -> None:
         self.calls: list[AnswerCall] = []
+        self._programs = programs
         self._outcomes: list[Outcome] = []
         self._ids: set[str] = set()
         self._box = box
@@ -733,6 +767,16 @@ class CallRunner:
         self._budget = budget
         self._approvals = approvals
         self._listener = listener
+
+    @property
+    def program(self) -> ProgramOutcome | None:
+        """What became of the last program, if the model writes programs."""
+        return None if self._programs is None else self._programs.outcome
+
+    @property
+    def all_calls(self) -> list[AnswerCall]:
+        """The calls of the model, and those of its programs."""
+        return self.calls if self._programs is None else [*self.calls, *self._programs.calls]
 
     def run(self, calls: Sequence[Call], *, limit: str | None = None) -> TurnResult:
         """Run a turn's calls. If a `limit` is reached, run none of them and give it as the reason."""
@@ -786,8 +830,12 @@ class CallRunner:
             text = visible(values.cut(str(call.arguments), _MAX_TEXT), _MAX_TEXT)
             message = f"'{name}': the arguments must be a JSON object, got '{text}'. Nothing was run."
             return self._refused(call, name, BadJson(message))
-        if self._selection.is_search(name):
+        is_program = self._programs is not None and name == names.PROGRAM
+        if is_program or self._selection.is_search(name):
             return _Plan(call, name)
+        if not self._selection.is_direct(name):
+            message = f"'{name}' cannot be called directly here. Call it in a program, with the tool 'program'."
+            return self._refused(call, name, NotAllowed(message))
         resolved = self._resolve(name, call.arguments)
         # The executor refuses a call that may not run, and logs it as failed.
         fingerprint = resolved.require().fingerprint if resolved.failure is None else ""
@@ -840,6 +888,8 @@ class CallRunner:
 
     def _result(self, plan: _Plan, args: dict[str, Any], *, is_stale: bool) -> ToolResult:
         resolved = plan.resolved
+        if resolved is None and self._programs is not None and plan.name == names.PROGRAM:
+            return self._programs.run(args, self._meta(plan.name))
         if resolved is None:
             return self._search(plan.name, args)
         if is_stale and resolved.failure is None:
@@ -876,7 +926,7 @@ class CallRunner:
         content = values.map_text(_content_of(name, result, sent), self._box.mask)
         outcome = Outcome(call, content, is_error=not result.ok)
         tokens = self._budget.tokens(size(Outcomes((outcome,))))
-        is_tool = not self._selection.is_search(name)
+        is_tool = name != names.PROGRAM and not self._selection.is_search(name)
         answer_call = AnswerCall(self._unique_id(call.id), name, call.arguments, result, sent, tokens, is_tool)
         self._outcomes.append(outcome)
         self.calls.append(answer_call)

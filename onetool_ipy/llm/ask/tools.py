@@ -20,7 +20,7 @@ from onetool_ipy.core import names
 from onetool_ipy.core.registry import Registry, entry_of
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.messages import OfferedTool
+from onetool_ipy.llm.messages import OfferedTool, Turn
 from onetool_ipy.snippets.definition import Shortcuts
 
 MAX_FIRST = 96
@@ -140,6 +140,19 @@ class ToolSelection:
         return self._session.offers(
             self._registry.loaded(specs[name] for name in offered), (spec.name for spec in listing)
         )
+
+    @property
+    def guide(self) -> str:
+        """What the instructions say besides: nothing, unless the model writes programs."""
+        return ""
+
+    def read(self, turn: Turn) -> Turn:
+        """Return a reply as the calls that it means."""
+        return turn
+
+    def is_direct(self, name: str) -> bool:  # noqa: ARG002 - programs allow only some
+        """Whether the model may call a tool itself."""
+        return True
 
     def is_search(self, name: str) -> bool:
         """Whether a name is that of the search tool."""

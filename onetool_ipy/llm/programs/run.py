@@ -61,6 +61,7 @@ from onetool_ipy.llm.programs.plan import (
 )
 from onetool_ipy.llm.programs.sandbox import Finished, HostCall, Raised, Sandbox, StandIn, World
 from onetool_ipy.llm.programs.stubs import ToolModules, arguments_of, tool_modules
+from onetool_ipy.schema.read import identifier
 from onetool_ipy.stores.calls.record import measure
 
 MAX_CALLS = 500
@@ -165,10 +166,6 @@ class Programs:
 
     def __init__(self, box: AskToolbox) -> None:
         self._box = box
-
-    def modules(self, allow: Sequence[str] | None) -> ToolModules:
-        """Return the tools that a program may call, as modules. Imports the packs they are from."""
-        return modules_for(self._box, allow)
 
     def run(self, code: str, variables: Mapping[str, Any], options: ProgramOptions) -> ProgramOutcome:
         """Run a program to its end, or to where it waits for a yes. Never raises for the program's own faults."""
@@ -337,7 +334,7 @@ class ProgramRun:
     # --- rounds -----------------------------------------------------------------------------------
 
     def _rounds(self) -> Any:
-        self._tools = modules_for(self._box, self._options.allow)
+        self._tools = modules_for(self._box, self._options.allow, self._code)
         while True:
             this = _Round()
             try:
@@ -707,10 +704,15 @@ def answer_of(outcome: ProgramOutcome, prompt: str = "") -> Answer:
     return answer
 
 
-def modules_for(box: AskToolbox, allow: Sequence[str] | None) -> ToolModules:
-    """Return the tools that a program may call, as modules."""
+def modules_for(box: AskToolbox, allow: Sequence[str] | None, code: str) -> ToolModules:
+    """Return the tools that a program may call, as modules: those whose names are in its text. Imports their packs."""
     config = box.config
-    specs = [spec for spec in box.registry.known() if spec.is_offered and names.allowed(spec.name, allow)]
+    packs = {spec.pack for spec in box.registry.known() if identifier(spec.pack) in code}
+    specs = [
+        spec
+        for spec in box.registry.known()
+        if spec.pack in packs and spec.is_offered and names.allowed(spec.name, allow)
+    ]
     return tool_modules(box.registry.loaded(specs), lambda spec: needs_approval(spec, {}, config))
 
 

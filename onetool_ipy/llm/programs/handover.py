@@ -1,0 +1,187 @@
+"""`ask --code`: how a model hands a program over, and what it sees of it.
+
+The model is offered one tool, `program`, whose argument `code` is the program; a reply with one fenced block counts as
+a call of it. The instructions have the stubs of the tools, the same in every request. What the program prints and its
+last value go back to the model, 4 kB each, the rest as a handle. A program that is wrong comes back as a failed call:
+the model may correct it, which is a step of the ask.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidArgs
+from onetool_ipy.base.search import Index
+from onetool_ipy.core import names
+from onetool_ipy.core.registry import entry_of
+from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.llm.ask.answer import AnswerCall
+from onetool_ipy.llm.ask.approval import needs_approval
+from onetool_ipy.llm.ask.context import AskToolbox
+from onetool_ipy.llm.ask.session import Session
+from onetool_ipy.llm.ask.tools import MAX_FIRST, PAGER, ToolSelection
+from onetool_ipy.llm.messages import Call, OfferedTool, Turn
+from onetool_ipy.llm.programs.run import ProgramOptions, ProgramOutcome, Programs
+from onetool_ipy.llm.programs.stubs import tool_modules
+
+MAX_SEEN = 4_096
+_MAX_HITS = 12
+_FENCE = re.compile(r"^```[ \t]*(?P<kind>python|py)?[ \t]*\n(?P<code>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_SCHEMA = {
+    "type": "object",
+    "properties": {"code": {"type": "string", "description": "The whole program, in Python."}},
+    "required": ["code"],
+    "additionalProperties": False,
+}
+_GUIDE = """\
+Solve this with one Python program over the tools: call `program` with it, or write it as one ```python block.
+1. Import the packs as modules and call their functions with keywords: `import crm; rows = crm.customers(region="eu")`.
+2. Tool results are plain data: dicts, lists, text, numbers, None. There is no pandas and no numpy.
+3. The last expression is the value of the program; print only what you need to read. You see 4 kB of each.
+4. Not in this Python: class inheritance, `yield`, `del`, `@property`, files, network, environment, `statistics`, `io`.
+5. There are: json, re, math, datetime, random, collections, itertools, functools, dataclasses, comprehensions, try.
+6. A failed call raises TypeError, TimeoutError, PermissionError, MemoryError or RuntimeError.
+7. Functions that ask the person are collected and shown in one question. Do not look at their results unless you must.
+8. The program is type-checked before it runs. If it is refused, correct it and send the whole program again."""
+
+
+class ProgramSelection(ToolSelection):
+    """The offer of an ask with `--code`: the tool `program`, and a search where there are many tools."""
+
+    def __init__(
+        self, box: AskToolbox, session: Session, *, allow: Sequence[str] | None, prompt: str, variables: Sequence[str]
+    ) -> None:
+        super().__init__(box.registry, session, allow=allow, prompt=prompt, is_on=True)
+        self._box = box
+        self._variables = variables
+        self._stubs: str | None = None
+        self.has_ended = False
+
+    @property
+    def guide(self) -> str:
+        """How a program is written, and the stubs of its modules. It is the same in every request of an ask."""
+        return self._stubs or ""
+
+    def offer(self) -> list[OfferedTool]:
+        listing = self._registry.known()
+        visible = self._visible(listing)
+        self.packs = tuple(dict.fromkeys(spec.pack for spec in visible))
+        specs = [_program_tool()]
+        if len(visible) > MAX_FIRST:
+            best = self._best(visible)
+            specs.append(self._search_tool())
+            visible = [spec for spec in visible if spec.name in best]
+        if self._stubs is None:
+            parts = [_GUIDE, "The modules:", self._text(visible)]
+            if len(specs) > 1:
+                parts.insert(1, f"These are some of the modules. Find more functions with {self._search_name} first.")
+            if self._variables:
+                parts.append(f"These variables are there, as plain data: {', '.join(self._variables)}.")
+            self._stubs = "\n\n".join(parts)
+        pager = self._registry.get(PAGER) if self._session.handles else None
+        if pager is not None:
+            specs += self._registry.loaded([pager])
+        return self._session.offers(specs, (spec.name for spec in listing))
+
+    def search(self, query: str) -> list[dict[str, Any]]:
+        """Return the stubs of the matching tools."""
+        hits = Index(map(entry_of, self._visible(self._registry.known()))).search(query, limit=_MAX_HITS)
+        return [{"modules": self._text([hit.item.value for hit in hits])}]
+
+    def read(self, turn: Turn) -> Turn:
+        """Return a reply with one fenced block as a call of `program`; any other reply as it is.
+
+        Once a program has ended, a block in a reply is a part of the answer.
+        """
+        blocks = list(_FENCE.finditer(turn.text))
+        if turn.calls or self.has_ended or len(blocks) != 1 or turn.stop in ("cut", "refused"):
+            return turn
+        call = Call(f"program-{self._box.new_id()}", names.PROGRAM, {"code": blocks[0]["code"]})
+        return replace(turn, calls=(call,), parts=())
+
+    def is_direct(self, name: str) -> bool:
+        """Whether a tool may be called outside of a program: the search, and the pages of large results."""
+        return self.is_search(name) or name == PAGER
+
+    def _text(self, specs: Sequence[ToolSpec]) -> str:
+        config = self._box.config
+        modules = tool_modules(self._registry.loaded(specs), lambda spec: needs_approval(spec, {}, config))
+        return self._box.mask(modules.text())
+
+
+class ProgramCalls:
+    """Runs the programs of one ask. `variables` are what its prompt named."""
+
+    def __init__(
+        self,
+        box: AskToolbox,
+        session: Session,
+        selection: ProgramSelection,
+        options: ProgramOptions,
+        variables: Mapping[str, Any],
+    ) -> None:
+        self.outcome: ProgramOutcome | None = None
+        self.calls: list[AnswerCall] = []
+        self._box = box
+        self._session = session
+        self._selection = selection
+        self._options = options
+        self._variables = variables
+
+    def run(self, args: object, meta: dict[str, Any]) -> ToolResult:
+        """Run the program in a call's arguments. Raises KeyboardInterrupt after Stop; `outcome` has what was done."""
+        code = args.get("code") if isinstance(args, Mapping) else None
+        if not isinstance(code, str) or not code.strip():
+            failure = InvalidArgs("'program' takes one argument, code: the whole program as text.")
+            return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
+        outcome = self.outcome = Programs(self._box).run(code, self._variables, self._options)
+        self.calls += outcome.calls
+        self._selection.has_ended = outcome.ending in ("done", "waiting")
+        if outcome.ending == "interrupted":
+            raise KeyboardInterrupt
+        if outcome.error is not None:
+            return ToolResult(False, error=Failure.of(outcome.error, names.PROGRAM), meta=meta)
+        if outcome.ending == "waiting":
+            return ToolResult(True, {"waiting": outcome.note}, None, meta)
+        data = {"value": self._seen(outcome.value)}
+        if outcome.printed:
+            data["printed"] = self._seen(outcome.printed)
+        return ToolResult(True, data, None, meta)
+
+    def _seen(self, value: Any) -> Any:
+        """Return what the model sees of a value: all of it, or its beginning and a handle."""
+        plain = values.map_text(values.to_json(value), self._box.mask)
+        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+        if len(text.encode()) <= MAX_SEEN:
+            return plain
+        handle = self._box.results.put(value, tool=names.PROGRAM)
+        self._session.handles[handle] = None
+        beginning = text.encode()[:MAX_SEEN].decode("utf-8", "ignore")
+        return {"handle": handle, "preview": beginning, "size": len(text)}
+
+
+def program_variables(attach: object) -> dict[str, Any]:
+    """Return the attached values that have a name, as a program sees them."""
+    if not isinstance(attach, Mapping):
+        return {}
+    variables = {str(name).lstrip("@"): value for name, value in attach.items()}
+    return {
+        name: value.data if isinstance(value, ToolResult) else value
+        for name, value in variables.items()
+        if name.isidentifier()
+    }
+
+
+def _program_tool() -> ToolSpec:
+    return ToolSpec(
+        name=names.PROGRAM,
+        description="Run one Python program over the tools. Gives what it prints and the value of its last expression.",
+        parameters=_SCHEMA,
+        run=lambda args: args,
+    )
