@@ -18,12 +18,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform, overload
 
+from onetool_ipy.base.values import Json
+
 
 @dataclass_transform(frozen_default=True)
 class _ValueType(type):
     """Turns annotated names into slots, and their values into defaults."""
 
-    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> _ValueType:
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: Json) -> _ValueType:
         annotations = namespace.get("__annotations__", {})
         fields = tuple(name for name in annotations if not name.startswith("_"))
         namespace["_fields"] = fields
@@ -38,12 +40,12 @@ class Value(metaclass=_ValueType):
     _fields: ClassVar[tuple[str, ...]]
     _defaults: ClassVar[dict[str, Any]]
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        given = {**self._defaults, **dict(zip(self._fields, args, strict=False)), **kwargs}
-        if len(args) > len(self._fields) or given.keys() != set(self._fields):
-            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}; it was given {', '.join(given)}.")
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        values = {**self._defaults, **dict(zip(self._fields, args, strict=False)), **kwargs}
+        if len(args) > len(self._fields) or values.keys() != set(self._fields):
+            raise TypeError(f"{type(self).__name__} takes {', '.join(self._fields)}; it was given {', '.join(values)}.")
         for name in self._fields:
-            object.__setattr__(self, name, given[name])
+            object.__setattr__(self, name, values[name])
 
     @classmethod
     def fields(cls) -> tuple[str, ...]:
@@ -56,7 +58,7 @@ class Value(metaclass=_ValueType):
 
     __replace__ = replace
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen; make a changed one with replace({name}=...).")
 
     def __delattr__(self, name: str) -> None:
@@ -71,8 +73,8 @@ class Value(metaclass=_ValueType):
         return hash((type(self), *(getattr(self, name) for name in self._fields)))
 
     def __repr__(self) -> str:
-        shown = (f"{name}={getattr(self, name)!r}" for name in self._fields)
-        return f"{type(self).__name__}({', '.join(shown)})"
+        pairs = (f"{name}={getattr(self, name)!r}" for name in self._fields)
+        return f"{type(self).__name__}({', '.join(pairs)})"
 
 
 T = TypeVar("T")
@@ -91,10 +93,10 @@ class once(functools.cached_property[T]):  # noqa: N801 - it reads as the decora
         if instance is None:
             return self
         name = cast(str, self.attrname)
-        found = instance.__dict__
-        if name not in found:
-            found[name] = self.func(instance)
-        return cast(T, found[name])
+        attributes = instance.__dict__
+        if name not in attributes:
+            attributes[name] = self.func(instance)
+        return cast(T, attributes[name])
 
 
 @contextmanager
