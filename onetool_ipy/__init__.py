@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from onetool_ipy.core.decorate import tool
     from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
-    from onetool_ipy.toolbox import PackProxy, Toolbox
+    from onetool_ipy.proxies import PackProxy
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
     "DuplicateTool",
@@ -47,7 +48,7 @@ __all__ = [
 _HOMES = {
     "open_toolbox": "assemble",
     "Toolbox": "toolbox",
-    "PackProxy": "toolbox",
+    "PackProxy": "proxies",
     "tool": "core.decorate",
     "ToolSpec": "core.tool",
     "ToolCall": "core.tool",

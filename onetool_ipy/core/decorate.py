@@ -141,7 +141,9 @@ def name_of(fn: Callable[..., object]) -> str:
     name = getattr(inner, "__name__", "")
     if not isinstance(name, str) or not name.isidentifier():
         label = values.safe_repr(fn, 80)
-        raise InvalidTool(f"{label} has no name of its own.", hint='Give the tool one: @tool("pack.name")')
+        raise InvalidTool(
+            f"{label} has no name of its own.", hint='Give the tool one: @tool("pack.name"); or ot.adopt(...)'
+        )
     return name
 
 

@@ -65,7 +65,7 @@ def batch_execute(
     *,
     max_workers: int | None = None,
     progress: Callable[[int, int, str], None] | None = None,
-    engine: str | Executor | object = "threads",
+    engine: str | Executor | Any = "threads",
 ) -> str:
     """Run `func` on every item at once and return the results as text, a section each, in the items' order.
 

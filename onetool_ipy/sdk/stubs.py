@@ -34,6 +34,13 @@ def stubs(specs: Iterable[ToolSpec]) -> dict[str, str]:
     return {f"{_FOLDER}/__init__.pyi": _HEAD + "\n" + "".join(sorted(offered)), **files}
 
 
+def complete_types(listed: str) -> str:
+    """Complete the types for strict checkers: `dict` becomes `dict[str, Any]`, `**rest` becomes `**rest: Any`."""
+    return _INCOMPLETE.sub(
+        lambda match: _COMPLETE.get(match[0]) or (match[0] if match[1] is None else f"{match[1]}: Any"), listed
+    )
+
+
 def _pack(name: str, tools: Iterable[ToolSpec]) -> Iterator[str]:
     taken: set[str] = set()
     members: list[tuple[str, str]] = []
@@ -50,11 +57,7 @@ def _tool(kind: str, spec: ToolSpec) -> str:
     """Return a tool as a class, since it has `__call__` and `.aio`."""
     labels = set(python_names(spec.params).values())
     this = identifier("self", labels)
-    # Strict checkers want complete types: `dict` becomes `dict[str, Any]`, `**rest` becomes `**rest: Any`.
-    listed = _INCOMPLETE.sub(
-        lambda match: _COMPLETE.get(match[0]) or (match[0] if match[1] is None else f"{match[1]}: Any"),
-        spec.signature[len(spec.name) + 1 : -1],
-    )
+    listed = complete_types(spec.signature[len(spec.name) + 1 : -1])
     arguments = f"{this}, {listed}" if listed else this
     # The docstring is escaped for triple quotes.
     doc = "".join(char if char.isprintable() or char == "\n" else " " for char in spec.doc).replace("\\", "\\\\")
