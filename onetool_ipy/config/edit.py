@@ -17,9 +17,9 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import StoreError, write_whole
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths
 from onetool_ipy.config.yaml_text import NotYaml, parse
-from onetool_ipy.core.result import Json
 from onetool_ipy.snippets.definition import MISSING, Snippet
 
 _GITIGNORE = "# Values that belong to you alone.\nsecrets.yaml\n"

@@ -28,9 +28,10 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import Disabled, ExecutionFailed, NotAllowed, OneToolError, UsageProblem, is_transient
 from onetool_ipy.base.files import StoreError, append, write_whole
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import ResolvedCall
-from onetool_ipy.core.result import Failure, Json, ToolResult
+from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import schema_hash
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 

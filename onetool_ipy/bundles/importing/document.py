@@ -12,8 +12,8 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import Json
 from onetool_ipy.config import yaml_text
-from onetool_ipy.core.result import Json
 from onetool_ipy.schema.read import at_ref
 
 MAX_BYTES = 64 * 1024 * 1024

@@ -13,9 +13,9 @@ from urllib.parse import urljoin, urlsplit
 
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.importing.document import ImportNotes
 from onetool_ipy.bundles.importing.labels import UniqueNames
-from onetool_ipy.core.result import Json
 from onetool_ipy.net.hosts import pattern_of
 
 _READING = ("GET", "HEAD")

@@ -25,12 +25,12 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.importing.document import ImportNotes, OpenApiDocument, as_dict, as_list, as_text
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, OfferedOperations, host_of
 from onetool_ipy.bundles.importing.labels import UniqueNames, argument, common_prefix, literal, secret, slug, version
-from onetool_ipy.core.result import Json
 from onetool_ipy.schema.check import MOST, branch_count, compile_schema
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")

@@ -17,12 +17,12 @@ from urllib.parse import parse_qsl, urlencode
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.document import ImportNotes, as_dict, as_list, as_text
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OfferedOperations
 from onetool_ipy.bundles.importing.sample import SampleDraft, SampleRequest, SecretNames, draft_tool, mark
-from onetool_ipy.core.result import Json
 
 _VARIABLE = re.compile(r"\{\{([^{}]{1,100})\}\}")
 _AUTHORITY = re.compile(r"(?:https?://)[^/?#]*", re.IGNORECASE)

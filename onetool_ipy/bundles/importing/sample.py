@@ -21,11 +21,11 @@ from onetool_ipy.base import values
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.labels import UniqueNames
 from onetool_ipy.bundles.model import ToolBody, read
-from onetool_ipy.core.result import Json
 from onetool_ipy.net.hosts import pattern_of
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
