@@ -26,10 +26,10 @@ from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, OneToolError
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import Auth, BaseUrl, HttpDefinition, ToolLimits
 from onetool_ipy.bundles.validation import fault, of_validation, require_id, require_slug, require_version, whole
 from onetool_ipy.core import names
-from onetool_ipy.core.result import Json
 
 ToolType = Literal["go", "python", "http"]
 """`go` is the word of 002 for a local function; `python` means the same."""

@@ -26,6 +26,7 @@ from onetool_ipy.base.errors import (
     RequestRefused,
 )
 from onetool_ipy.base.records import collector_paused
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.builtins import BUILTINS
 from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, by_age, page_of
 from onetool_ipy.bundles.http.auth import auth_of
@@ -44,7 +45,7 @@ from onetool_ipy.bundles.validation import (
     together,
     with_others,
 )
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.read import params

@@ -25,7 +25,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 
 _TAG = "$type"
 _MAX_DEPTH = 100

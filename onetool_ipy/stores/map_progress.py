@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 from orjson import OPT_SORT_KEYS, dumps
 
 from onetool_ipy.base.files import StoreError, append
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
 MAX_AGE_S = 7 * 24 * 3600.0

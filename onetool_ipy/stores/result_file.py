@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from onetool_ipy.base.files import AtomicFile, StoreError
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 
 if TYPE_CHECKING:
     import numpy as np

@@ -28,8 +28,7 @@ from typing import Any
 import orjson
 
 from onetool_ipy.base.frames import is_dataframe
-from onetool_ipy.base.values import safe_repr, to_json
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json, safe_repr, to_json
 
 Piece = str | bytes
 
