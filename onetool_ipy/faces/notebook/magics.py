@@ -120,9 +120,10 @@ class OneTool(Magics):
         return self.runner.snippet(line, cell, local_ns or {})
 
     @no_var_expand
-    def ask(self, line: str, cell: str | None = None) -> Any:
+    @needs_local_scope
+    def ask(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
         """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells more."""
-        return self._asking.run(line, cell)
+        return self._asking.run(line, cell, local_ns or {})
 
     @no_var_expand
     @needs_local_scope
