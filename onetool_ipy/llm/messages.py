@@ -36,12 +36,14 @@ class User:
     """What the person writes, and the images that go with it: their MIME types and base64.
 
     `forbids_calls` marks the line by which the last request of an ask demands an answer without more calls. The tools
-    stay in that request, so that the provider finds its cached prefix again.
+    stay in that request, so that the provider finds its cached prefix again. `schema` is the JSON Schema that the
+    answer must fit.
     """
 
     text: str
     images: tuple[tuple[str, str], ...] = ()
     forbids_calls: bool = False
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput
+from onetool_ipy.llm.answer_type import is_strict
 from onetool_ipy.llm.formats import declare, object_schema
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, Stop, System, TokenUsage, Turn, User
 
@@ -70,6 +71,18 @@ class ModelRequest(NamedTuple):
         """Whether the model must answer without calls, though tools are declared."""
         last = self.messages[-1] if self.messages else None
         return isinstance(last, User) and last.forbids_calls
+
+    @property
+    def answer_schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema for the answer, which the last message of the person carries."""
+        prompts = (m for m in reversed(self.messages) if isinstance(m, User) and (m.schema or not m.forbids_calls))
+        prompt = next(prompts, None)
+        return None if prompt is None else prompt.schema
+
+    @property
+    def final_schema(self) -> Mapping[str, Any] | None:
+        """The schema for the answer, unless the reply may hold calls: for providers that cannot offer both."""
+        return self.answer_schema if self.forbids_calls or not self.tools else None
 
 
 class ReplyReader:
@@ -371,6 +384,9 @@ class Anthropic(WireFormat):
             out["tool_choice"] = {"type": "none"}
         if request.is_streamed:
             out["stream"] = True
+        if schema := request.answer_schema:
+            form = {"type": "json_schema", "schema": schema}
+            out["output_config"] = {**request.options.get("output_config", {}), "format": form}
         return with_options(out, request.options)
 
 
@@ -488,7 +504,9 @@ class Gemini(WireFormat):
             out["tools"] = [{"functionDeclarations": declared}]
             if request.forbids_calls:
                 out["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
-        limit = {} if request.max_tokens is None else {"maxOutputTokens": request.max_tokens}
+        limit: Json = {} if request.max_tokens is None else {"maxOutputTokens": request.max_tokens}
+        if answer := request.final_schema:
+            limit |= {"responseMimeType": "application/json", "responseJsonSchema": answer}
         if config := with_options(limit, request.options):
             out["generationConfig"] = config
         return out
@@ -556,6 +574,8 @@ class Ollama(WireFormat):
         }
         if request.tools:
             body["tools"] = declare(self.provider, request.tools)
+        if schema := request.final_schema:
+            body["format"] = schema
         limit = {} if request.max_tokens is None else {"num_predict": request.max_tokens}
         options = {key: value for key, value in request.options.items() if key not in _OLLAMA_TOP_LEVEL}
         if inner := with_options(limit, options):
@@ -675,6 +695,9 @@ class OpenAi(WireFormat):
             body["max_completion_tokens" if is_own else "max_tokens"] = request.max_tokens
         if request.is_streamed:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if schema := request.answer_schema:
+            form = {"name": "answer", "schema": schema, "strict": is_strict(schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
         return with_options(body, request.options)
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
@@ -48,13 +50,27 @@ from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, Over
 from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, cache_key, json_text, size, trimmed
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.images import ImageLimits, image_limits
-from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
+from onetool_ipy.llm.messages import (
+    Call,
+    Message,
+    ModelClient,
+    OfferedTool,
+    OnText,
+    Outcome,
+    Outcomes,
+    System,
+    Turn,
+    User,
+)
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import short_text
 from onetool_ipy.stores.cassettes import Cassette
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
+_CORRECTIONS = 2
+_REFUSALS = (400, 422)
+"""Statuses by which providers refuse a field or a schema that they do not know."""
 _MAX_TEXT = 200
 _MAX_NOTE = 300
 _HOW = """\
@@ -70,6 +86,10 @@ _NO_TOOLS = "You have no tools now."
 _LAST_LINE = User(
     "No more calls are possible now. Answer with what is known, and say what is missing.", forbids_calls=True
 )
+
+
+def _without_schema(message: Message) -> Message:
+    return replace(message, schema=None) if isinstance(message, User) else message
 
 
 def _instructions(packs: Sequence[str], prompts: Mapping[str, str]) -> str:
@@ -135,9 +155,13 @@ class AskRun:
         *,
         listener: AskListener,
         streamed: bool = True,
+        answer_type: AnswerType | None = None,
     ) -> None:
         self._box = box
         self._model = model
+        self._answer_type = answer_type
+        self._schema = None if answer_type is None else answer_type.schema
+        self._value: Any = None
         self._session = session
         self._selection = selection
         self._runner = runner
@@ -149,15 +173,21 @@ class AskRun:
         self._held_back = ""
         self._note = ""
         self._error: CallFailure | None = None
+        self.mismatch: AnswerMismatch | None = None
 
     def run(self, attached: Attached, *, is_kept: bool) -> Answer:
         """Ask, and return the answer whatever happens. `is_kept` says that a later ask sees the session."""
-        self._messages = [attached.message]
+        message = attached.message
+        if (kind := self._answer_type) is not None:
+            message = replace(message, text=f"{message.text}\n\n{kind.instruction}", schema=self._schema)
+        self._messages = [message]
         self._listener.began(self._model.name, self._session)
         if line := attached.sent():
             self._listener.sent(line)
         try:
             stop = self._steps()
+            if self._answer_type is not None:
+                stop = self._read_value(self._answer_type, stop)
         except KeyboardInterrupt:
             stop = "interrupted"
         except CallTimeout as exc:
@@ -177,7 +207,10 @@ class AskRun:
             model=self._model.name,
             seconds=self._budget.seconds,
             sent=attached.sent(self._runner.calls),
+            value=self._value,
         )
+        if self.mismatch is not None:
+            self.mismatch.answer = answer
         self._listener.ended(answer)
         return answer
 
@@ -200,6 +233,30 @@ class AskRun:
             if result.stopped:
                 return self._last("repeated" if result.stopped == "repeated" else "limit")
         return self._last("max_steps")
+
+    def _read_value(self, kind: AnswerType, stop: StopReason) -> StopReason:
+        """Read the value in the answer. A model that gave none is told why, twice at most."""
+        if stop in ("interrupted", "error"):
+            return stop
+        for corrections_left in reversed(range(_CORRECTIONS + 1)):
+            try:
+                self._value = kind.read(self._text())
+            except AnswerMismatch as exc:
+                self.mismatch = exc
+            else:
+                self.mismatch = None
+                return stop
+            if stop in ("cut", "refused"):
+                self.mismatch = AnswerMismatch(self.mismatch.message, text=self._text(), reasons=(self._note,))
+                return stop
+            if not corrections_left or self._budget.reached() is not None:
+                return stop
+            reasons = "; ".join(self.mismatch.reasons)
+            text = f"This does not fit: {reasons}. Correct it. {kind.instruction}"
+            self._messages.append(User(text, forbids_calls=True, schema=self._schema))
+            if (end := self._unfinished(self._request())) is not None:
+                stop = end
+        return stop
 
     def _last(self, stop: StopReason) -> StopReason:
         """Send one last request that forbids calls. Those in its reply are not run."""
@@ -251,15 +308,32 @@ class AskRun:
         left_s = max(self._budget.left_s, 0.1)
         cassette = self._box.replays.active
         try:
+            ask = partial(self._ask_model, messages, tools, on_text, left_s)
             if cassette is None:
-                return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
-            ask = partial(self._model.complete, messages, tools, on_text=on_text, deadline_s=left_s)
+                return ask()
             return _replay_or_ask(cassette, self._model.name, messages, self._session.handles, ask)
         except OneToolError:
             raise
         except Exception as exc:  # a user's own client may raise anything
             message = self._box.mask(f"The model '{self._model.name}' failed with {type(exc).__name__}: {exc}")
             raise ExecutionFailed(message) from exc
+
+    def _ask_model(
+        self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None, left_s: float
+    ) -> Turn:
+        """Ask for a turn. A provider that refuses the schema of the answer is asked again without it."""
+        try:
+            return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
+        except CallFailure as exc:
+            details = exc.details if isinstance(exc.details, dict) else {}
+            has_schema = any(isinstance(message, User) and message.schema for message in messages)
+            if not has_schema or details.get("status") not in _REFUSALS:
+                raise
+        # The instruction in the prompt has the schema, too. Later requests of this ask leave the field out.
+        self._schema = None
+        self._messages = [_without_schema(message) for message in self._messages]
+        plain = [_without_schema(message) for message in messages]
+        return self._model.complete(plain, tools, on_text=on_text, deadline_s=max(self._budget.left_s, 0.1))
 
     def _on_text(self, piece: str) -> None:
         """Pass streamed text on, masked. Text that may begin a secret waits for the next piece."""
@@ -338,14 +412,17 @@ class Asker:
         session: str | Session | None = None,
         listener: AskListener | None = None,
         attach: Attach = (),
+        as_: Any = None,
         source: CallSource = "python",
     ) -> Answer:
         """Ask a model. None means the value in the settings under `ask`.
 
         `attach` goes with the prompt, as data: values by name, or a list of them. Results of calls go as results do,
-        pictures as pictures, and any other value as a short description. `source` is who asks.
+        pictures as pictures, and any other value as a short description. `as_` is the type that the answer must have:
+        then `answer.value` is of that type, or AnswerMismatch is raised. `source` is who asks.
         """
         _require_prompt(prompt)
+        answer_type = None if as_ is None else AnswerType(as_)
         # The model comes first: a yes to it may trust the project, whose settings then count.
         client = self._box.model(model)
         box, settings = self._box, self._box.config.settings.ask
@@ -362,12 +439,19 @@ class Asker:
             approvals=self._approvals(approve),
             listener=listener,
         )
-        run = AskRun(box, client, conversation, selection, runner, budget, listener=listener, streamed=settings.stream)
+        run = AskRun(
+            *(box, client, conversation, selection, runner, budget),
+            listener=listener,
+            streamed=settings.stream,
+            answer_type=answer_type,
+        )
         takes_images = cache(partial(image_limits, client))
         self.last = run.run(
             self._attached(prompt, attach, conversation, selection, takes_images), is_kept=session is not None
         )
         self._record(self.last, source)
+        if run.mismatch is not None:
+            raise run.mismatch
         return self.last
 
     def preview(
