@@ -103,7 +103,8 @@ class StatsSettings(Value):
 class Model(Value):
     """A language model: its wire format, name and address. `key` is the NAME of a secret, never its value.
 
-    `options` are sent along as the provider names them, such as temperature.
+    `options` are sent along as the provider names them, such as temperature. `images` says whether it takes images;
+    None leaves that to its provider. `price` has dollars per million tokens: input, output, and cached ones.
     """
 
     name: str
@@ -113,6 +114,8 @@ class Model(Value):
     key: str | None
     where: str
     options: Mapping[str, Any] = _NONE
+    images: bool | None = None
+    price: Mapping[str, float] | None = None
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, provider={self.provider!r})"
@@ -128,9 +131,9 @@ class Models(Value):
 class AskSettings(Value):
     """Defaults of `ask`: `tool_allow` None means every tool, empty means none.
 
-    The `max_` values limit a single ask: rounds with tools, calls, tokens read and written, seconds without the time
-    a person takes to answer. `context_tokens` is how much of a session is sent. `stream: false` reads each reply
-    whole, for servers that cannot stream.
+    The `max_` values limit a single ask: rounds with tools, calls, tokens read and written, dollars, seconds without
+    the time a person takes to answer. `context_tokens` is how much of a session is sent. `stream: false` reads each
+    reply whole, for servers that cannot stream.
     """
 
     with_tools: bool = True
@@ -139,6 +142,7 @@ class AskSettings(Value):
     approve: tuple[str, ...] = ()
     max_calls: int = 50
     max_tokens: int = 200_000
+    max_cost: float | None = None
     max_seconds: float = 300
     context_tokens: int = 100_000
     stream: bool = True

@@ -135,11 +135,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one call: any JSON value, or the words of its failure."""
+    """The result of one call: any JSON value, or the words of its failure; and its images, as `User` has them."""
 
     call: Call
     content: Any
     is_error: bool = False
+    images: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

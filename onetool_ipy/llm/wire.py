@@ -16,9 +16,11 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput
 from onetool_ipy.llm.answer_type import is_strict
 from onetool_ipy.llm.formats import declare, object_schema
+from onetool_ipy.llm.images import ImageLimits
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, Stop, System, TokenUsage, Turn, User
 
 Json = dict[str, Any]
+Images = tuple[tuple[str, str], ...]
 
 _STOPS: Mapping[str, Stop] = {
     # OpenAI; Ollama has "stop" and "length" of these.
@@ -169,6 +171,7 @@ class WireFormat:
     reader: ClassVar[type[ReplyReader]]
     needs_key: ClassVar[bool] = True
     is_sse: ClassVar[bool] = True
+    image_limits: ClassVar[ImageLimits] = ImageLimits()
 
     def url(self, request: ModelRequest) -> str:
         """Return the address of the request."""
@@ -242,6 +245,11 @@ def result_text(outcome: Outcome) -> str:
     """Return the result of a call as text."""
     content = outcome.content
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def picture_messages(items: Sequence[Outcome]) -> list[User]:
+    """Return the images of tools as messages, for providers whose results of tools are text."""
+    return [User(f"The image that {item.call.wire_name} gave:", item.images) for item in items if item.images]
 
 
 def alternating(turns: Iterable[tuple[str, list[Json]]], key: str) -> list[Json]:
@@ -355,6 +363,8 @@ class Anthropic(WireFormat):
     provider = "anthropic"
     default_url = "https://api.anthropic.com"
     reader = _AnthropicReader
+    # Anthropic takes 5 MB of base64, which is three quarters of it in bytes.
+    image_limits = ImageLimits(max_bytes=3_750_000)
 
     def url(self, request: ModelRequest) -> str:
         base = base_of(request.base_url, version="", endpoints=("/messages", "/v1"))
@@ -393,10 +403,7 @@ class Anthropic(WireFormat):
 def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
     match message:
         case User(text=text, images=images):
-            pictures: list[Json] = [
-                {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
-                for mime, data in images
-            ]
+            pictures = _anthropic_images(images)
             return "user", [*pictures, {"type": "text", "text": text}] if text.strip() else pictures
         case Turn(provider="anthropic", parts=parts) if parts:
             return "assistant", [dict(part) for part in parts]
@@ -409,12 +416,18 @@ def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
                 {
                     "type": "tool_result",
                     "tool_use_id": item.call.id,
-                    "content": result_text(item),
+                    "content": [{"type": "text", "text": result_text(item)}, *_anthropic_images(item.images)]
+                    if item.images
+                    else result_text(item),
                     **({"is_error": True} if item.is_error else {}),
                 }
                 for item in items
             ]
     return "", []
+
+
+def _anthropic_images(images: Images) -> list[Json]:
+    return [{"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}} for mime, data in images]
 
 
 class _GeminiReader(ReplyReader):
@@ -532,7 +545,8 @@ def _gemini_content(message: Message, own_ids: Collection[object]) -> tuple[str,
                 }
                 call_id = {"id": item.call.id} if item.call.id in own_ids else {}
                 responses.append({"functionResponse": {**call_id, **response}})
-            return "user", responses
+            pictures = [{"inlineData": {"mimeType": m, "data": d}} for item in items for m, d in item.images]
+            return "user", responses + pictures
     return "", []
 
 
@@ -564,7 +578,11 @@ class Ollama(WireFormat):
     is_sse = False
 
     def url(self, request: ModelRequest) -> str:
-        return base_of(request.base_url, version="", endpoints=("/chat", "/api", "/v1")) + "/api/chat"
+        return self.root(request.base_url) + "/api/chat"
+
+    def root(self, base_url: str) -> str:
+        """Return the address of the server, without a path of its interface."""
+        return base_of(base_url, version="", endpoints=("/chat", "/api", "/v1"))
 
     def body(self, request: ModelRequest) -> Json:
         body: Json = {
@@ -598,7 +616,8 @@ def _ollama_lines(message: Message) -> list[Json]:
             line: Json = {"role": "assistant", "content": text}
             return [{**line, "tool_calls": calls} if calls else line]
         case Outcomes(items=items):
-            return [{"role": "tool", "tool_name": item.call.wire_name, "content": result_text(item)} for item in items]
+            lines = [{"role": "tool", "tool_name": i.call.wire_name, "content": result_text(i)} for i in items]
+            return lines + [line for user in picture_messages(items) for line in _ollama_lines(user)]
 
 
 class _OpenAiReader(ReplyReader):
@@ -719,4 +738,5 @@ def _openai_lines(message: Message) -> list[Json]:
                 ]
             return [line]
         case Outcomes(items=items):
-            return [{"role": "tool", "tool_call_id": item.call.id, "content": result_text(item)} for item in items]
+            results = [{"role": "tool", "tool_call_id": i.call.id, "content": result_text(i)} for i in items]
+            return results + [line for user in picture_messages(items) for line in _openai_lines(user)]

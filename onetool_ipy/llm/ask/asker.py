@@ -49,7 +49,7 @@ from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, cache_key, json_text, size, trimmed
 from onetool_ipy.llm.ask.tools import ToolSelection
-from onetool_ipy.llm.images import ImageLimits, image_limits
+from onetool_ipy.llm.images import ImageLimits, encoded, image_limits, without_pictures
 from onetool_ipy.llm.messages import (
     Call,
     Message,
@@ -126,8 +126,13 @@ def _key_of(message: Message) -> dict[str, Any]:
         case Turn(text=text, calls=calls):
             return {"model": text, "calls": [call.to_dict() for call in calls]}
         case Outcomes(items=items):
-            return {"outcomes": [{"call": item.call.id, "content": item.content} for item in items]}
+            return {"outcomes": [_key_of_outcome(item) for item in items]}
     return {}
+
+
+def _key_of_outcome(item: Outcome) -> dict[str, Any]:
+    images = {"images": [data for _, data in item.images]} if item.images else {}
+    return {"call": item.call.id, "content": item.content, **images}
 
 
 def _with_names(value: Any, names: dict[str, str]) -> Any:
@@ -431,13 +436,12 @@ class Asker:
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
         limits = settings.replace(max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
         budget = AskBudget(limits, box.config.settings.stats.chars_per_token)
+        takes_images = cache(partial(image_limits, client))
         runner = CallRunner(
-            box,
-            conversation,
-            selection,
-            budget,
+            *(box, conversation, selection, budget),
             approvals=self._approvals(approve),
             listener=listener,
+            takes_images=takes_images,
         )
         run = AskRun(
             *(box, client, conversation, selection, runner, budget),
@@ -445,7 +449,6 @@ class Asker:
             streamed=settings.stream,
             answer_type=answer_type,
         )
-        takes_images = cache(partial(image_limits, client))
         self.last = run.run(
             self._attached(prompt, attach, conversation, selection, takes_images), is_kept=session is not None
         )
@@ -725,6 +728,7 @@ class CallRunner:
         *,
         approvals: Approvals,
         listener: AskListener,
+        takes_images: Callable[[], ImageLimits | None] = ImageLimits,
     ) -> None:
         self.calls: list[AnswerCall] = []
         self._outcomes: list[Outcome] = []
@@ -735,6 +739,7 @@ class CallRunner:
         self._budget = budget
         self._approvals = approvals
         self._listener = listener
+        self._takes_images = takes_images
 
     def run(self, calls: Sequence[Call], *, limit: str | None = None) -> TurnResult:
         """Run a turn's calls. If a `limit` is reached, run none of them and give it as the reason."""
@@ -867,13 +872,16 @@ class CallRunner:
         return ToolResult(True, self._selection.search(query), None, self._meta(name))
 
     def _record(self, number: int, call: Call, name: str, result: ToolResult) -> None:
-        sent = values.map_text(self._box.outgoing(result), self._box.mask) if result.ok else None
-        if result.ok and result.handle is not None:
-            self._session.handles[result.handle] = None
+        data, images = without_pictures(result.data, self._takes_images) if result.ok else (None, ())
+        # The result keeps its pictures for Python; the model gets them beside its data.
+        plain = result if not result.ok or data is result.data else ToolResult(True, data, None, result.meta)
+        sent = values.map_text(self._box.outgoing(plain), self._box.mask) if result.ok else None
+        if result.ok and plain.handle is not None:
+            self._session.handles[plain.handle] = None
         if result.ok:
             self._session.used[name] = None
         content = values.map_text(_content_of(name, result, sent), self._box.mask)
-        outcome = Outcome(call, content, is_error=not result.ok)
+        outcome = Outcome(call, content, is_error=not result.ok, images=encoded(images))
         tokens = self._budget.tokens(size(Outcomes((outcome,))))
         is_tool = not self._selection.is_search(name)
         answer_call = AnswerCall(self._unique_id(call.id), name, call.arguments, result, sent, tokens, is_tool)

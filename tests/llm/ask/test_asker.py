@@ -699,3 +699,23 @@ def test_rule_14_a_schema_that_the_provider_refuses_is_asked_for_in_words(box: T
     assert schemas == [[True], [False], [False], [False, False]]
     with pytest.raises(UsageProblem, match="cannot be checked"):
         box.ask("Count", model=ScriptedModel([]), as_=object())
+
+
+def test_rule_13_a_tools_picture_is_sent_beside_its_data(box: Toolbox, traces: Traces) -> None:
+    picture = Image("image/png", b"\x89PNG\r\n\x1a\n drawn")
+    traces.add(box, "plot.draw", read_only=True, gives=lambda args: picture)
+    sighted, blind = ScriptedModel([("plot.draw", {}), "ok"]), ScriptedModel([("plot.draw", {}), "ok"])
+    blind.image_limits = lambda: None  # type: ignore[attr-defined]  # what a client of one's own may have
+
+    answer = box.ask("Draw", model=sighted)
+    box.ask("Draw", model=blind, attach={"fig": picture})
+
+    assert answer.calls[0].result.data == picture
+    (outcome,) = sighted.requests[1].outcomes
+    assert outcome.content["data"] == "(image 1, sent along)"
+    assert outcome.images == (("image/png", "iVBORw0KGgogZHJhd24="),)
+    (outcome,) = blind.requests[1].outcomes
+    assert "which this model does not take" in outcome.content["data"]
+    assert outcome.images == ()
+    assert "an image of 14 bytes, which this model does not take" in blind.requests[0].prompt
+    assert all(not message.images for message in blind.requests[0].messages if isinstance(message, User))
