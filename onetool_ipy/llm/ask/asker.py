@@ -59,9 +59,11 @@ from onetool_ipy.llm.messages import (
     Outcome,
     Outcomes,
     System,
+    TokenUsage,
     Turn,
     User,
 )
+from onetool_ipy.llm.prices import ModelPrice
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import short_text
 from onetool_ipy.stores.cassettes import Cassette
@@ -213,6 +215,8 @@ class AskRun:
             seconds=self._budget.seconds,
             sent=attached.sent(self._runner.calls),
             value=self._value,
+            cost=self._budget.cost,
+            priced_as=self._budget.price.matched,
         )
         if self.mismatch is not None:
             self.mismatch.answer = answer
@@ -435,7 +439,13 @@ class Asker:
         conversation = self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
         limits = settings.replace(max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
-        budget = AskBudget(limits, box.config.settings.stats.chars_per_token)
+        price = ModelPrice(client)
+        if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
+            self._box.host.note(
+                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
+                "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
+            )
+        budget = AskBudget(limits, box.config.settings.stats.chars_per_token, price)
         takes_images = cache(partial(image_limits, client))
         runner = CallRunner(
             *(box, conversation, selection, budget),
