@@ -48,6 +48,7 @@ from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, cache_key, json_text, size, trimmed
+from onetool_ipy.llm.ask.setup import ModelSetup
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.images import ImageLimits, encoded, image_limits, without_pictures
 from onetool_ipy.llm.messages import (
@@ -406,6 +407,7 @@ class Asker:
         self.sessions: dict[str, Session] = {}
         self.last: Answer | None = None
         self.attachments = Attachments(box)
+        self.setup = ModelSetup(box)
         self._box = box
         self._always: dict[str, str] = {}
 
@@ -433,6 +435,8 @@ class Asker:
         _require_prompt(prompt)
         answer_type = None if as_ is None else AnswerType(as_)
         # The model comes first: a yes to it may trust the project, whose settings then count.
+        if model is None:
+            self.setup.offer()
         client = self._box.model(model)
         box, settings = self._box, self._box.config.settings.ask
         listener = listener or AskListener()

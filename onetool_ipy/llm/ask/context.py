@@ -26,6 +26,7 @@ from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.session import Session, json_text
 from onetool_ipy.llm.messages import ModelClient, TokenUsage, Turn
 from onetool_ipy.llm.prices import ModelPrice
+from onetool_ipy.net.client import HttpClient
 from onetool_ipy.snippets.definition import Shortcuts
 from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.replays import Replays
@@ -75,6 +76,9 @@ class AskToolbox(Protocol):
 
     @property
     def host(self) -> AskHost: ...
+
+    @property
+    def http_client(self) -> HttpClient: ...
 
     @property
     def results(self) -> Results: ...
