@@ -7,7 +7,7 @@ differences: error texts that spec 001 wants returned are returned, and `ot.run`
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.snippets.definition import Shortcuts
-    from onetool_ipy.stores.cassettes import Replaying
-    from onetool_ipy.stores.replays import Replays
+    from onetool_ipy.stores.replays import Replaying, Replays
     from onetool_ipy.trust_gate import TrustGate
 
 
@@ -68,6 +67,10 @@ class CallingToolbox(Protocol):
     def run(self, tool: str, args: Mapping[str, Any] | None = None) -> ToolResult: ...
 
     def read_resource(self, server: str, uri: str) -> ToolResult: ...
+
+    def adopt(
+        self, thing: object, pack: str = ..., *, deps: object = ..., read_only: Iterable[str] | str = ...
+    ) -> list[str]: ...
 
     def mask(self, text: str) -> str: ...
 
@@ -329,9 +332,17 @@ class OtProxy(PackProxy):
         everything anew. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
         `with`.
         """
-        from onetool_ipy.stores.cassettes import Replaying
+        from onetool_ipy.stores.replays import Replaying
 
         return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
+
+    def adopt(self, thing: Any, pack: str = "", *, deps: Any = None, read_only: Iterable[str] | str = ()) -> list[str]:
+        """Make tools of another framework's tools, an MCP server, an object, a module, or "module:name".
+
+        Returns the names of the tools. `pack` is by default the object's or the framework's name; `deps` go to tools
+        that want a context; `read_only` names the tools that change nothing. See `Toolbox.adopt`.
+        """
+        return self._box.adopt(thing, pack, deps=deps, read_only=read_only)
 
     def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any:
         """Open the tool browser: search, forms, results; at a tool if one is named."""
@@ -341,9 +352,9 @@ class OtProxy(PackProxy):
         """Open the result viewer on a result, on the stored result with this handle, or on any other value."""
         return self._screens().result(result)
 
-    def usage(self, period: str = "week", tool: str = "") -> Any:
-        """Open the usage view: calls over time, latency, failures."""
-        return self._screens().usage(period, tool)
+    def usage(self, period: str = "week", tool: str = "", since: str = "") -> Any:
+        """Open the usage view: calls over time, latency, failures; `since` is a time such as `yesterday` or `3d`."""
+        return self._screens().usage(period, tool, since)
 
     def _screens(self) -> Screens:
         screens = self._box.host.screens()

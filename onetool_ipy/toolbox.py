@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -27,11 +27,10 @@ from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
 from onetool_ipy.core.result import ToolCallError, ToolResult
-from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec
+from onetool_ipy.core.tool import CallSource, Problem, ToolCall
 from onetool_ipy.host import Host
 from onetool_ipy.proxies import OtProxy, PackProxy
 from onetool_ipy.schema.read import identifier
-from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.stores.replays import Replays
 from onetool_ipy.trust_gate import TrustGate
 
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
+    from onetool_ipy.sources.adopted import Adoptions
     from onetool_ipy.stores.calls.log import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
@@ -207,6 +207,7 @@ class Toolbox:
         self.host = Host()
         self.gate = TrustGate(self, follow=self._follow_trust)
         self._jobs: Jobs | None = None
+        self._adoptions: Adoptions | None = None
         self.replays = Replays()
         self._subscribers: list[_Subscriber] = []
         self._build = build
@@ -461,11 +462,24 @@ class Toolbox:
         server = next((each for each in self.servers if name in (each, identifier(each))), "")
         return PackProxy(self, server) if self.servers.is_unknown(server) else None
 
-    def adopt(self, fn: Callable[..., Any]) -> ToolSpec:
-        """Register a cell's function as a tool of this session; pack `nb` where it names none."""
-        spec = self.registry.register(spec_of(fn, pack="nb", origin="cell"))
-        self.host.adopted(spec)
-        return spec
+    def adopt(
+        self, thing: object, pack: str = "", *, deps: object = None, read_only: Iterable[str] | str = ()
+    ) -> list[str]:
+        """Make tools of this session of what is at hand, and return their names.
+
+        `thing` is a function, a tool or toolkit of another framework, an MCP server in this process, an object (its
+        public methods), a module (its functions), a list of these, or "module:name". `pack` is by default the object's
+        or the framework's name. Tools that want a context get `deps`. `read_only` names the tools that only read.
+        The same thing adopted again replaces its tools.
+        """
+        from onetool_ipy.sources.adopted import Adoptions  # late: few notebooks adopt more than functions
+
+        if self._adoptions is None:
+            self._adoptions = Adoptions(self.tool_loop.run)
+        specs = self._adoptions.adopt(self.registry, thing, pack=pack, deps=deps, read_only=read_only)
+        for spec in specs:
+            self.host.adopted(spec)
+        return [spec.name for spec in specs]
 
     def outgoing(self, result: ToolResult) -> Any:
         """The data of a result as it leaves for a model, REST, MCP or the command line.

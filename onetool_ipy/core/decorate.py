@@ -140,7 +140,9 @@ def name_of(fn: Callable[..., Any]) -> str:
     name = getattr(inner, "__name__", "")
     if not isinstance(name, str) or not name.isidentifier():
         shown = values.safe_repr(fn, 80)
-        raise InvalidTool(f"{shown} has no name of its own.", hint='Give the tool one: @tool("pack.name")')
+        raise InvalidTool(
+            f"{shown} has no name of its own.", hint='Give the tool one: @tool("pack.name"); or ot.adopt(...)'
+        )
     return name
 
 

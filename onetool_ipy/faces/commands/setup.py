@@ -1,4 +1,4 @@
-"""`%tool install` and `%tool trust`: have `%tool` in every notebook, and say which projects may run.
+"""`%tool install`, `trust` and `adopt`: have `%tool` in every notebook, say which projects may run, adopt tools.
 
 `install` writes one startup file into the IPython profile and nothing else: `--lazy` loads us at the first `%tool`,
 `--always` at every start, `--remove` deletes the file. A file that we did not write is never touched. If the package is
@@ -107,3 +107,21 @@ def list_trusted(_context: CommandContext, _options: Options) -> Page:
     """`%tool trust list`."""
     folders = TrustList.of(os.environ, Path.home()).folders()
     return Page("\n".join(printable_line(str(folder)) for folder in folders) or "You trust no project yet.")
+
+
+def adopt(context: CommandContext, options: Options) -> Page:
+    """`%tool adopt EXPR`: make tools of what an expression of the notebook, or `module:name`, gives."""
+    from onetool_ipy.sources.adopted import PLACE  # late: few notebooks adopt
+
+    text = " ".join(options.words)
+    if not text:
+        raise WrongWords("%tool adopt needs what to adopt.", hint="For example: %tool adopt my_toolkit --pack shop")
+    thing: object = text
+    if not PLACE.fullmatch(text):
+        try:
+            thing = eval(text, context.shell.user_ns)  # noqa: S307 - the user's own expression
+        except (NameError, SyntaxError) as exc:
+            raise UsageProblem(f"'{text}' is not a value of this notebook: {exc}.") from exc
+    values = options.values
+    adopted = context.box.adopt(thing, values.get("--pack", ""), read_only=values.get("--read-only", ()))
+    return context.page(f"Adopted: {', '.join(adopted)}", f"See one with: %tool info {adopted[0]}")

@@ -41,7 +41,7 @@ from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.magics import OneTool
+    from onetool_ipy.faces.notebook.display import CellOptions
 
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
@@ -227,7 +227,7 @@ USAGE = """\
 class AskMagic:
     """Runs `%ask` in one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: OneTool, magic: str = "tool") -> None:
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: CellOptions, magic: str = "tool") -> None:
         self._shell = shell
         self._box = box
         self._last = last

@@ -19,14 +19,14 @@ from onetool_ipy.faces.commands.table import continuation
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
 from onetool_ipy.faces.line.values import Expected
-from onetool_ipy.faces.notebook.extension import LazyObject
+from onetool_ipy.faces.notebook.inspection import ASSIGNED
+from onetool_ipy.faces.notebook.names import LazyObject
 from onetool_ipy.mcp.resources import resource_rows
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.schema.read import params as schema_params
 from onetool_ipy.toolbox import Toolbox
 
-ASSIGNED = r"^\s*+(?:[^=!%$#\n]++%?=\s*+)?"
 _SHORTCUT = re.compile(ASSIGNED + r"\$(?P<rest>[^$]*)$")
 _ASK = re.compile(ASSIGNED + r"%{1,2}ask\s")
 _INSIDE_OT = re.compile(

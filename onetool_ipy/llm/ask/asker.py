@@ -442,7 +442,7 @@ class Asker:
         listener = listener or AskListener()
         conversation = self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
-        limits = settings.replace(max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
+        limits = replace(settings, max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
         price = ModelPrice(client)
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
             self._box.host.note(
@@ -844,7 +844,10 @@ class CallRunner:
         for number, (index, call) in enumerate(waiting.items(), start=1):
             if reply is None or number not in reply.content.get("run", ()):
                 failure = _not_approved(call, pending, reply)
-                plans[index] = self._refused(plans[index].call, plans[index].name, failure)
+                plan = self._refused(plans[index].call, plans[index].name, failure)
+                if reply is not None and plan.refusal is not None:
+                    plan.refusal.meta["skipped"] = True
+                plans[index] = plan
             elif reply.content.get("always"):
                 self._approvals.always(call.spec.name, call.fingerprint)
         return True
