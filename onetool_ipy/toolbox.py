@@ -20,7 +20,7 @@ from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, Usage
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import once
-from onetool_ipy.config.load import Config
+from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
@@ -528,9 +528,11 @@ class Toolbox:
 
         self.gate.require_model(which)
         config = self.config
+        models = config.settings.models
+        # A project that names no model leaves the choice to its user's own settings.
         return open_model(
             which,
-            config.settings.models,
+            models if models.named else own_settings(config.home).models,
             secrets=config.secrets,
             http_client=self.http_client,
             background=self.background,
