@@ -27,7 +27,7 @@ from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
 from onetool_ipy.core.result import ToolCallError, ToolResult
-from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec
+from onetool_ipy.core.tool import CallSource, Problem, ToolCall
 from onetool_ipy.host import Host
 from onetool_ipy.proxies import OtProxy, PackProxy
 from onetool_ipy.schema.read import identifier

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import DuplicateTool, InvalidTool, UsageProblem
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current, describe, names
 from onetool_ipy.core.decorate import Marks
 from onetool_ipy.core.registry import Registry
-from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.sources.functions import spec_of
 

@@ -41,6 +41,7 @@ from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.core.tracing import traced_work
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
@@ -362,7 +363,12 @@ class Asker:
         )
         run = AskRun(box, client, conversation, selection, runner, budget, listener=listener, streamed=settings.stream)
         message = self._with_attachments(prompt, attach, conversation)
-        self.last = run.run(prompt, is_kept=session is not None, message=message)
+        with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
+            self.last = run.run(prompt, is_kept=session is not None, message=message)
+            ended["gen_ai.usage.input_tokens"] = self.last.usage.input
+            ended["gen_ai.usage.output_tokens"] = self.last.usage.output
+            if self.last.error is not None:
+                ended["error.type"] = self.last.error.code
         self._record(self.last, source)
         return self.last
 
