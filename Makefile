@@ -113,7 +113,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.lab: $(MADE_FROM) $(if $(LATEST),latest) | $(VENV)/bin/python
 	@echo "Installing onetool-ipy into $(VENV) (a few minutes the first time) ..."
-	$(PIP) --editable .
+	$(PIP) --editable '.[programs]'
 	@touch $@
 
 $(VENV)/.test: $(MADE_FROM) $(if $(LATEST),latest) | $(VENV)/bin/python

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.resources import Watch
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.snippets.definition import Shortcuts
-    from onetool_ipy.stores.cassettes import Replaying
-    from onetool_ipy.stores.replays import Replays
+    from onetool_ipy.stores.replays import Replaying, Replays
     from onetool_ipy.trust_gate import TrustGate
 
 
@@ -69,7 +68,9 @@ class CallingToolbox(Protocol):
 
     def read_resource(self, server: str, uri: str) -> ToolResult: ...
 
-    def adopt(self, thing: object, pack: str, *, deps: object, read_only: Iterable[str] | str) -> list[str]: ...
+    def adopt(
+        self, thing: object, pack: str = ..., *, deps: object = ..., read_only: Iterable[str] | str = ...
+    ) -> list[str]: ...
 
     def mask(self, text: str) -> str: ...
 
@@ -331,7 +332,7 @@ class OtProxy(PackProxy):
         everything anew. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
         `with`.
         """
-        from onetool_ipy.stores.cassettes import Replaying
+        from onetool_ipy.stores.replays import Replaying
 
         return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
 
@@ -351,9 +352,9 @@ class OtProxy(PackProxy):
         """Open the result viewer on a result, on the stored result with this handle, or on any other value."""
         return self._screens().result(result)
 
-    def usage(self, period: str = "week", tool: str = "") -> Any:
-        """Open the usage view: calls over time, latency, failures."""
-        return self._screens().usage(period, tool)
+    def usage(self, period: str = "week", tool: str = "", since: str = "") -> Any:
+        """Open the usage view: calls over time, latency, failures; `since` is a time such as `yesterday` or `3d`."""
+        return self._screens().usage(period, tool, since)
 
     def _screens(self) -> Screens:
         screens = self._box.host.screens()

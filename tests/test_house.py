@@ -26,7 +26,7 @@ from tests.harness.surroundings import OUTSIDE, ROOT
 
 MAX_FUNCTION_LINES = 60
 MAX_TOOLBOX_METHODS = 25
-ROOMS_WITHOUT_CIRCLES = ("mcp", "llm", "faces.mcp", "faces.widgets")
+ROOMS_WITH_CIRCLES = ("base", "core", "schema", "bundles", "stores")
 HEAVY = ("IPython", "pandas", "httpx", "pydantic", "ipywidgets", "mcp")
 
 # Written in two parts, so that this file does not name them itself.
@@ -66,12 +66,14 @@ def test_no_two_modules_wait_for_each_other() -> None:
     TopologicalSorter(waits).prepare()  # raises CycleError, which names them
 
 
-def test_no_modules_of_a_room_know_each_other_in_a_circle() -> None:
-    """Imports for annotations count: move the type down to the module that both know, or write a protocol."""
-    modules = _package()
-    rooms = {room: [one for one in modules if f".{room}" in one.name] for room in ROOMS_WITHOUT_CIRCLES}
+def test_no_modules_know_each_other_in_a_circle() -> None:
+    """Imports for annotations count: move the type down to the module that both know, or write a protocol.
 
-    assert {room: source.largest_circle(members) for room, members in rooms.items()} == {room: [] for room in rooms}
+    The list of rooms that still have circles only gets shorter.
+    """
+    modules = [one for one in _package() if one.name.split(".")[1:2] not in [[room] for room in ROOMS_WITH_CIRCLES]]
+
+    assert source.largest_circle(modules) == []
 
 
 def test_the_toolbox_stays_one_thought() -> None:
@@ -190,7 +192,8 @@ def test_every_import_is_a_declared_dependency() -> None:
     known = packages_distributions()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
-    needed = [*project["dependencies"], *extras["dask"], *extras["keyring"], *extras["parquet"]]
+    offered = [line for name, lines in extras.items() if name not in ("test", "bench") for line in lines]
+    needed = [*project["dependencies"], *offered]
     declared = {_plain(Requirement(line).name) for line in needed}
 
     undeclared = {

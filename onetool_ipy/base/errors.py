@@ -18,6 +18,14 @@
     │       ├── NotApproved            not_approved   403
     │       ├── RateLimited            rate_limited   429
     │       ├── MissingSecret          missing_secret 409
+    │       ├── ProgramError           a program over tools that did not run to its end; it holds the answer so far
+    │       │   ├── ProgramSyntax        program_syntax 400
+    │       │   ├── ProgramTypes         program_types 400
+    │       │   ├── ProgramFailed        program_failed 422
+    │       │   ├── ProgramLimit         program_limit 429
+    │       │   ├── ProgramChanged       program_changed 409
+    │       │   ├── ProgramBusy          program_busy  409
+    │       │   └── ProgramUnsure        program_unsure 409
     │       └── Returned               its message is the text that `ot` returns (spec 001)
     ├── RequestRefused             a request for a bundle or one of its tools that is not granted (spec 002)
     │   ├── InvalidRequest (ValueError)  invalid_request  400
@@ -205,6 +213,61 @@ class RateLimited(ExecutionFailed):
 
 class MissingSecret(ExecutionFailed):
     reason = "missing_secret"
+    status = 409
+
+
+class ProgramError(ExecutionFailed):
+    """A program over tools that did not run to its end. `answer` has everything up to then."""
+
+    answer: Any = None
+
+
+class ProgramSyntax(ProgramError):
+    """A program that cannot be read, or uses what the sandbox does not have. Nothing of it ran."""
+
+    reason = "program_syntax"
+    status = 400
+
+
+class ProgramTypes(ProgramError):
+    """A program that calls a tool, or reads a result, in a way that cannot be right. Nothing of it ran."""
+
+    reason = "program_types"
+    status = 400
+
+
+class ProgramFailed(ProgramError):
+    """A program that raised an exception. `details` has the line, its source and the words of the exception."""
+
+    reason = "program_failed"
+    status = 422
+
+
+class ProgramLimit(ProgramError):
+    """A program that reached one of its limits; the message says which."""
+
+    reason = "program_limit"
+    status = 429
+
+
+class ProgramChanged(ProgramError):
+    """A tool, or a kept program, that is not what it was when the person saw it."""
+
+    reason = "program_changed"
+    status = 409
+
+
+class ProgramBusy(ProgramError):
+    """A kept program that another kernel runs at this moment."""
+
+    reason = "program_busy"
+    status = 409
+
+
+class ProgramUnsure(ProgramError):
+    """A kept program whose kernel ended during a write: nobody knows whether the write happened."""
+
+    reason = "program_unsure"
     status = 409
 
 

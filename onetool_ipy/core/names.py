@@ -14,6 +14,9 @@ from onetool_ipy.base.errors import InvalidTool
 ASK = "ask"
 """What an ask is called in the call log. It has no pack, so no tool has this name."""
 
+PROGRAM = "program"
+"""What a program is called in the call log. Its calls have its id as their parent."""
+
 BARE_PACK = "config"
 """The pack of definitions that were written without a dot; they are found by their bare name too."""
 

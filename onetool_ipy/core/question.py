@@ -73,7 +73,8 @@ class Question:
 
     `trust` is what a yes to the trust question would let run; `text` says the same. A question of our own commands has
     `yes` and `no`, the words of its two buttons, and `details`: the lines that a yes is about. Only such a question may
-    have a form with a field for a secret (`takes_secret`, and the field's format is `password`).
+    have a form with a field for a secret (`takes_secret`, and the field's format is `password`). A question about the
+    calls of a program has its text, and offers no "always".
     """
 
     asker: str
@@ -86,6 +87,7 @@ class Question:
     yes: str = ""
     no: str = "No"
     takes_secret: bool = False
+    program: str = ""
 
     @property
     def subject(self) -> str:
@@ -104,7 +106,15 @@ class Question:
         )
         form = None if self.form is None else values.map_text(dict(self.form), mask)
         details = tuple(map(mask, self.details))
-        return replace(self, asker=mask(self.asker), text=mask(self.text), form=form, calls=calls, details=details)
+        return replace(
+            self,
+            asker=mask(self.asker),
+            text=mask(self.text),
+            form=form,
+            calls=calls,
+            details=details,
+            program=mask(self.program),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ import httpx
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.core.tool import ToolCall
-from onetool_ipy.faces.notebook.progress import CellProgress
+from onetool_ipy.faces.notebook.running_cell import CellProgress
 from onetool_ipy.host import CallListener, Host
 from onetool_ipy.sdk import batch_execute, call_tool, progress, safe_request
 from onetool_ipy.snippets.definition import Snippet

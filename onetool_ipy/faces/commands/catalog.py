@@ -196,4 +196,4 @@ def usage(context: CommandContext, options: Options) -> object:
     if len(options.words) > 1:
         raise UsageProblem("%tool usage takes at most one period.", hint="One of: day, week, month, all.")
     period = options.words[0] if options.words else "week"
-    return context.box.ot.usage(period, options.values.get("--tool", ""))
+    return context.box.ot.usage(period, options.values.get("--tool", ""), options.values.get("--since", ""))

@@ -271,7 +271,7 @@ def export_script(context: CommandContext, options: Options) -> Page | None:
     from onetool_ipy.faces.export import export_notebook
 
     source = Path(one_word(options, "export", what="notebook", hint="For example: onetool-ipy export report.ipynb"))
-    text = export_notebook(source, context.box)
+    text = export_notebook(source, context.box, context.command_words)
     output = options.values.get("--output") or options.values.get("-o")
     if output == "-":
         sys.stdout.write(printable(text) if sys.stdout.isatty() else text)

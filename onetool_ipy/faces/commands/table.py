@@ -96,7 +96,7 @@ TABLE: tuple[Command, ...] = (
         options=_FILTERS, output="json"),
     Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats, options=(_TOOL,
         Option("--output", "text", "also write an HTML report", "FILE", "file")), takes=(_PERIODS,)),
-    Command("usage", "[day|week|month|all]", "the usage view", catalog.usage, options=(_TOOL,), takes=(_PERIODS,),
+    Command("usage", "[day|week|month|all]", "the usage view", catalog.usage, options=_FILTERS[1:], takes=(_PERIODS,),
         place="notebook", elsewhere="The usage view is a screen of a notebook. In a shell: onetool-ipy stats"),
     Command("results", "[TEXT]", "stored results", catalog.results),
     Command("view", "HANDLE", "page, search and sort a stored result", catalog.view, takes=("handle",),
@@ -371,10 +371,6 @@ class Commands:
         self._context = context
         self.pages = catalog.Pages(context.box, help_lines("notebook"))
 
-    def words(self) -> frozenset[str]:
-        """The words that name a command, and so no tool."""
-        return command_words()
-
     def run(self, word: str, rest: str, cell: str | None = None) -> object:
         """Run a command, given by its first word and the text behind it."""
         if word == "help":
@@ -403,7 +399,7 @@ class Commands:
             raise UsageProblem(f"'{word}' is a command of the shell, and no tool has this name.", hint=elsewhere)
 
     def _help(self, name: str) -> Page:
-        is_command = name in self.words() and self._context.box.registry.find(name) is None
+        is_command = name in self._context.command_words and self._context.box.registry.find(name) is None
         if is_command and name != "help":
             return page(self._context.box, command_parts(name, "notebook"))
         return self.pages.usage(name)

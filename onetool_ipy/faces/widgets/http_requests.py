@@ -128,10 +128,8 @@ class HttpToolRequests:
         value, text = self._last
         expr = str(payload.get("selector") or "").strip()
         if expr:
-            from onetool_ipy.bundles.http.definition import Selector
-
             try:
-                value = compile_selector(Selector.model_construct(expr=expr, type="jmespath", all=False))(value, text)
+                value = compile_selector("jmespath", expr)(value, text)
             except (ValueError, CallFailure) as exc:
                 return _wrong("/http/response/selector", str(exc))
         return {"view": self._viewed(value, 0.0)}

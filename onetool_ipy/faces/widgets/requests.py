@@ -108,8 +108,19 @@ class ScreenRequests:
                 query_of(p), **_result_id(p), offset=int(p["offset"]), limit=int(p["limit"])
             ),
             "summary": lambda p: self._viewer.summary(query_of(p), **_result_id(p), column=int(p["column"])),
+            "values": lambda p: self._viewer.values(
+                query_of(p), **_result_id(p), column=int(p["column"]), text=str(p.get("text") or "")
+            ),
             "copied": lambda p: self._viewer.copied(
-                query_of(p), **_result_id(p), first=int(p["first"]), last=int(p["last"]), columns=_columns(p)
+                query_of(p),
+                **_result_id(p),
+                first=int(p["first"]),
+                last=int(p["last"]),
+                columns=_columns(p),
+                has_names=bool(p.get("hasNames")),
+            ),
+            "pandasCode": lambda p: self._viewer.code(
+                query_of(p), **_result_id(p), columns=_columns(p), namespace=self._namespace()
             ),
             "download": lambda p: self._viewer.download(
                 query_of(p), **_result_id(p), columns=_columns(p), kind=_text(p, "format")

@@ -107,11 +107,12 @@ class NotebookScreens:
         picture = result_picture(self._box, result, handle)
         return self._screen("result", {"handle": None if result else handle}, picture, result)
 
-    def usage(self, period: str = "week", tool: str = "") -> Any:
-        """The usage view."""
+    def usage(self, period: str = "week", tool: str = "", since: str = "") -> Any:
+        """The usage view of a period, or since a time such as `yesterday` or `3d`."""
         if period not in _PERIODS:
             raise UsageProblem(f"'{period}' is not a period.", hint=f"One of: {', '.join(_PERIODS)}.")
-        return self._screen("usage", {"period": period, "tool": tool}, usage_picture(self._box, period, tool))
+        options = {"period": period, "tool": tool, "since": since}
+        return self._screen("usage", options, usage_picture(self._box, period, tool, since))
 
     def http_tool(self) -> Any:
         """The editor of a new HTTP tool."""

@@ -19,7 +19,7 @@ from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import markdown
-from onetool_ipy.render.result import Called, to_text
+from onetool_ipy.render.result import MARKS, Called, to_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
@@ -124,7 +124,7 @@ class Answer:
 
     `value` is the answer as the type that was asked for, or the last value of a program; `program` is the program's
     text, and `plan` its writes. `cost` is in dollars, or None if no price is known; `priced_as` is the model whose
-    price it is.
+    price it is. `sent` says what went along with the prompt.
     """
 
     def __init__(
@@ -145,6 +145,7 @@ class Answer:
         plan: Iterable[dict[str, Any]] = (),
         cost: float | None = None,
         priced_as: str = "",
+        sent: str = "",
     ) -> None:
         self.prompt = prompt
         self.text = text
@@ -161,6 +162,7 @@ class Answer:
         self.plan = PlannedCalls(plan)
         self.cost = cost
         self.priced_as = priced_as
+        self.sent = sent
 
     @property
     def ok(self) -> bool:
@@ -260,6 +262,8 @@ def call_view(call: AnswerCall, *, is_open: bool = False) -> Called:
     """Return a call as `render` displays it."""
     if (error := call.result.error) is not None:
         problem = f"{error.message}\n{error.hint}".strip()
+        if call.result.meta.get("skipped"):
+            return Called(call.name, call.args, "skipped", problem=problem, facts=("skipped",))
         return Called(call.name, call.args, "failed", problem=problem, facts=(error.reason or error.code,))
     duration = "used again" if call.cached else f"{call.ms:,.0f} ms" if call.ms >= 1 else "<1 ms"
     facts = [duration, *([f"~{call.tokens:,} tokens"] if call.tokens else [])]
@@ -270,7 +274,7 @@ def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
     """Return an answer as one output: the text, the calls and the cost."""
     calls = [call_view(call) for call in answer.calls]
     text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
-    call_list = "\n".join(f"- {'✓' if call.state == 'ok' else '✗'} `{call.name}`" for call in calls)
+    call_list = "\n".join(f"- {MARKS[call.state]} `{call.name}`" for call in calls)
     parts = [markdown.safe(part) for part in (answer.text, call_list, summary(answer)) if part]
     return {"text/plain": mask(text), "text/markdown": mask("\n\n".join(parts))}
 
