@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Protocol
 
-from onetool_ipy.base.errors import InvalidArgs, NotApproved, Unavailable, UsageProblem
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import NotApproved, Unavailable, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import names
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
-from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.core.tool import CallSource, Problem, ToolSpec
 from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.session import json_text
 
@@ -59,11 +60,14 @@ class ExportedTool:
 
     def call(self, args: Mapping[str, Any]) -> ToolResult:
         """Call the tool. A failure is data in the result."""
-        return self._refusal(args) or self._box.call(self._spec.name, args, source="model")
+        # A failed result is false.
+        refusal = self._refusal(args)
+        return self._box.call(self._spec.name, args, source="model") if refusal is None else refusal
 
     async def acall(self, args: Mapping[str, Any]) -> ToolResult:
         """`call` without blocking the event loop."""
-        return self._refusal(args) or await self._box.acall(self._spec.name, args, source="model")
+        refusal = self._refusal(args)
+        return await self._box.acall(self._spec.name, args, source="model") if refusal is None else refusal
 
     def content(self, result: ToolResult) -> str:
         """Return what the model gets: the value as text, or a handle and a preview of a large one."""
@@ -72,8 +76,11 @@ class ExportedTool:
     def message(self, result: ToolResult) -> str:
         """Return what the model gets of a failure."""
         assert result.error is not None
-        hint = f" {result.error.hint}" if result.error.hint else ""
-        return self._box.mask(f"{result.error.message}{hint}")
+        return self._box.mask(Problem("", result.error.message, result.error.hint or "").text)
+
+    def value(self, result: ToolResult) -> Any:
+        """Return the tool's own value for code that a model writes, without secrets."""
+        return values.map_text(result.data, self._box.mask)
 
     def _refusal(self, args: Mapping[str, Any]) -> ToolResult | None:
         """Refuse arguments that make a reading tool write, unless the tool was exported by its name."""
@@ -156,7 +163,7 @@ def _to_agents(module: ModuleType, tool: ExportedTool) -> Any:
         try:
             args = json.loads(text or "{}")
         except ValueError as exc:
-            return f"Error: {InvalidArgs(f'The arguments are not JSON: {exc}.').message}"
+            return f"Error: The arguments are not JSON: {exc}."
         result = await tool.acall(args)
         return tool.content(result) if result.error is None else f"Error: {tool.message(result)}"
 
@@ -177,7 +184,7 @@ def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
         result = tool.call({name: value for name, value in args.items() if value is not None or name in required})
         if result.error is not None:
             raise ToolCallError(result) from result.error.exception
-        return result.data
+        return tool.value(result)
 
     required = tool.parameters.get("required", [])
     name = tool.name.replace("-", "_")
@@ -185,8 +192,8 @@ def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
         "name": name,
         "description": tool.description,
         "inputs": {
-            name: _smol_input(schema, is_required=name in required)
-            for name, schema in tool.parameters.get("properties", {}).items()
+            key: _smol_input(key, schema, is_required=key in required)
+            for key, schema in tool.parameters.get("properties", {}).items()
         },
         "output_type": "any",
         "forward": forward,
@@ -195,9 +202,7 @@ def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
     return type(name, (module.Tool,), fields)()
 
 
-def _smol_input(schema: Json, *, is_required: bool) -> Json:
-    kinds = schema.get("type")
-    known = [kinds] if isinstance(kinds, str) else kinds or ["any"]
-    about: Json = {**schema, "type": known if all(kind in _SMOL_TYPES for kind in known) else "any"}
-    about["description"] = schema.get("description") or schema.get("title") or "see its schema"
+def _smol_input(name: str, schema: Json, *, is_required: bool) -> Json:
+    kind = schema.get("type")
+    about: Json = {"description": f"The {name}.", **schema, "type": kind if kind in _SMOL_TYPES else "any"}
     return about if is_required else {**about, "nullable": True}
