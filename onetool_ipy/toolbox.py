@@ -515,6 +515,16 @@ class Toolbox:
         chosen = self.registry.loaded(spec for spec in self.registry.known(allowed) if not spec.disabled)
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in specs]))
 
+    def export(self, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
+        """Return the tools as objects of another framework: langchain, pydantic-ai, openai-agents or smolagents.
+
+        Without `allow` these are the tools that only read; with it (names, `pack.*` or `*`) the tools that it names,
+        of which those that may change something carry the framework's mark for a yes.
+        """
+        from onetool_ipy.llm.exported import export
+
+        return export(self, framework, allow)
+
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
         """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none.
 

@@ -41,6 +41,7 @@ from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.core.tracing import traced_work
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
@@ -463,9 +464,13 @@ class Asker:
             streamed=settings.stream,
             answer_type=answer_type,
         )
-        self.last = run.run(
-            self._attached(prompt, attach, conversation, selection, takes_images), is_kept=session is not None
-        )
+        message = self._attached(prompt, attach, conversation, selection, takes_images)
+        with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
+            self.last = run.run(message, is_kept=session is not None)
+            ended["gen_ai.usage.input_tokens"] = self.last.usage.input
+            ended["gen_ai.usage.output_tokens"] = self.last.usage.output
+            if self.last.error is not None:
+                ended["error.type"] = self.last.error.code
         self._record(self.last, source)
         if run.mismatch is not None:
             raise run.mismatch
