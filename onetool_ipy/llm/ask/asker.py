@@ -49,13 +49,14 @@ from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size, tri
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
 from onetool_ipy.snippets.definition import read_shortcuts
-from onetool_ipy.stores.calls.record import short_text
+from onetool_ipy.stores.calls.record import encode_inputs, short_text
 from onetool_ipy.stores.cassettes import Cassette
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
 _MAX_TEXT = 200
 _MAX_NOTE = 300
+_MAX_SOURCES = 50
 _HOW = """\
 You help a person who works in a Jupyter notebook. Answer in Markdown, briefly and truly; say so when you do not know.
 Call tools where they help; call no tool twice with the same arguments. When a call fails, read its message and \
@@ -363,7 +364,7 @@ class Asker:
         run = AskRun(box, client, conversation, selection, runner, budget, listener=listener, streamed=settings.stream)
         message = self._with_attachments(prompt, attach, conversation)
         self.last = run.run(prompt, is_kept=session is not None, message=message)
-        self._record(self.last, source)
+        self._record(self.last, source, attach)
         return self.last
 
     def typed(
@@ -397,7 +398,7 @@ class Asker:
             raise UsageProblem(f"A session is a name or a Session, not {values.safe_repr(which, 40)}.")
         return self.sessions.setdefault(which, Session(which))
 
-    def _record(self, answer: Answer, source: CallSource) -> None:
+    def _record(self, answer: Answer, source: CallSource, attach: Sequence[Any]) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
         args = {"prompt": answer.prompt, "model": answer.model}
         end: dict[str, Any] = {}
@@ -405,10 +406,15 @@ class Asker:
             end["code"] = answer.stop_reason if answer.error is None else answer.error.code
             end["reason"] = answer.stop_reason
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
+        # An answer came from the results that the model saw.
+        sources = [("attached", self._box.lineage.call_of(each)) for each in attach if not isinstance(each, str)]
+        sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
+        answer.call_id = self._box.new_id()
         self._box.log.record(
-            *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000),
+            *(answer.call_id, names.ASK, source, args, answer.ok, answer.seconds * 1000),
             args_size=len(answer.prompt),
             size=len(answer.text),
+            inputs=encode_inputs([source for source in sources if source[1]][:_MAX_SOURCES]),
             **end,
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.packs.ot.catalog import CatalogTools, HelpTools
 from onetool_ipy.packs.ot.health import HealthTools
+from onetool_ipy.packs.ot.lineage import LineageTools
 from onetool_ipy.packs.ot.map import MapTools
 from onetool_ipy.packs.ot.results import ResultTools
 from onetool_ipy.packs.ot.usage import UsageTools
@@ -35,5 +36,6 @@ def functions(box: Toolbox) -> list[Callable[..., Any]]:
         results.result,
         results.results,
         MapTools(box).map,
+        LineageTools(box).origin,
         catalog.version,
     ]

@@ -1,0 +1,114 @@
+"""`ot.origin`: where a value came from, read from the call log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import InvalidArgs
+from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.names import ASK
+from onetool_ipy.render.origin import Origin
+
+if TYPE_CHECKING:
+    from onetool_ipy.stores.calls.query import CallFamily, CallRow
+    from onetool_ipy.toolbox import Toolbox
+
+_MAX_ARGUMENT = 60
+_MAX_DEPTH = 40
+
+
+class LineageTools:
+    """The functions about where values came from, of one toolbox."""
+
+    def __init__(self, box: Toolbox) -> None:
+        self._box = box
+
+    @mark(read_only=True)
+    def origin(self, value: Any) -> Any:
+        """Show which call gave a value, with which arguments, out of which other results.
+
+        Args:
+            value: A result, its data or frame, a list or dict inside it, a handle, or the id of a call.
+
+        Returns:
+            A tree of calls. It prints as text, and a notebook shows a picture.
+
+        Example:
+            ot.origin("k3f9a2b7c1d4")
+        """
+        call_id = self._box.lineage.call_of(value)
+        if not call_id and isinstance(value, str):
+            call_id = value
+        if not self._box.log.enabled:
+            hint = "Set `stats: {enabled: true}` in onetool.yaml."
+            raise InvalidArgs("The call log is off, so nothing is known of where values came from.", hint=hint)
+        family = self._box.log.family(call_id) if call_id else None
+        if family is None or call_id not in family.calls:
+            excerpt = self._box.mask(values.safe_repr(value, _MAX_ARGUMENT))
+            hint = "Give a result, its .df or .data, a list or dict inside it, a handle or a call id."
+            raise InvalidArgs(f"No call is known that gave {excerpt}.", hint=hint)
+        return OriginTree(self._box, family).of(call_id)
+
+
+class OriginTree:
+    """Makes the tree of one family of calls."""
+
+    def __init__(self, box: Toolbox, family: CallFamily) -> None:
+        self._box = box
+        self._family = family
+        self._shown: set[str] = set()
+
+    def of(self, call_id: str, role: str = "", depth: int = 0) -> Origin:
+        """Return the tree of a call. A call that is shown already, or is its own cause, has no parts again."""
+        row = self._family.calls.get(call_id)
+        if row is None:
+            return Origin(call_id=call_id, tool="", call=f"call {call_id}", role=role, more="no longer in the call log")
+        call = self._line(row)
+        if call_id in self._shown or depth > _MAX_DEPTH:
+            return Origin(call_id=call_id, tool=row.tool, call=call, role=role, ok=row.ok, is_repeated=True)
+        self._shown.add(call_id)
+        parts = [self.of(source, name or "result", depth + 1) for name, source in row.sources]
+        made = self._family.made.get(call_id, ())
+        listed = {part.call_id for part in parts}
+        parts += [self.of(each.call_id, "called", depth + 1) for each in made if each.call_id not in listed]
+        times = self._family.made_counts.get(call_id, {})
+        rest = sum(times.values()) - len(made)
+        return Origin(
+            call_id=call_id,
+            tool=row.tool,
+            call=call,
+            role=role,
+            ok=row.ok,
+            when=row.ts,
+            ms=row.ms,
+            notebook=row.notebook,
+            cell=row.cell,
+            fingerprint=row.fingerprint,
+            handle=row.handle or "",
+            parent=row.parent or "",
+            changed=self._change(row),
+            more=f"and {rest:,} more calls" if rest > 0 else "",
+            parts=tuple(parts),
+        )
+
+    def _change(self, row: CallRow) -> str:
+        """Say whether the tool is another one by now."""
+        if row.tool == ASK or not row.fingerprint:
+            return ""
+        spec = self._box.registry.get(row.tool)
+        if spec is None:
+            return "the tool is gone"
+        return "" if spec.fingerprint == row.fingerprint else "the tool has changed since"
+
+    def _line(self, row: CallRow) -> str:
+        """Write the call on one line; an argument that came from a call is named below it, so here it is short."""
+        arguments = row.arguments
+        if not isinstance(arguments, Mapping):
+            return f"{row.tool} {values.cut(row.args, _MAX_ARGUMENT)}"
+        came = {name for name, _ in row.sources}
+        plain = {name: value for name, value in arguments.items() if name not in came}
+        line = format_call(row.tool, plain).removeprefix("%tool ")
+        return " ".join([values.cut(line, 2 * _MAX_ARGUMENT), *(f"{name}=…" for name in arguments if name in came)])
