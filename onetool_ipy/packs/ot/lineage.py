@@ -1,4 +1,4 @@
-"""`ot.origin`: where a value came from, read from the call log."""
+"""`ot.origin`, `ot.diff` and `ot.refresh`: where a value came from, what changed, and the same call again."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import InvalidArgs
+from onetool_ipy.base.errors import InvalidArgs, UsageProblem
 from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.difference import compare
 from onetool_ipy.core.names import ASK
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.llm.ask.answer import Answer
+from onetool_ipy.render.difference import Difference
 from onetool_ipy.render.origin import Origin
+from onetool_ipy.stores.results import is_handle
 
 if TYPE_CHECKING:
     from onetool_ipy.stores.calls.query import CallFamily, CallRow
@@ -51,6 +56,36 @@ class LineageTools:
             hint = "Give a result, its .df or .data, a list or dict inside it, a handle or a call id."
             raise InvalidArgs(f"No call is known that gave {excerpt}.", hint=hint)
         return OriginTree(self._box, family).of(call_id)
+
+    @mark(read_only=True)
+    def diff(self, a: Any, b: Any, key: Any = None) -> Any:
+        """Compare two values: results, handles, tables, JSON or text.
+
+        Rows are matched by a key. Numbers are equal within a relative difference of 1e-9; two missing cells are equal.
+
+        Args:
+            a: The old value, or the handle of a stored result.
+            b: The new value, or the handle of a stored result.
+            key: The column that identifies a row, or a list of them; by default one that is obvious.
+
+        Returns:
+            A Difference, false if nothing changed, with .added, .removed, .changed, .columns and .df.
+
+        Example:
+            ot.diff([{"id": 1, "price": 2.0}], [{"id": 1, "price": 2.5}])
+        """
+        try:
+            return Difference(compare(self._value(a), self._value(b), key))
+        except UsageProblem as exc:
+            raise InvalidArgs(exc.message, hint=exc.hint) from exc
+
+    def _value(self, value: Any) -> Any:
+        """Return what is compared: the data of a result or an answer, the stored result of a handle, or the value."""
+        if isinstance(value, ToolResult):
+            return value.unwrap()
+        if isinstance(value, Answer):
+            return value.text
+        return self._box.results.value(value) if isinstance(value, str) and is_handle(value) else value
 
 
 class OriginTree:

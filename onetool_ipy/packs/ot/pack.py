@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def functions(box: Toolbox) -> list[Callable[..., Any]]:
     """Return the tools of the pack for this toolbox."""
     catalog, health = CatalogTools(box), HealthTools(box)
-    results, usage = ResultTools(box), UsageTools(box)
+    results, usage, lineage = ResultTools(box), UsageTools(box), LineageTools(box)
     return [
         catalog.tools,
         catalog.packs,
@@ -36,6 +36,7 @@ def functions(box: Toolbox) -> list[Callable[..., Any]]:
         results.result,
         results.results,
         MapTools(box).map,
-        LineageTools(box).origin,
+        lineage.origin,
+        lineage.diff,
         catalog.version,
     ]
