@@ -40,8 +40,8 @@ class Screens(Protocol):
     def result(self, shown: object) -> object:
         """Return the viewer of a result, of a stored result by its handle, or of any other value."""
 
-    def usage(self, period: str = "week", tool: str = "") -> object:
-        """Return the usage view."""
+    def usage(self, period: str = "week", tool: str = "", since: str = "") -> object:
+        """Return the usage view of a period, or since a time."""
 
     def http_tool(self) -> object:
         """Return the editor of a new HTTP tool."""

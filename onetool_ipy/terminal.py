@@ -74,13 +74,13 @@ def ask_in_terminal(question: Question) -> Reply:
 
 def approval_text(calls: Sequence[ProposedCall]) -> str:
     """Write the one question of a turn: every call with every argument by name."""
-    what = "a tool that may" if len(calls) == 1 else f"{len(calls)} tools that may"
-    lines = [f"The model wants to run {what} change something:"]
+    noun = "a call that may" if len(calls) == 1 else f"{len(calls)} calls that may"
+    lines = [f"The model wants to make {noun} change something:"]
     for number, one in enumerate(calls, start=1):
         lines += _call_lines(f"  {number}. ", one)
         lines += [f"     ({mark})" for mark in (", ".join(one.badges), one.note) if mark]
     numbers = "" if len(calls) == 1 else ", numbers such as 1,3"
-    lines.append(f"Run? all, none{numbers}, or always (all, and in this session without asking): ")
+    lines.append(f"Run? all, none{numbers}, or always (all, and every later call of these tools in this session): ")
     return "\n".join(lines)
 
 

@@ -236,7 +236,8 @@ export class KernelConnection {
   /** Show these questions, and tell the kernel of the new ones that somebody can answer them here. */
   private _setQuestions(questions: IQuestion[]): void {
     const known = this._questions;
-    this._questions = new Map(questions.map(each => [each.id, each]));
+    // One that stays is the same object, since its drawings share what was decided in it.
+    this._questions = new Map(questions.map(each => [each.id, known.get(each.id) ?? each]));
     for (const id of this._questions.keys()) {
       if (!known.has(id)) {
         void this._transport?.request('questionSeen', { question: id }).catch(() => undefined);

@@ -4,6 +4,7 @@ import { debounce, fill, h, icon, reconcile, show } from './dom.js';
 import { counted, duration, number } from './format.js';
 
 const PAGE_SIZE = 50;
+const TIMES = [['', 'Any time'], ['today', 'Today'], ['yesterday', 'Since yesterday'], ['7d', '7 days'], ['30d', '30 days']];
 const NEAR_END = 200; // pixels
 const EDIT = 'M10.8 2.4l2.8 2.8M2.5 13.5l.7-3.5 8.3-8.3a1 1 0 0 1 1.4 0l1.4 1.4a1 1 0 0 1 0 1.4L6 12.8z';
 const RERUN = 'M13.5 8A5.5 5.5 0 1 1 11.6 3.8M12 .8v3.4H8.6';
@@ -11,14 +12,15 @@ const RERUN = 'M13.5 8A5.5 5.5 0 1 1 11.6 3.8M12 .8v3.4H8.6';
 /** `onEdit(row)` opens a call in its form, `onRerun(row)` runs it again. `query` is the search text. */
 export class HistoryView {
   constructor(transport, { onEdit, onRerun }) {
-    Object.assign(this, { transport, actions: { onEdit, onRerun }, query: '', isFailed: false });
+    Object.assign(this, { transport, actions: { onEdit, onRerun }, query: '', isFailed: false, since: '' });
     this.search = debounce(200, query => {
       this.query = query;
       this.calls.reset();
     });
     this.failed = h('button.otx-small', { type: 'button', 'aria-pressed': 'false', onclick: () => this.toggleFailed() }, 'Failed only');
+    const times = h('select.otx-input', { 'aria-label': 'When', onchange: () => this.setSince(times.value) }, TIMES.map(([value, title]) => h('option', { value }, title)));
     this.calls = new CallLines(page => this.request(page), this.actions, () => this.emptyText);
-    this.element = h('div.otx-history', { tabindex: '-1' }, h('div.otx-bar', null, this.failed), this.calls.element);
+    this.element = h('div.otx-history', { tabindex: '-1' }, h('div.otx-bar.otx-history-bar', null, times, this.failed), this.calls.element);
     this.element.addEventListener('scroll', () => {
       const { scrollTop, clientHeight, scrollHeight } = this.element;
       if (scrollTop + clientHeight > scrollHeight - NEAR_END) this.calls.more();
@@ -27,11 +29,18 @@ export class HistoryView {
 
   get emptyText() {
     if (this.query) return `No ${this.isFailed ? 'failed ' : ''}call matches '${this.query}'.`;
+    const when = TIMES.find(([value]) => value === this.since)[1].toLowerCase();
+    if (this.since) return `No ${this.isFailed ? 'failed call' : 'call'} (${when}).`;
     return this.isFailed ? 'No call has failed.' : 'No calls yet. Your calls appear here.';
   }
 
   request(page) {
-    return this.transport.request('history', { query: this.query, isFailed: this.isFailed, ...page });
+    return this.transport.request('history', { query: this.query, isFailed: this.isFailed, since: this.since, ...page });
+  }
+
+  setSince(since) {
+    this.since = since;
+    return this.calls.reset();
   }
 
   toggleFailed() {

@@ -47,7 +47,7 @@ export function createQuestion(question, answer) {
 
 function titleOf({ asker, calls, url, yes, text }) {
   if (yes) return visible(text);
-  if (calls.length) return `${asker} wants to run ${calls.length === 1 ? 'a tool that may' : `${calls.length} tools that may`} change something`;
+  if (calls.length) return `${asker} wants to make ${calls.length === 1 ? 'a call that may' : `${calls.length} calls that may`} change something`;
   return url ? `${asker} sends you to an address` : `${asker} asks you`;
 }
 
@@ -55,12 +55,17 @@ function button(label, onclick, isMain = false) {
   return h(isMain ? 'button.otx-run' : 'button', { type: 'button', onclick }, label);
 }
 
-/** Calls to approve. Each can be decided alone; the answer is sent once all are decided. */
-function approval({ calls }, send) {
-  const decided = new Map();
+/**
+ * Calls to approve. Each can be decided alone; the answer is sent once all are decided. The question may be drawn in a
+ * cell and in the panel: both show each decision. No button is the main one, since each call may change something.
+ */
+function approval(question, send) {
+  const { calls } = question;
+  const { decided, drawings } = (question.shared ??= { decided: new Map(), drawings: new Set() });
   const isOne = calls.length === 1;
   const all = calls.map((_, at) => at + 1);
-  const skip = button(isOne ? 'Skip' : 'Skip all', () => finish(chosen(), false));
+  const tools = [...new Set(calls.map(({ tool }) => tool))];
+  const skip = button('', () => finish(chosen(), false));
   const cards = calls.map((call, at) => card(call, isOne ? '' : `${at + 1}. `, isOne ? null : isRun => decide(at + 1, isRun)));
 
   function chosen() {
@@ -73,23 +78,36 @@ function approval({ calls }, send) {
 
   function decide(number, isRun) {
     decided.set(number, isRun);
-    fill(skip, 'Skip the rest');
+    for (const redraw of drawings) redraw();
     if (decided.size === calls.length) finish(chosen(), false);
   }
 
-  const buttons = h('div.otx-question-buttons', null, button(isOne ? 'Run' : 'Run all', () => finish(all, false), true), button('Always in this session', () => finish(all, true)), skip);
-  return [h('ol.otx-question-calls', null, cards), buttons];
+  function redraw() {
+    cards.forEach(({ showDecision }, at) => showDecision(decided.get(at + 1)));
+    fill(skip, isOne ? 'Skip' : decided.size ? 'Skip the rest' : 'Skip all');
+  }
+
+  drawings.add(redraw);
+  redraw();
+  const isDestructive = calls.some(({ badges }) => badges.includes('destructive'));
+  const run = h(isDestructive ? 'button.otx-failed' : 'button', { type: 'button', onclick: () => finish(all, false) }, isOne ? 'Run' : 'Run all');
+  const always = button(tools.length === 1 ? `Always run ${plain(tools[0])}` : `Always run these ${tools.length} tools`, () => finish(all, true));
+  const scope = `Always: every later call of ${plain(listed(tools))} in this session, with any arguments, until the tool changes.`;
+  return [h('ol.otx-question-calls', null, cards.map(({ element }) => element)), h('div.otx-question-buttons', null, run, always, skip), h('p.otx-muted.otx-tip', null, scope)];
+}
+
+/** `a`, `a and b`, `a, b and c` */
+function listed(names) {
+  return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 }
 
 function card({ tool, summary, badges, note, args }, number, onDecide) {
   const state = h('span.otx-chip', { role: 'status', hidden: true });
-  const choose = isRun => () => {
-    show(fill(state, isRun ? 'will run' : 'skipped'), true).classList.toggle('otx-ok', isRun);
-    onDecide(isRun);
-  };
-  const decide = onDecide ? h('span.otx-question-decide', null, state, small(`Run ${tool}`, 'Run', choose(true)), small(`Skip ${tool}`, 'Skip', choose(false))) : null;
+  const decide = onDecide ? h('span.otx-question-decide', null, state, small(`Run ${tool}`, 'Run', () => onDecide(true)), small(`Skip ${tool}`, 'Skip', () => onDecide(false))) : null;
   const head = h('div.otx-question-head', null, h('span.otx-name', null, plain(`${number}${tool}`)), badges.map(badgeChip), decide);
-  return h('li', null, head, summary ? h('div.otx-muted', null, plain(summary)) : null, note ? h('div.otx-error', null, note) : null, args.length ? h('dl.otx-question-args', null, args.map(argument)) : h('div.otx-muted', null, 'no arguments'));
+  const element = h('li', null, head, summary ? h('div.otx-muted', null, plain(summary)) : null, note ? h('div.otx-error', null, note) : null, args.length ? h('dl.otx-question-args', null, args.map(argument)) : h('div.otx-muted', null, 'no arguments'));
+  const showDecision = isRun => show(fill(state, isRun ? 'will run' : 'will be skipped'), isRun !== undefined).classList.toggle('otx-ok', isRun === true);
+  return { element, showDecision };
 }
 
 function small(label, text, onclick) {

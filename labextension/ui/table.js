@@ -1,70 +1,110 @@
 // The table of a result: typed columns that are sorted, filtered, hidden and resized; rows that are copied and
 // downloaded. The kernel sorts, filters, summarises and writes, over all rows; the page keeps only the visible ones.
-import { copyText, debounce, fill, h, menu, svg, uniqueId } from './dom.js';
+import { ColumnFilter, KINDS } from './columnFilter.js';
+import { copyText, debounce, fill, h, icon, menu, show, uniqueId } from './dom.js';
 import { byteSize, counted, number } from './format.js';
 import { VirtualList } from './virtualList.js';
 
 const ROW_HEIGHT = 24;
 const HEAD_HEIGHT = 25;
-const CONDITION_HEIGHT = 28;
 const MIN_WIDTH = 3;
 const MAX_WIDTH = 40;
-const KINDS = { integer: 'whole numbers', number: 'numbers', boolean: 'true or false', date: 'dates', text: 'text', nested: 'records or lists' };
-const HINTS = { integer: '> 5, 2..8', number: '> 0.5, 2..8', date: '2024-03, > 2024', boolean: 'true', text: 'part, =all, !not', nested: 'part' };
-const FORMATS = { csv: 'CSV', json: 'JSON', parquet: 'Parquet' };
+const HEAD_SPACE = 5; // letters that the buttons of a head take
+const FUNNEL = 'M2.5 3h11L9.5 8v4.5l-3-1.5V8z';
+const FORMATS = { csv: 'CSV', xlsx: 'Excel', json: 'JSON', parquet: 'Parquet' };
 const CSV_HINT = "Text that a spreadsheet would run (=, +, -, @) gets a ' before it";
 
 export class TablePane {
   constructor(request, result) {
-    Object.assign(this, { request, result, sort: null, filter: '', conditions: {}, hidden: new Set(), resized: {}, loads: 0, active: null, anchor: null, id: uniqueId('cell') });
+    Object.assign(this, { request, result, sort: null, filter: '', conditions: {}, choices: {}, hidden: new Set(), resized: {}, loads: 0, selection: null, id: uniqueId('cell') });
     this.count = h('span.otx-muted', { role: 'status' });
+    this.status = h('span.otx-muted', { role: 'status' });
+    this.chips = h('div.otx-chips', { role: 'group', 'aria-label': 'Filters of columns', hidden: true });
     this.heads = h('div.otx-table-head', { role: 'row' });
-    this.conditionRow = h('div.otx-table-head.otx-conditions', { role: 'row', hidden: true });
     this.list = new VirtualList({ rowHeight: ROW_HEIGHT, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
-    const { element, spacer } = this.list;
+    this.columnFilter = new ColumnFilter(this);
+    const { element, spacer, body } = this.list;
     element.setAttribute('role', 'grid');
     element.setAttribute('aria-multiselectable', 'true');
-    spacer.prepend(h('div.otx-table-heads', { role: 'rowgroup' }, this.heads, this.conditionRow));
-    element.style.flexBasis = `${Math.min(result.rows ?? 99, 99) * ROW_HEIGHT + 42}px`;
+    spacer.prepend(h('div.otx-table-heads', { role: 'rowgroup' }, this.heads));
+    body.style.top = `${HEAD_HEIGHT}px`;
+    this.fit(result.rows ?? 99);
     element.addEventListener('keydown', event => this.onKey(event), true);
-    element.addEventListener('click', event => this.onClick(event));
-    this.element = h('div.otx-pane', null, this.toolbar(), element);
+    element.addEventListener('pointerdown', event => this.onPointer(event, true));
+    element.addEventListener('pointerover', event => event.buttons === 1 && this.isDragging && this.onPointer(event, false));
+    this.element = h('div.otx-pane', null, this.toolbar(), this.chips, element, this.columnFilter.element);
   }
 
   toolbar() {
-    const filter = h('input.otx-input', { type: 'search', placeholder: 'Filter rows', 'aria-label': 'Filter rows', spellcheck: 'false' });
-    filter.addEventListener('input', debounce(200, () => {
-      this.filter = filter.value;
+    this.filterInput = h('input.otx-input', { type: 'search', placeholder: 'Filter rows', 'aria-label': 'Filter rows', spellcheck: 'false' });
+    this.filterInput.addEventListener('input', debounce(200, () => {
+      this.filter = this.filterInput.value;
       this.restart();
     }));
-    const conditions = h('button.otx-small', { type: 'button', 'aria-pressed': 'false', title: 'One filter for each column', onclick: () => {
-      this.conditionRow.hidden = !this.conditionRow.hidden;
-      conditions.setAttribute('aria-pressed', String(!this.conditionRow.hidden));
-      if (this.conditionRow.hidden && Object.keys(this.conditions).length) {
-        this.conditions = {};
-        this.restart();
-      } else this.drawHeads();
-      this.list.update();
-      this.conditionRow.querySelector('input')?.focus();
-    } }, 'Column filters');
     this.columnMenu = menu('Columns', []);
     const formats = this.result.formats ?? ['csv', 'json'];
-    const download = menu('Download', formats.map(format => h('button.otx-small', { type: 'button', title: format === 'csv' ? CSV_HINT : null, onclick: () => this.download(format).then(download.close) }, FORMATS[format])));
-    const copy = h('button.otx-small', { type: 'button', title: 'Copy the selected cell or rows (Ctrl-C); without a selection all visible rows', onclick: () => this.copy() }, 'Copy');
-    return h('div.otx-bar.otx-table-bar', null, filter, this.count, h('span.otx-tools', null, conditions, this.columnMenu.element, copy, download.element));
+    const item = (label, title, run) => h('button.otx-small', { type: 'button', title, onclick: run }, label);
+    const download = menu('Download', formats.map(format => item(FORMATS[format], format === 'csv' ? CSV_HINT : null, () => this.download(format).then(download.close))));
+    const copies = { Cells: () => this.copy(false), 'With column names': () => this.copy(true), 'As pandas code': () => this.copyCode() };
+    const copy = menu('Copy', Object.entries(copies).map(([label, run]) => item(label, label === 'Cells' ? 'The selected cells or rows (Ctrl+C); without a selection all rows' : null, () => run().then(copy.close))));
+    return h('div.otx-bar.otx-table-bar', null, this.filterInput, this.count, this.status, h('span.otx-tools', null, this.columnMenu.element, copy.element, download.element));
+  }
+
+  /** The list is as high as its rows, so that nothing empty is below the last one. */
+  fit(rows) {
+    const { element } = this.list;
+    const scrollBar = element.offsetHeight - element.clientHeight;
+    element.style.flexBasis = `${Math.min(rows, 99) * ROW_HEIGHT + HEAD_HEIGHT + Math.max(2, scrollBar)}px`;
   }
 
   start() {
     return this.restart();
   }
 
+  /** Show the table again after another pane was open. */
+  resume() {
+    this.list.scrollTo(this.scrolled ?? 0);
+  }
+
+  pause() {
+    this.scrolled = this.list.top;
+  }
+
   /** The rows that are shown, in their order, as the kernel takes it. */
   query() {
-    return { filter: this.filter, columns: this.conditions, sort: this.sort };
+    const choices = Object.fromEntries(Object.entries(this.choices).map(([at, texts]) => [at, [...texts.keys()]]));
+    return { filter: this.filter, columns: this.conditions, choices, sort: this.sort };
   }
 
   get isFiltered() {
-    return Boolean(this.filter) || Object.keys(this.conditions).length > 0;
+    return Boolean(this.filter) || Object.keys({ ...this.conditions, ...this.choices }).length > 0;
+  }
+
+  /** Filter a column by a condition and by values, a map from their numbers to their texts. */
+  filterColumn(at, condition, texts) {
+    if (condition?.trim()) this.conditions[at] = condition;
+    else delete this.conditions[at];
+    if (texts?.size) this.choices[at] = texts;
+    else delete this.choices[at];
+    return this.restart();
+  }
+
+  clearFilters() {
+    Object.assign(this, { filter: '', conditions: {}, choices: {} });
+    this.filterInput.value = '';
+    return this.restart();
+  }
+
+  drawChips() {
+    const chips = Object.keys({ ...this.conditions, ...this.choices }).map(Number).map(at => {
+      const { name } = this.columns[at];
+      const texts = [...(this.choices[at]?.values() ?? [])].map(text => text || '(missing)');
+      const few = texts.length > 3 ? [...texts.slice(0, 3), `${texts.length - 3} more`] : texts;
+      const words = [this.conditions[at], few.join(', ')].filter(Boolean).join('; ');
+      return h('button.otx-small.otx-filter-chip', { type: 'button', title: 'Remove this filter', onclick: () => this.filterColumn(at) }, h('strong', null, name), ` ${words} `, h('span', { 'aria-hidden': 'true' }, '×'));
+    });
+    if (chips.length) chips.push(h('button.otx-small.otx-link', { type: 'button', onclick: () => this.clearFilters() }, 'Clear filters'));
+    show(fill(this.chips, chips), chips.length > 0);
   }
 
   get visible() {
@@ -83,11 +123,14 @@ export class TablePane {
       this.widths = widths.map((width, at) => this.resized[at] ?? Math.max(width, this.widths?.[at] ?? 0)); // columns only grow
       if (isFirst) fill(this.columnMenu.content, this.columns.map((column, at) => this.columnChoice(column, at)));
       this.total = answer.total;
-      this.active = this.anchor = null;
+      this.selection = null;
       this.drawHeads();
+      this.drawChips();
+      fill(this.status);
       fill(this.count, answer.total === this.result.rows ? counted(answer.total, 'row') : `${number(answer.total)} of ${number(this.result.rows)} rows`);
       this.list.element.setAttribute('aria-rowcount', String(answer.total + 1));
-      this.list.reset(answer.total, answer.rows);
+      await this.list.reset(answer.total, answer.rows);
+      if (this.fitted !== answer.total) this.fit(this.fitted = answer.total);
     } catch (error) {
       if (turn === this.loads) fill(this.count, error.message);
     }
@@ -117,9 +160,7 @@ export class TablePane {
 
   drawHeads() {
     const focused = document.activeElement?.dataset?.key;
-    fill(this.heads, h('div.otx-cell.otx-number', { role: 'columnheader', title: 'Number of the row in the data' }, '#'), this.visible.map(at => this.headCell(at)));
-    if (!this.conditionRow.hidden) fill(this.conditionRow, h('div.otx-cell.otx-number', { role: 'columnheader' }, h('span.otx-hidden', null, 'filters')), this.visible.map(at => this.conditionCell(at)));
-    this.list.body.style.top = `${HEAD_HEIGHT + (this.conditionRow.hidden ? 0 : CONDITION_HEIGHT)}px`;
+    fill(this.heads, h('div.otx-cell.otx-number', { role: 'columnheader', title: "The row's label in the index of pandas; without an index its number from 0" }, '#'), this.visible.map(at => this.headCell(at)));
     if (focused) this.list.element.querySelector(`[data-key="${focused}"]`)?.focus();
   }
 
@@ -128,18 +169,9 @@ export class TablePane {
     const direction = this.sort?.column === at ? (this.sort.isDown ? 'descending' : 'ascending') : 'none';
     const arrow = { ascending: ' ▲', descending: ' ▼', none: '' }[direction];
     const sort = h('button.otx-sort', { type: 'button', data: { key: `sort-${at}` }, title: `Sort by ${name} (${KINDS[kind] ?? kind})`, onclick: () => this.sortBy(at) }, `${name}${arrow}`);
-    return h(`div.otx-cell.otx-kind-${kind}`, { role: 'columnheader', 'aria-sort': direction, style: widthOf(this.widths[at]) }, sort, this.handle(at));
-  }
-
-  conditionCell(at) {
-    const { name, kind } = this.columns[at];
-    const input = h('input.otx-input', { type: 'text', value: this.conditions[at] ?? '', placeholder: HINTS[kind] ?? '', 'aria-label': `Filter ${name}`, data: { key: `filter-${at}` }, spellcheck: 'false' });
-    input.addEventListener('input', debounce(250, () => {
-      if (input.value.trim()) this.conditions[at] = input.value;
-      else delete this.conditions[at];
-      this.restart();
-    }));
-    return h('div.otx-cell', { role: 'columnheader', style: widthOf(this.widths[at]) }, input);
+    const isOn = at in this.conditions || at in this.choices;
+    const filter = h('button.otx-funnel', { type: 'button', data: { key: `filter-${at}` }, title: `Filter ${name}`, 'aria-label': `Filter ${name}`, 'aria-haspopup': 'dialog', 'aria-pressed': String(isOn), onclick: () => this.columnFilter.open(at) }, icon(FUNNEL));
+    return h(`div.otx-cell.otx-kind-${kind}`, { role: 'columnheader', 'aria-sort': direction, style: widthOf(this.widths[at]) }, sort, filter, this.handle(at));
   }
 
   /** The right edge of a column: drag it, press arrow keys on it, or double-click it for the width of its content. */
@@ -159,7 +191,7 @@ export class TablePane {
     });
     edge.addEventListener('dblclick', () => {
       const shown = [...(this.list.pages.values())].filter(Boolean).flat();
-      resize(shown.reduce((most, row) => Math.max(most, row[at + 1].length), name.length + 2));
+      resize(shown.reduce((most, row) => Math.max(most, row[at + 1].length), name.length + HEAD_SPACE));
     });
     edge.addEventListener('pointerdown', event => {
       event.preventDefault();
@@ -184,138 +216,192 @@ export class TablePane {
     return this.restart();
   }
 
-  row([place, ...cells], at) {
-    const isSelected = this.anchor !== null && at >= Math.min(this.anchor, this.active.row) && at <= Math.max(this.anchor, this.active.row);
-    const drawn = this.visible.map(column => {
-      const isActive = this.active?.row === at && this.active.column === column;
+  row([label, ...cells], at) {
+    const area = this.area();
+    const isRow = area !== null && at >= area.top && at <= area.bottom;
+    const drawn = this.visible.map((column, place) => {
+      const isActive = this.selection?.to.row === at && this.selection.to.column === column;
+      const isSelected = isRow && place >= area.left && place <= area.right;
       const attributes = { role: 'gridcell', title: cells[column].length > this.widths[column] ? cells[column] : null, style: widthOf(this.widths[column]), data: { row: at, column } };
-      if (isActive) Object.assign(attributes, { id: this.id, 'aria-selected': 'true' });
-      return h(`div.otx-cell.otx-kind-${this.columns[column].kind}${isActive ? '.otx-current' : ''}`, attributes, cells[column]);
+      if (isActive) attributes.id = this.id;
+      if (isSelected) attributes['aria-selected'] = 'true';
+      return h(`div.otx-cell.otx-kind-${this.columns[column].kind}${isActive ? '.otx-current' : ''}${isSelected ? '.otx-selected' : ''}`, attributes, cells[column]);
     });
-    return h(isSelected ? 'div.otx-table-row.otx-selected' : 'div.otx-table-row', { role: 'row', 'aria-rowindex': at + 2, 'aria-selected': isSelected ? 'true' : null }, h('div.otx-cell.otx-number', { role: 'rowheader', title: 'Click to select the row, Shift-click for several', data: { row: at } }, number(place)), drawn);
+    return h('div.otx-table-row', { role: 'row', 'aria-rowindex': at + 2, 'aria-selected': isRow && this.selection.isRows ? 'true' : null }, h('div.otx-cell.otx-number', { role: 'rowheader', title: 'Click to select the row, Shift+click for several', data: { row: at } }, String(label)), drawn);
   }
 
-  onClick(event) {
+  /** The selected rectangle, in rows and in places of visible columns; null without a selection. */
+  area() {
+    if (!this.selection) return null;
+    const { from, to, isRows } = this.selection;
+    const places = [from, to].map(({ column }) => this.visible.indexOf(column));
+    const [left, right] = isRows ? [0, this.visible.length - 1] : [Math.min(...places), Math.max(...places)];
+    return { top: Math.min(from.row, to.row), bottom: Math.max(from.row, to.row), left, right };
+  }
+
+  /** Press on a cell or a row's number to select it; drag, or press with Shift, to select all up to there. */
+  onPointer(event, isPress) {
     const cell = event.target.closest('[data-row]');
-    if (!cell) return;
-    const row = Number(cell.dataset.row);
-    const column = cell.dataset.column === undefined ? null : Number(cell.dataset.column);
-    if (event.shiftKey && this.active) this.select(row, this.active.column, this.anchor ?? this.active.row);
-    else this.select(row, column ?? this.visible[0], column === null ? row : null);
+    if (isPress) this.isDragging = Boolean(cell) && event.button === 0;
+    if (!cell || (isPress && event.button !== 0)) return;
+    const isRows = isPress ? cell.dataset.column === undefined : this.selection?.isRows;
+    const to = { row: Number(cell.dataset.row), column: Number(cell.dataset.column ?? this.visible[0]) };
+    this.select(to, { isRows, isLonger: (event.shiftKey || !isPress) && this.selection !== null });
   }
 
-  /** Make a cell the active one; with an anchor the rows from there to it are selected. */
-  select(row, column, anchor = null) {
-    this.active = { row: Math.max(0, Math.min(this.total - 1, row)), column };
-    this.anchor = anchor;
+  /** Move the active cell; `isLonger` keeps the other end of the selection where it is. */
+  select({ row, column }, { isRows = false, isLonger = false } = {}) {
+    const to = { row: Math.max(0, Math.min(this.total - 1, row)), column };
+    this.selection = { from: isLonger ? this.selection.from : to, to, isRows };
     this.list.element.setAttribute('aria-activedescendant', this.id);
-    const { top, visible } = this.list;
-    if (this.active.row < top) this.list.scrollTo(this.active.row);
-    else if (this.active.row > top + visible - 4) this.list.scrollTo(Math.min(this.active.row, this.active.row - visible + 4));
+    const { top, bottom, left, right } = this.area();
+    const [rows, columns] = [bottom - top + 1, right - left + 1];
+    fill(this.status, rows * columns === 1 ? null : isRows ? `${counted(rows, 'row')} selected` : `${number(rows)} × ${number(columns)} cells selected`);
+    const first = this.list.top;
+    if (to.row < first) this.list.scrollTo(to.row);
+    else if (to.row > first + this.list.visible - 4) this.list.scrollTo(Math.min(to.row, to.row - this.list.visible + 4));
     else this.list.update();
     this.list.element.querySelector('.otx-cell.otx-current')?.scrollIntoView?.({ block: 'nearest', inline: 'nearest' });
   }
 
   onKey(event) {
     if (event.target !== this.list.element || !this.columns || !this.total) return;
-    const isCopy = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'c';
+    const letter = event.ctrlKey || event.metaKey ? event.key.toLowerCase() : '';
     const [down, right] = { ArrowDown: [1, 0], ArrowUp: [-1, 0], ArrowRight: [0, 1], ArrowLeft: [0, -1] }[event.key] ?? [0, 0];
-    if (isCopy && !document.getSelection()?.toString()) this.copy();
-    else if (event.key === 'Escape' && this.active) {
-      this.active = this.anchor = null;
+    const columns = this.visible;
+    if (letter === 'c' && !document.getSelection()?.toString()) this.copy(false);
+    else if (letter === 'a') {
+      this.selection = { from: { row: 0, column: columns[0] }, to: { row: this.total - 1, column: columns[0] }, isRows: true };
+      fill(this.status, `${counted(this.total, 'row')} selected`);
+      this.list.update();
+    } else if (event.key === 'Escape' && this.selection) {
+      this.selection = null;
+      fill(this.status);
       this.list.update();
     } else if (down || right) {
-      const columns = this.visible;
-      const { row, column } = this.active ?? { row: this.list.top - down, column: columns[0] };
+      const { row, column } = this.selection?.to ?? { row: this.list.top - down, column: columns[0] };
       const at = Math.max(0, Math.min(columns.length - 1, columns.indexOf(column) + right));
-      this.select(row + down, columns[at], event.shiftKey && down ? this.anchor ?? row : null);
+      const isLonger = event.shiftKey && this.selection !== null;
+      this.select({ row: row + down, column: columns[at] }, { isRows: isLonger && this.selection.isRows, isLonger });
     } else return;
     event.preventDefault();
     event.stopImmediatePropagation();
   }
 
-  async copy() {
-    const columns = this.visible;
-    const { row, column } = this.active ?? { row: this.total - 1, column: null };
-    const isCell = this.active !== null && this.anchor === null;
-    const first = isCell ? row : Math.min(this.anchor ?? 0, row);
-    const last = isCell ? row : Math.max(this.anchor ?? 0, row);
+  async copy(hasNames) {
+    const { top, bottom, left, right } = this.area() ?? { top: 0, bottom: this.total - 1, left: 0, right: this.visible.length - 1 };
+    const visible = this.visible.slice(left, right + 1);
+    const cells = (bottom - top + 1) * visible.length;
+    const isRows = !this.selection || this.selection.isRows;
+    const words = isRows ? counted(bottom - top + 1, 'row') : cells === 1 ? 'the cell' : counted(cells, 'cell');
+    await this.copyFrom('copied', { first: top, last: bottom, visible, hasNames }, 'text', `Copied ${words}.`);
+  }
+
+  copyCode() {
+    return this.copyFrom('pandasCode', { visible: this.visible }, 'code', 'Copied the code.');
+  }
+
+  async copyFrom(kind, payload, key, message) {
     try {
-      const { text } = await this.request('copied', { ...keyOf(this.result), ...this.query(), first, last, visible: isCell ? [column] : columns });
-      const said = isCell ? 'Copied the cell.' : `Copied ${counted(last - first + 1, 'row')}.`;
-      fill(this.count, (await copyText(text)) ? said : 'The browser did not allow copying.');
-    } catch (error) {
-      fill(this.count, error.message);
-    }
-  }
-
-  async download(format) {
-    fill(this.count, 'writing …');
-    try {
-      const key = keyOf(this.result);
-      const { name, mime, size, part } = await this.request('download', { ...key, ...this.query(), visible: this.visible, format });
-      const parts = [];
-      for (let offset = 0; offset < size; offset += part) {
-        fill(this.count, `${Math.round((offset / size) * 100)} %`);
-        parts.push(bytesOf((await this.request('part', { ...key, offset })).base64));
-      }
-      const url = URL.createObjectURL(new Blob(parts, { type: mime }));
-      h('a', { href: url, download: name }).click();
-      setTimeout(() => URL.revokeObjectURL(url), 60_000);
-      fill(this.count, `${name}, ${counted(this.total, 'row')}, ${byteSize(size)}`);
-    } catch (error) {
-      fill(this.count, error.message);
-    }
-  }
-
-  close() {
-    this.list.close();
-  }
-}
-
-/** What is in each column of all rows: kind, missing and distinct values, smallest and largest, how they are spread. */
-export class SummaryPane {
-  constructor(request, result) {
-    Object.assign(this, { request, result, isOpen: true });
-    this.status = h('span.otx-muted', { role: 'status' }, 'reading …');
-    this.body = h('tbody');
-    const heads = ['Column', 'Kind', 'Missing', 'Distinct', 'Smallest', 'Largest', 'Values'].map(head => h('th', { scope: 'col' }, head));
-    const table = h('table.otx-columns', null, h('thead', null, h('tr', null, heads)), this.body);
-    this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.status), h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Summary of the columns' }, table));
-  }
-
-  async start() {
-    const key = keyOf(this.result);
-    try {
-      const { columns, total } = await this.request('table', { ...key, offset: 0, limit: 1, sort: null, filter: '' });
-      for (const [column, { name }] of columns.entries()) {
-        fill(this.status, `column ${number(column + 1)} of ${number(columns.length)} …`);
-        const found = await this.request('summary', { ...key, column });
-        if (!this.isOpen) return;
-        this.body.append(this.row(name, found, total));
-      }
-      fill(this.status, `${counted(columns.length, 'column')}, ${counted(total, 'row')}`);
+      const answer = await this.request(kind, { ...keyOf(this.result), ...this.query(), ...payload });
+      fill(this.status, (await copyText(answer[key])) ? message : 'The browser did not allow copying.');
     } catch (error) {
       fill(this.status, error.message);
     }
   }
 
-  row(name, found, total) {
-    const share = found.missing ? ` (${Math.max(1, Math.round((found.missing / total) * 100))} %)` : '';
-    const top = (found.top ?? []).map(([value, count]) => h('span.otx-top', { title: `${value}: ${number(count)}` }, `${value || '""'} `, h('span.otx-muted', null, number(count))));
-    const cells = [number(found.missing) + share, number(found.distinct), found.min ?? '', found.max ?? ''].map(text => h('td.otx-right-cell', null, text));
-    return h('tr', null, h('th', { scope: 'row' }, name), h('td', null, KINDS[found.kind] ?? found.kind), cells, h('td', null, found.bars?.length ? bars(found, name) : top));
+  async download(format) {
+    fill(this.status, 'writing …');
+    try {
+      const key = keyOf(this.result);
+      const { name, mime, size, part } = await this.request('download', { ...key, ...this.query(), visible: this.visible, format });
+      const parts = [];
+      for (let offset = 0; offset < size; offset += part) {
+        fill(this.status, `${Math.round((offset / size) * 100)} %`);
+        parts.push(bytesOf((await this.request('part', { ...key, offset })).base64));
+      }
+      const url = URL.createObjectURL(new Blob(parts, { type: mime }));
+      h('a', { href: url, download: name }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 60_000);
+      fill(this.status, `${name}, ${counted(this.total, 'row')}, ${byteSize(size)}`);
+    } catch (error) {
+      fill(this.status, error.message);
+    }
+  }
+
+  close() {
+    this.columnFilter.close();
+    this.list.close();
+  }
+}
+
+/** What is in each column of the rows that the table shows. A click on a bar or a value filters the table by it. */
+export class SummaryPane {
+  constructor(request, result, table, openTable) {
+    Object.assign(this, { request, result, table, openTable, isOpen: true });
+    this.status = h('span.otx-muted', { role: 'status' }, 'reading …');
+    this.clear = h('button.otx-small', { type: 'button', hidden: !table.isFiltered, onclick: () => table.clearFilters().then(() => openTable('summary')) }, 'Clear filters');
+    this.body = h('tbody');
+    const heads = ['Column', 'Values', 'Missing', 'Distinct', 'Smallest', 'Median', 'Mean', 'Std. dev.', 'Largest'].map((head, at) => h(at > 1 ? 'th.otx-right-cell' : 'th', { scope: 'col' }, head));
+    const grid = h('table.otx-columns', null, h('thead', null, h('tr', null, heads)), this.body);
+    this.element = h('div.otx-pane', null, h('div.otx-bar.otx-table-bar', null, this.status, this.clear), h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Summary of the columns' }, grid));
+  }
+
+  async start() {
+    const key = { ...keyOf(this.result), ...this.table.query(), sort: null };
+    try {
+      const { columns, total } = await this.request('table', { ...key, offset: 0, limit: 1 });
+      for (const [column, { name }] of columns.entries()) {
+        fill(this.status, `column ${number(column + 1)} of ${number(columns.length)} …`);
+        const summary = await this.request('summary', { ...key, column });
+        if (!this.isOpen) return;
+        this.body.append(this.row(column, name, summary));
+      }
+      const rows = this.table.isFiltered ? `${number(total)} of ${number(this.result.rows)} rows` : counted(total, 'row');
+      fill(this.status, `${counted(columns.length, 'column')}, ${rows}`);
+    } catch (error) {
+      fill(this.status, error.message);
+    }
+  }
+
+  row(column, name, summary) {
+    const percent = (summary.missing / summary.rows) * 100;
+    const share = summary.missing ? ` (${percent < 1 ? '< 1' : Math.round(percent)} %)` : '';
+    const figures = [number(summary.missing) + share, number(summary.distinct), summary.min, summary.median, summary.mean, summary.std, summary.max];
+    const title = h('th', { scope: 'row' }, name, h('div.otx-muted.otx-tip', null, KINDS[summary.kind] ?? summary.kind));
+    return h('tr', null, title, h('td', null, summary.bars?.length ? this.bars(column, name, summary) : this.top(column, name, summary)), figures.map(text => h('td.otx-right-cell', null, text ?? '')));
+  }
+
+  top(column, name, { top }) {
+    const choices = (top ?? []).map(([value, count, id]) => h('button.otx-top', { type: 'button', title: `Only rows with ${name} ${value}`, onclick: () => this.filter(column, '', new Map([[id, value]])) }, `${value || '""'} `, h('span.otx-muted', null, number(count))));
+    return choices;
+  }
+
+  bars(column, name, { bars, ranges, min, max }) {
+    const most = Math.max(...bars);
+    const drawn = bars.map((count, at) => {
+      const label = `${ranges[at].replace('..<', ' to below ').replace('..', ' to ')}: ${counted(count, 'row')}`;
+      return h('button.otx-spread-bar', { type: 'button', title: label, 'aria-label': label, tabindex: at ? '-1' : '0', onclick: () => this.filter(column, ranges[at]) }, h('span', { style: `height:${count ? Math.max(2, Math.round((24 * count) / most)) : 0}px` }));
+    });
+    const group = h('div.otx-spread', { role: 'group', 'aria-label': `How ${name} is spread from ${min} to ${max}` }, drawn);
+    group.addEventListener('keydown', event => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      if (!step) return;
+      drawn[(drawn.indexOf(document.activeElement) + step + drawn.length) % drawn.length].focus();
+      event.preventDefault();
+      event.stopPropagation();
+    });
+    return group;
+  }
+
+  filter(column, condition, texts) {
+    this.openTable('table');
+    return this.table.filterColumn(column, condition, texts);
   }
 
   close() {
     this.isOpen = false;
   }
-}
-
-function bars({ bars: counts, min, max }, name) {
-  const most = Math.max(...counts);
-  const drawn = counts.map((count, at) => svg('rect', { x: at * 6, y: 20 - (20 * count) / most, width: 5, height: (20 * count) / most, class: 'otx-bar-ok' }));
-  return svg('svg', { viewBox: `0 0 ${counts.length * 6} 20`, width: counts.length * 6, height: 20, role: 'img', 'aria-label': `How ${name} is spread from ${min} to ${max}` }, drawn);
 }
 
 /** Names the result in a request. */
@@ -334,7 +420,7 @@ function widthOf(letters) {
 
 function widthsOf(columns, rows) {
   return columns.map(({ name }, at) => {
-    const longest = rows.slice(0, 50).reduce((most, row) => Math.max(most, row[at + 1]?.length ?? 0), name.length + 2);
+    const longest = rows.slice(0, 50).reduce((most, row) => Math.max(most, row[at + 1]?.length ?? 0), name.length + HEAD_SPACE);
     return Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, longest));
   });
 }

@@ -11,11 +11,11 @@ const PERIODS = [['day', '24 hours'], ['week', '7 days'], ['month', '30 days'], 
 const NO_CALLS = 'No calls yet. Run a tool on its page, or write %tool time.now in a cell, then press Refresh.';
 
 /** Returns `{element, load(), close()}`. */
-export function createUsage(transport, { period = 'week', tool = '' } = {}) {
-  const query = { period, tool };
+export function createUsage(transport, { period = 'week', tool = '', since = '' } = {}) {
+  const query = { period, tool, since };
   let loads = 0;
   const notice = show(h('div.otx-notice', { role: 'alert' }), false);
-  const periods = h('select.otx-input', { 'aria-label': 'Period', onchange: () => load({ period: periods.value }) }, PERIODS.map(([value, title]) => h('option', { value }, title)));
+  const periods = h('select.otx-input', { 'aria-label': 'Period', onchange: () => load({ period: periods.value, since: '' }) }, PERIODS.map(([value, title]) => h('option', { value }, title)));
   const tools = h('select.otx-input', { 'aria-label': 'Tool', onchange: () => load({ tool: tools.value }) }, h('option', { value: '' }, 'All tools'));
   const totals = h('div.otx-totals');
   const charts = h('div.otx-charts');
@@ -41,7 +41,8 @@ export function createUsage(transport, { period = 'week', tool = '' } = {}) {
   }
 
   function draw(usage) {
-    periods.value = usage.period;
+    const span = usage.since ? [[usage.since, `Since ${usage.start}`]] : [];
+    fill(periods, [...span, ...PERIODS].map(([value, title]) => h('option', { value }, title))).value = usage.since || usage.period;
     const names = [...new Set([...usage.known, ...(usage.tool ? [usage.tool] : [])])];
     fill(tools, h('option', { value: '' }, 'All tools'), names.map(name => h('option', { value: name }, name))).value = usage.tool ?? '';
     fill(totals, usage.totals.map(total => h('span.otx-total-box', null, h('span.otx-big', null, total.value), ` ${total.label}`)));

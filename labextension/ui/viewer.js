@@ -15,21 +15,31 @@ export function createViewer(request) {
   const body = h('div.otx-result-body');
   const element = h('section.otx-viewer', { 'aria-label': 'Result' }, head, tabs, body);
   let pane = null;
+  let table = null;
 
   function open(result, kind) {
-    pane?.close?.();
-    const Pane = { text: TextPane, table: TablePane, summary: SummaryPane, tree: TreePane, image: ImagePane }[kind];
+    if (pane === table) table?.pause();
+    else pane?.close?.();
     selectTab(tabs, tab => tab.dataset.kind === kind);
-    pane = new Pane(request, result);
+    const isAgain = kind === 'table' && table !== null;
+    if (kind === 'table' || kind === 'summary') table ??= new TablePane(request, result);
+    const panes = { text: TextPane, table: TablePane, summary: SummaryPane, tree: TreePane, image: ImagePane };
+    pane = kind === 'table' ? table : new panes[kind](request, result, table, next => open(result, next));
     fill(body, pane.element);
-    pane.start?.();
+    if (isAgain && table.columns) table.resume();
+    else pane.start?.();
+  }
+
+  function closePanes() {
+    pane?.close?.();
+    table?.close();
+    pane = table = null;
   }
 
   function showResult(result) {
     fill(head, summary(result), result.ok ? saveMenu(request, result, () => pane) : null);
+    closePanes();
     if (!result.ok) {
-      pane?.close?.();
-      pane = null;
       show(fill(tabs), false);
       fill(body, errorBox(result.error));
       return;
@@ -39,7 +49,7 @@ export function createViewer(request) {
     open(result, kinds[0]);
   }
 
-  return { element, show: showResult, close: () => pane?.close?.() };
+  return { element, show: showResult, close: closePanes };
 }
 
 function summary(result) {

@@ -20,11 +20,13 @@ _MAX_CELL = 60
 _MAX_COLUMNS = 30
 _MAX_NODES = 400
 _OPEN_LEVELS = 2
-_MARKS = {"running": "…", "ok": "✓", "failed": "✗"}
+MARKS = {"running": "…", "ok": "✓", "failed": "✗", "skipped": "–"}
+"""The sign of each state of a call."""
 _COLOURS = {
     "running": "var(--jp-ui-font-color2,#777)",
     "ok": "var(--jp-success-color1,#388e3c)",
     "failed": "var(--jp-error-color1,#d32f2f)",
+    "skipped": "var(--jp-ui-font-color2,#777)",
 }
 _BOX = (
     "border-left:3px solid {colour};padding:1px 0 1px 10px;margin:4px 0 6px;"
@@ -86,7 +88,7 @@ def head(call: Called) -> str:
 def to_text(call: Called) -> str:
     """For a terminal: the line, and a few lines of the result."""
     facts = f"  ({', '.join(call.facts)})" if call.facts else ""
-    lines = [f"{_MARKS[call.state]} {printable(head(call) + facts)}"]
+    lines = [f"{MARKS[call.state]} {printable(head(call) + facts)}"]
     if call.problem:
         lines += [f"    {printable(line)}" for line in call.problem.split("\n")]
     elif call.state == "ok":
@@ -101,7 +103,7 @@ def to_html(call: Called) -> str:
     name, _, rest = head(call).partition(" ")
     facts = html.escape(" · ".join(call.facts))
     line = (
-        f'<span style="color:{colour}">{_MARKS[call.state]}</span> <b style="font-weight:600">{html.escape(name)}</b> '
+        f'<span style="color:{colour}">{MARKS[call.state]}</span> <b style="font-weight:600">{html.escape(name)}</b> '
         f'<span style="{_SOFT}">{html.escape(rest)}{"&ensp;·&ensp;" if facts else ""}{facts}</span>'
     )
     box = _BOX.format(colour=colour)

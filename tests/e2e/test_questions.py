@@ -80,7 +80,7 @@ def _ordered(notebook: Notebook) -> list[str]:
 def test_one_of_three_calls_is_approved_with_two_clicks(lab: Lab) -> None:
     notebook, question = _open(lab)
     person = Steps(notebook.page)
-    expect(question).to_contain_text("The model wants to run 3 tools that may change something")
+    expect(question).to_contain_text("The model wants to make 3 calls that may change something")
     expect(question.locator("li")).to_have_count(3)
     expect(question.locator("li").nth(1)).to_contain_text("\\u202e")
     expect(question.locator("li").nth(1).locator("dt")).to_have_text(["item", "count"])
@@ -93,29 +93,30 @@ def test_one_of_three_calls_is_approved_with_two_clicks(lab: Lab) -> None:
         person.click(question.get_by_role("button", name=name).first)
 
     expect(notebook.output(1)).to_contain_text("That is all.")
+    expect(notebook.output(1).locator("summary", has_text="– shop.order")).to_have_count(2)
     assert _ordered(notebook) == ["pen"]
     check("approve one of three calls", person)
     expect(question).to_have_count(0)
-    expect(notebook.output(1)).to_contain_text("You allowed shop.order once and skipped shop.order, ")
+    expect(notebook.output(1)).to_contain_text("You allowed 1 call of shop.order and skipped 2 calls of shop.order, ")
     assert notebook.page.evaluate("() => window.hacked === undefined")
     assert notebook.page_errors == []
     notebook.command("docmanager:save")
     saved = notebook.path.read_text(encoding="utf-8")
-    assert "You allowed shop.order once" in saved
+    assert "You allowed 1 call of shop.order" in saved
     assert "vnd.onetool.question" not in saved
 
 
 def test_skip_runs_nothing_and_always_asks_no_more(lab: Lab) -> None:
     notebook, question = _open(lab)
     question.get_by_role("button", name="Skip all").click()
-    expect(notebook.output(1)).to_contain_text("You skipped shop.order, ")
+    expect(notebook.output(1)).to_contain_text("You skipped 3 calls of shop.order, ")
     assert _ordered(notebook) == []
 
     notebook.execute("m = ScriptedModel([three[:1], 'Done.', three[:2], 'Both.'])")
     notebook.begin_cell(1)
-    expect(question.get_by_role("button")).to_have_text(["Run", "Always in this session", "Skip"])
-    question.get_by_role("button", name="Always in this session").press("Enter")
-    expect(notebook.output(1)).to_contain_text("You allowed shop.order in this session, ")
+    expect(question.get_by_role("button")).to_have_text(["Run", "Always run shop.order", "Skip"])
+    question.get_by_role("button", name="Always run shop.order").press("Enter")
+    expect(notebook.output(1)).to_contain_text("You allowed every call of shop.order in this session, ")
     notebook.run_cell(1)
     expect(notebook.output(1)).to_contain_text("Both.")
     assert len(_ordered(notebook)) == 3
@@ -274,7 +275,7 @@ def test_stop_takes_the_question_back_at_once(lab: Lab) -> None:
     notebook.command("notebook:interrupt-kernel")
 
     expect(question).to_have_count(0)
-    expect(notebook.output(1)).to_contain_text("shop.order did not run.")
+    expect(notebook.output(1)).to_contain_text("3 calls of shop.order did not run.")
     assert _ordered(notebook) == []
     assert notebook.run_cell(2)[0]["data"]["text/plain"] == "2"
     expect(notebook.page.locator(".onetool-Status")).not_to_contain_text("question")
@@ -302,6 +303,8 @@ def test_the_panel_answers_while_the_cell_shows_the_same_question(lab: Lab) -> N
     notebook, in_cell = _open(lab)
     panel = notebook.show_panel()
 
+    in_cell.get_by_role("button", name="Skip shop.order").nth(1).click()
+    expect(panel.locator(".otx-question li").nth(1)).to_contain_text("will be skipped")
     panel.locator(".otx-question").get_by_role("button", name="Run all").click()
 
     expect(in_cell).to_have_count(0)

@@ -98,15 +98,15 @@ def test_a_hundred_thousand_rows_are_sorted_and_filtered(screens: Screens) -> No
     rows = viewer.locator(".otx-table-row")
     expect(rows.nth(0)).to_contain_text("name 0")
 
-    viewer.get_by_role("button", name="turned").click()
-    viewer.get_by_role("button", name="turned").click()
+    viewer.get_by_role("button", name="turned", exact=True).click()
+    viewer.get_by_role("button", name="turned ▲", exact=True).click()
     expect(viewer.get_by_role("columnheader", name="turned")).to_have_attribute("aria-sort", "descending")
     expect(rows.nth(0)).to_contain_text("99999")
     expect(rows.nth(1)).to_contain_text("99998")
     viewer.get_by_label("Filter rows").fill("name 4242")
     expect(viewer.get_by_role("status").filter(has_text="of 100,000 rows")).to_contain_text("11 of")
-    viewer.get_by_role("button", name="turned").click()
-    viewer.get_by_role("button", name="id").click()
+    viewer.get_by_role("button", name="turned ▼", exact=True).click()
+    viewer.get_by_role("button", name="id", exact=True).click()
     expect(rows.nth(0)).to_contain_text("name 4242")
     save_as(viewer, "taken")
     expect(viewer).to_contain_text("taken: list, 11 rows")
@@ -133,44 +133,54 @@ def sales(_screens: Screens) -> Locator:
 def test_columns_have_types(screens: Screens, sales: Locator) -> None:
     """Numbers stand right with like decimals, dates are short, the row's number is that of the data."""
     row = sales.locator(".otx-table-row").first
-    expect(row.get_by_role("gridcell").first).to_have_text("2024-01-01")
+    expect(row.get_by_role("gridcell").first).to_have_text("2024-01-01 00:00:00")
     price = row.get_by_role("gridcell").nth(3)
     expect(price).to_have_text("60.00")
     assert price.evaluate("cell => getComputedStyle(cell).textAlign") == "right"
     expect(row).to_contain_text("was $0, now $0")
-    sales.get_by_role("button", name="pieces").click()
-    sales.get_by_role("button", name="pieces").click()
+    pieces = sales.get_by_role("button", name="pieces", exact=True)
+    pieces.click()
+    sales.get_by_role("button", name="pieces ▲", exact=True).click()
     expect(sales.get_by_role("columnheader", name="pieces")).to_have_attribute("aria-sort", "descending")
-    expect(sales.get_by_role("rowheader").first).to_have_text("97")
-    sales.get_by_role("button", name="pieces").click()
-    expect(sales.get_by_role("rowheader").first).to_have_text("1")
+    expect(sales.get_by_role("rowheader").first).to_have_text("96")
+    sales.get_by_role("button", name="pieces ▼", exact=True).click()
+    expect(sales.get_by_role("rowheader").first).to_have_text("0")
 
 
 def test_columns_are_filtered_hidden_and_resized(screens: Screens, sales: Locator) -> None:
-    sales.get_by_role("button", name="Column filters").click()
-    sales.get_by_label("Filter at").fill("2024-02")
-    sales.get_by_label("Filter price").fill("> 100")
-    sales.get_by_label("Filter town").fill("=wien")
+    box = screens.page.locator(".otx-filter-box:popover-open")
+    for name, condition in (("at", "2024-02"), ("price", "> 100")):
+        sales.get_by_role("button", name=f"Filter {name}", exact=True).click()
+        box.get_by_label(f"Condition for {name}").fill(condition)
+        expect(sales.locator(".otx-chips")).to_contain_text(condition)
+        box.get_by_label(f"Condition for {name}").press("Enter")
+    sales.get_by_role("button", name="Filter town", exact=True).click()
+    box.get_by_label("Wien").check()
     expected = screens.value(
         "((sales['at'].dt.strftime('%Y-%m') == '2024-02') & (sales.price > 100) & (sales.town == 'Wien')).sum()"
     )
     count = expected.removeprefix("np.int64(").removesuffix(")")
     expect(sales.get_by_role("status").filter(has_text="of 5,000 rows")).to_contain_text(f"{count} of")
-    sales.get_by_label("Filter price").fill("> much")
+    assert serious(screens, ".otx") == []
+    sales.get_by_role("button", name="Filter price", exact=True).click()
+    box.get_by_label("Condition for price").fill("> much")
     expect(sales).to_contain_text("'much' is not a number")
-    sales.get_by_label("Filter price").fill("")
-    sales.get_by_label("Filter at").fill("")
+    box.get_by_role("button", name="Clear").click()
+    expect(box).to_contain_text("113 values")
+    screens.page.keyboard.press("Escape")
+    expect(sales.get_by_role("button", name="Filter price", exact=True)).to_be_focused()
+    sales.locator(".otx-filter-chip", has_text="at").click()
     expect(sales.get_by_role("status").filter(has_text="of 5,000 rows")).to_contain_text("1,000 of")
     menu_item(sales, "Columns", "paid").click()
     screens.page.keyboard.press("Escape")
     expect(sales.get_by_role("columnheader", name="paid")).to_have_count(0)
     edge = sales.get_by_label("Width of note")
     before = int(str(edge.get_attribute("aria-valuenow")))
-    box = edge.bounding_box()
-    assert box is not None
-    screens.page.mouse.move(box["x"] + 4, box["y"] + 4)
+    bounds = edge.bounding_box()
+    assert bounds is not None
+    screens.page.mouse.move(bounds["x"] + 4, bounds["y"] + 4)
     screens.page.mouse.down()
-    screens.page.mouse.move(box["x"] + 84, box["y"] + 4, steps=3)
+    screens.page.mouse.move(bounds["x"] + 84, bounds["y"] + 4, steps=3)
     screens.page.mouse.up()
     assert int(str(sales.get_by_label("Width of note").get_attribute("aria-valuenow"))) > before + 5
 
@@ -183,8 +193,19 @@ def test_rows_are_copied_downloaded_and_saved(screens: Screens, sales: Locator, 
     assert screens.clipboard() == "was $0, now $0"
     screens.page.keyboard.press("Shift+ArrowDown")
     screens.page.keyboard.press("Control+c")
+    expect(sales).to_contain_text("Copied 2 cells.")
+    assert screens.clipboard().splitlines() == ["was $0, now $0", "was $5, now $2"]
+    sales.get_by_role("rowheader").nth(0).click()
+    sales.get_by_role("rowheader").nth(1).click(modifiers=["Shift"])
+    expect(sales).to_contain_text("2 rows selected")
+    menu_item(sales, "Copy", "With column names").click()
     expect(sales).to_contain_text("Copied 2 rows.")
-    assert screens.clipboard().splitlines()[1].split("\t")[1:3] == ["Wien", "5"]
+    lines = screens.clipboard().splitlines()
+    assert lines[0].split("\t") == ["at", "town", "pieces", "price", "note"]
+    assert lines[2].split("\t")[1:3] == ["Wien", "5"]
+    menu_item(sales, "Copy", "As pandas code").click()
+    expect(sales).to_contain_text("Copied the code.")
+    assert screens.value(f"({screens.clipboard()}).shape") == "(1000, 5)"
     with screens.page.expect_download() as caught:
         menu_item(sales, "Download", "CSV").click()
     caught.value.save_as(tmp_path / "sales.csv")
@@ -199,16 +220,24 @@ def test_rows_are_copied_downloaded_and_saved(screens: Screens, sales: Locator, 
     expect(sales).to_contain_text("'no name' is not a valid variable name")
 
 
-def test_each_column_has_a_summary(screens: Screens, sales: Locator) -> None:
+def test_each_column_has_a_summary_and_its_bars_filter(screens: Screens, sales: Locator) -> None:
+    """It is of the rows that are found; Wien of the test before until the filters are cleared."""
     sales.get_by_role("tab", name="Summary").click()
+    expect(sales).to_contain_text("6 columns, 1,000 of 5,000 rows")
+    sales.get_by_role("button", name="Clear filters").click()
+    expect(sales).to_contain_text("6 columns, 5,000 rows")
     town = sales.get_by_role("row", name="town")
     expect(town).to_contain_text("1,000 (20 %)")
     expect(town).to_contain_text("Lisboa 1,000")
     price = sales.get_by_role("row", name="price")
     expect(price).to_contain_text("110.00")
-    expect(price.get_by_role("img", name="How price is spread")).to_be_visible()
+    expect(price).to_contain_text("35.3558")
     expect(sales.get_by_role("row", name="at")).to_contain_text("2024-07-27")
     assert serious(screens, ".otx") == []
+    price.get_by_role("button", name="40 to below 50: 338 rows").click()
+    expect(sales.get_by_role("tab", name="Table")).to_have_attribute("aria-selected", "true")
+    expect(sales.locator(".otx-chips")).to_contain_text("price 40..<50")
+    expect(sales.get_by_role("status").filter(has_text="of 5,000 rows")).to_contain_text("338 of")
 
 
 def test_a_tree_opens_by_steps_and_gives_paths(screens: Screens) -> None:

@@ -7,9 +7,7 @@ shell, and with filters of its own, it means the list that the same filters give
 
 from __future__ import annotations
 
-import datetime
 import json
-import re
 from typing import Any
 
 from onetool_ipy.base import values
@@ -19,14 +17,13 @@ from onetool_ipy.core.names import ASK
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, confirmed, page
 from onetool_ipy.faces.line.grammar import Options
+from onetool_ipy.faces.line.moments import read_since
 from onetool_ipy.faces.notebook.errors import raise_result
-from onetool_ipy.faces.notebook.progress import seconds
+from onetool_ipy.faces.notebook.running_cell import seconds
 from onetool_ipy.render.pages import Note, Row, Rows
 from onetool_ipy.render.views import counted, local_time
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 
-_AGO = re.compile(r"(\d{1,6})([mhdw])")
-_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _LIMIT = 20
 _RERUN_LIMIT = 1_000
 _MAX_TEXT = 240
@@ -67,24 +64,6 @@ def rerun(context: CommandContext, options: Options) -> ToolResult | Page:
     if not result.ok:
         raise_result(result, context.last)
     return result
-
-
-def read_since(text: str, now: datetime.datetime) -> datetime.datetime:
-    """Read `today`, `yesterday`, `2h`, `3d`, a date or an ISO time, in the person's time zone. Raises UsageProblem."""
-    here = now.astimezone()
-    midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
-    if text in ("today", "yesterday"):
-        return midnight - datetime.timedelta(days=text == "yesterday")
-    try:
-        if ago := _AGO.fullmatch(text):
-            return here - datetime.timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        moment = datetime.datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
-        raise UsageProblem(
-            f"--since does not understand '{text[:40]}'.",
-            hint="For example: today, yesterday, 2h, 3d, 2026-11-15 or 2026-11-15T09:30",
-        ) from None
-    return moment.astimezone() if moment.tzinfo is None else moment
 
 
 def _lines(context: CommandContext, options: Options, text: str, limit: int) -> list[CallRow | RunRow]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onetool_ipy.base import values
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.names import ASK
-from onetool_ipy.core.result import Json
+from onetool_ipy.faces.line.moments import read_since
 from onetool_ipy.render.views import local_time
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 
@@ -20,7 +21,9 @@ _MAX_RESULTS = 200
 def history_page(box: Toolbox, payload: Json) -> Json:
     """A page of the calls; those of one run, if it is named."""
     offset, limit = max(0, int(payload.get("offset") or 0)), min(int(payload.get("limit") or 100), _MAX_CALLS)
+    since = str(payload.get("since") or "")
     query = CallFilter(
+        since=read_since(since, box.now()) if since else None,
         ok=False if payload.get("isFailed") else None,
         text=str(payload.get("query") or "")[:200],
         run=str(payload["run"]) if payload.get("run") else None,

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.frames import is_frame
+from onetool_ipy.base.frames import is_frame, is_missing
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, column_kind, shown_cell, unique
+from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, column_kind, shape_of, shown_cell, unique
 from onetool_ipy.faces.widgets.usage import usage_data
 from onetool_ipy.render import html
 from onetool_ipy.render.result import aligned
@@ -62,7 +62,7 @@ class _Corner(NamedTuple):
 
 def browser_picture(box: Toolbox) -> Picture:
     """Draw the first tools with their summaries."""
-    specs = sorted(box.registry.known(), key=box.place_of)
+    specs = sorted(box.registry.known(), key=box.registry.place_of)
     title = f"Tool browser: {len(specs):,} tools in {len(box.registry.known_packs()):,} packs."
     rows = [
         {
@@ -97,10 +97,11 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
     return _draw_lines(box, title, lines[:_MAX_ROWS], len(lines))
 
 
-def usage_picture(box: Toolbox, period: str, tool: str) -> Picture:
-    """Draw the totals, the tools and the failures of a period."""
-    usage = usage_data(box, {"period": period, "tool": tool})
-    title = ", ".join([f"Usage, {period}", *(f"{total['value']} {total['label']}" for total in usage["totals"])]) + "."
+def usage_picture(box: Toolbox, period: str, tool: str, since: str = "") -> Picture:
+    """Draw the totals, the tools and the failures of a period, or since a time."""
+    usage = usage_data(box, {"period": period, "tool": tool, "since": since})
+    span = f"since {usage['start']}" if since else period
+    title = ", ".join([f"Usage, {span}", *(f"{total['value']} {total['label']}" for total in usage["totals"])]) + "."
     rows: list[Any] = [
         {key: round(row[key]) if isinstance(row[key], float) else row[key] for key in _USAGE_COLUMNS}
         | {"tool": values.cut(box.mask(row["tool"]), _MAX_NAME)}
@@ -166,7 +167,11 @@ def _rows_corner(box: Toolbox, data: Sequence[Mapping[Any, Any]]) -> _Corner:
     keys = list(dict.fromkeys(key for row in rows for key in row))
     columns = keys[: _SIZES[0][0]]
     kinds = [column_kind([row.get(key) for row in rows]) for key in columns]
-    cells = [[box.mask(shown_cell(row.get(key))) for key in columns] for row in rows]
+    present = ([cell for row in rows if not is_missing(cell := row.get(key))] for key in columns)
+    shapes = [shape_of(cells, kind) for cells, kind in zip(present, kinds, strict=True)]
+    cells = [
+        [box.mask(shown_cell(row.get(key), shape)) for key, shape in zip(columns, shapes, strict=True)] for row in rows
+    ]
     numbers = {at for at, kind in enumerate(kinds) if kind in ("integer", "number")}
     return _Corner([box.mask(str(key)) for key in columns], cells, numbers, len(keys))
 

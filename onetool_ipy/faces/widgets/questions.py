@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.values import cut
+from onetool_ipy.base.values import Json, cut
 from onetool_ipy.core.question import Question, Reply, form_errors
-from onetool_ipy.core.result import Json
+from onetool_ipy.render.views import counted
 
 MIME = "application/vnd.onetool.question+json"
 _SEEN_S, _HEARD_S, _FIRST_S = 20.0, 5.0, 1.0
@@ -79,8 +80,8 @@ class OpenQuestions:
                 if not isinstance(run, list) or not run or not all(type(n) is int and 1 <= n <= count for n in run):
                     raise UsageProblem("The answer names no call of this question.")
                 always = reply.content.get("always") is True
-                reply = reply.replace(content={"run": sorted(set(run)), "always": always})
-        one.reply = reply if reply.action == "accept" else reply.replace(content={})
+                reply = Reply(action, {"run": sorted(set(run)), "always": always})
+        one.reply = reply if reply.action == "accept" else Reply(reply.action)
         one.seen.set()
         one.answered.set()
         return {"errors": []}
@@ -126,14 +127,16 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
         return f"{did} {what}, {at}." if did else f"Stopped, {at}: {what} is not trusted."
     subject = cut(question.text, 300) if question.yes else f"{question.subject} asked you."
     if question.calls:
-        names = [call.tool for call in question.calls]
         run = () if reply is None else reply.content.get("run", ())
-        ran = ", ".join(dict.fromkeys(name for number, name in enumerate(names, start=1) if number in run))
-        skipped = ", ".join(dict.fromkeys(name for number, name in enumerate(names, start=1) if number not in run))
+        calls = list(enumerate((call.tool for call in question.calls), start=1))
+        tools_to_run = [tool for number, tool in calls if number in run]
+        allowed = _counted_calls(tools_to_run)
+        skipped = _counted_calls([tool for number, tool in calls if number not in run])
         if reply is None or reply.action == "cancel":
             return f"Stopped, {at}: {skipped} did not run."
-        how = "in this session" if reply.content.get("always") else "once"
-        parts = [*([f"allowed {ran} {how}"] if ran else ()), *([f"skipped {skipped}"] if skipped else ())]
+        if reply.content.get("always"):
+            allowed = f"every call of {', '.join(dict.fromkeys(tools_to_run))} in this session"
+        parts = [*([f"allowed {allowed}"] if allowed else ()), *([f"skipped {skipped}"] if skipped else ())]
         return f"You {' and '.join(parts)}, {at}."
     if reply is None:
         return f"{subject} Stopped, {at}."
@@ -141,6 +144,11 @@ def outcome_text(question: Question, reply: Reply | None, at: str) -> str:
     if question.yes and question.form is None:
         done = {"accept": "You said yes", "decline": "You said no"}
     return f"{subject} {done.get(reply.action, 'You cancelled')}, {at}."
+
+
+def _counted_calls(tools: Sequence[str]) -> str:
+    """`1 call of shop.order, 2 calls of mail.send`"""
+    return ", ".join(f"{counted(count, 'call')} of {tool}" for tool, count in Counter(tools).items())
 
 
 def _wait(event: threading.Event, limit_s: float | None) -> bool:

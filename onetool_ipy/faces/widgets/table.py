@@ -8,21 +8,33 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.frames import is_frame, is_missing
-from onetool_ipy.core.result import Json, frame_of
+from onetool_ipy.base.values import Json
+from onetool_ipy.core.result import frame_of
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
 
-FORMATS = {"csv": "text/csv", "json": "application/json", "parquet": "application/vnd.apache.parquet"}
+FORMATS = {
+    "csv": "text/csv",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "json": "application/json",
+    "parquet": "application/vnd.apache.parquet",
+}
 """The formats of a download and their media types."""
+WRITERS = {"xlsx": ("openpyxl", "Excel"), "parquet": ("pyarrow", "Parquet")}
+"""The package that a format needs, and the name of the format."""
+ORDERED = ("integer", "number", "date")
+"""The kinds of columns whose cells have an order."""
 
 _CELL = 300
 _SAMPLE = 1_000
@@ -30,30 +42,70 @@ _MOST_DECIMALS = 6
 _MOST_COPIED = 10_000
 _BARS = 16
 _TOP = 4
+_MOST_VALUES = 200
+_MOST_SHEET_ROWS = 1_048_575
+_MOST_SHEET_TEXT = 32_767
+_MOST_SHEET_NUMBER = 10**15
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _CONDITION = re.compile(r"(>=|<=|!=|=|>|<|!)?\s*(.*)", re.DOTALL)
-_ORDERED = ("integer", "number", "date")
+_SECONDS = (1, 5, 15, 30, 60, 300, 900, 1_800, 3_600, 10_800, 21_600, 43_200)
+_DAYS = (1, 2, 7, 14, 28, 91, 182, 365, 730, 1_826, 3_652, 18_262, 36_524)
 
 
 class TableQuery(NamedTuple):
-    """Which rows, in which order: a text that any cell has, conditions on columns, and the column to sort by."""
+    """Which rows, in which order: a text that any cell has, conditions, a column to sort by, chosen values.
+
+    A chosen value is its number among the values of its column; -1 stands for missing.
+    """
 
     text: str = ""
     conditions: tuple[tuple[int, str], ...] = ()
     sort: tuple[int, bool] | None = None
+    choices: tuple[tuple[int, tuple[int, ...]], ...] = ()
+
+
+class Condition(NamedTuple):
+    """A condition on a column: a sign and its operand; `..` and `..<` have a second operand. No sign: contains."""
+
+    sign: str
+    operand: str
+    end: str = ""
 
 
 def query_of(payload: Mapping[str, Any]) -> TableQuery:
-    """Read a screen's query: `filter`, `columns` as {column: condition}, `sort` as {column, isDown}."""
-    sort, columns = payload.get("sort"), payload.get("columns") or {}
-    conditions = tuple((int(at), str(text)) for at, text in columns.items() if str(text).strip())
-    order = None if sort is None else (int(sort["column"]), bool(sort["isDown"]))
-    return TableQuery(str(payload.get("filter") or ""), conditions, order)
+    """Read a screen's query: `filter`, `columns` as {column: condition}, `choices`, `sort` as {column, isDown}."""
+    sort, columns, choices = payload.get("sort"), payload.get("columns") or {}, payload.get("choices") or {}
+    return TableQuery(
+        text=str(payload.get("filter") or ""),
+        conditions=tuple((int(at), str(text)) for at, text in columns.items() if str(text).strip()),
+        sort=None if sort is None else (int(sort["column"]), bool(sort["isDown"])),
+        choices=tuple((int(at), tuple(int(number) for number in numbers)) for at, numbers in choices.items()),
+    )
+
+
+def parse_condition(text: str, kind: str) -> Condition:
+    """Read a condition on a column: `> 5`, `2..8`, `2..<8`, `= exactly`, `!not this`, or a part of the text."""
+    low, _, high = (part.strip() for part in text.strip().partition(".."))
+    if low and high.removeprefix("<").strip() and kind in ORDERED:
+        return Condition("..<" if high.startswith("<") else "..", low, high.removeprefix("<").strip())
+    parts = _CONDITION.fullmatch(text.strip())
+    sign, operand = (parts[1] or "", parts[2]) if parts else ("", text.strip())
+    if sign in (">", ">=", "<", "<=") and kind not in ORDERED:
+        raise UsageProblem(f"'{sign}' works on numbers and dates.", hint="For text: a part of it, =all of it.")
+    return Condition(sign, operand)
+
+
+def number_of(text: str) -> float:
+    """Read the number in a condition."""
+    try:
+        return float(text.replace(",", "").replace("_", ""))
+    except ValueError:
+        raise UsageProblem(f"'{text[:40]}' is not a number.", hint="For example: > 5, 2..8") from None
 
 
 def formats() -> list[str]:
     """The formats that this environment can write."""
-    return [name for name in FORMATS if name != "parquet" or importlib.util.find_spec("pyarrow") is not None]
+    return [name for name in FORMATS if name not in WRITERS or importlib.util.find_spec(WRITERS[name][0]) is not None]
 
 
 class ResultTable:
@@ -68,52 +120,112 @@ class ResultTable:
             self._cells = _with_index(data if isinstance(data, pd.DataFrame) else data.to_frame())
         else:
             self._cells = frame_of(self._data, pd.DataFrame.from_records)
-        self._kinds = [_kind_of(self._cells.iloc[:, at]) for at in range(self._cells.shape[1])]
-        self._decimals = [_decimals(self._cells.iloc[:, at], kind) for at, kind in enumerate(self._kinds)]
+        self.has_index_columns = is_frame(data) and self._cells.shape[1] > (data.shape[1] if data.ndim > 1 else 1)
+        self.kinds = [_kind_of(self._cells.iloc[:, at]) for at in range(self._cells.shape[1])]
+        samples = [self._cells.iloc[:, at].dropna().head(_SAMPLE) for at in range(self._cells.shape[1])]
+        self._shapes = [shape_of(cells.tolist(), kind) for cells, kind in zip(samples, self.kinds, strict=True)]
         self._texts: dict[int, pd.Series] = {}
+        self._values: dict[int, tuple[Any, list[Any]]] = {}
         self._last: tuple[TableQuery, Any] | None = None
 
     def page(self, query: TableQuery, window: slice) -> Json:
-        """A window of the rows as text, each behind its number in the data, from 1."""
+        """A window of the rows as text, each behind its label in the index, as pandas prints it."""
         positions = self._positions(query)
-        part = positions[window]
-        rows = self._cells.iloc[part].itertuples(index=False, name=None)
+        part = self._cells.iloc[positions[window]]
         rows_as_text = [
-            [int(at) + 1, *(self._shown(cell, column) for column, cell in enumerate(row))]
-            for at, row in zip(part, rows, strict=True)
+            [int(label), *(self._shown(cell, column) for column, cell in enumerate(row))]
+            for label, row in zip(part.index, part.itertuples(index=False, name=None), strict=True)
         ]
         return {"columns": self.columns(), "rows": rows_as_text, "total": len(positions)}
 
     def columns(self) -> list[Json]:
         """The name and the kind of each column."""
         names = (values.cut(self._mask(str(name)), _CELL) for name in self._cells.columns)
-        return [{"name": name, "kind": kind} for name, kind in zip(names, self._kinds, strict=True)]
+        return [{"name": name, "kind": kind} for name, kind in zip(names, self.kinds, strict=True)]
+
+    def names(self) -> list[Any]:
+        """The names of the columns as the data has them."""
+        return list(self._cells.columns)
+
+    def values(self, query: TableQuery, column: int, text: str = "") -> Json:
+        """The values of a column that have `text` in them and how often each is there, the most frequent first.
+
+        What is chosen in the column itself does not count, so that more can be chosen.
+        """
+        self._require_column(column)
+        others = query._replace(sort=None, choices=tuple(choice for choice in query.choices if choice[0] != column))
+        cells = self._coded(column)[1]
+        counts = self._counts(column, self._find(others))
+        if text:
+            part = text.casefold()
+            counts.pop(-1, None)
+            shape = self._shapes[column]
+            counts = {at: count for at, count in counts.items() if part in shown_cell(cells[at], shape).casefold()}
+        items = [
+            {"id": at, "text": "" if at < 0 else self._shown(cells[at], column), "count": count}
+            for at, count in islice(counts.items(), _MOST_VALUES)
+        ]
+        return {"items": items, "total": len(counts)}
+
+    def chosen(self, column: int, numbers: Sequence[int]) -> list[Any]:
+        """The values of a column by their numbers; None is a missing one."""
+        cells = self._coded(column)[1]
+        return [cells[at] if 0 <= at < len(cells) else None for at in numbers]
+
+    def _coded(self, column: int) -> tuple[Any, list[Any]]:
+        """The number of each cell's value, and the values in the order in which they come up."""
+        import pandas as pd
+
+        if column not in self._values:
+            cells = self._cells.iloc[:, column]
+            keys = cells if _is_plain(cells.dropna()) else cells.map(values.to_text, na_action="ignore")
+            codes, uniques = pd.factorize(keys)
+            self._values[column] = (codes, list(uniques))
+        return self._values[column]
+
+    def _counts(self, column: int, positions: Any) -> dict[int, int]:
+        """How often each value is in some rows, by its number, the most frequent first; -1 counts the missing ones."""
+        import numpy as np
+
+        counts = np.bincount(self._coded(column)[0][positions] + 1)
+        return {int(at) - 1: int(counts[at]) for at in np.argsort(-counts, kind="stable") if counts[at]}
 
     def summary(self, query: TableQuery, column: int) -> Json:
         """What is in one column of the found rows."""
         self._require_column(column)
         cells = self._cells.iloc[self._positions(query), column]
-        kind = self._kinds[column]
+        kind = self.kinds[column]
         present = cells.dropna()
-        keys = present.map(values.to_text) if kind in ("nested", "text") and not _is_plain(present) else present
-        about: Json = {"kind": kind, "missing": len(cells) - len(present), "distinct": int(keys.nunique())}
-        if kind in _ORDERED and len(present):
+        counts = self._counts(column, self._positions(query))
+        missing = counts.pop(-1, 0)
+        about: Json = {"kind": kind, "rows": len(cells), "missing": missing, "distinct": len(counts)}
+        if kind in ORDERED and len(present):
             about |= {"min": self._shown(present.min(), column), "max": self._shown(present.max(), column)}
-            about["bars"] = _histogram(present, kind)
+            shown_days = self._text(column).iloc[self._positions(query)].str.slice(0, 19)
+            about["bars"], about["ranges"] = _day_bars(shown_days) if kind == "date" else _number_bars(_numbers(cells))
         elif len(present):
-            counts = keys.value_counts().head(_TOP)
-            about["top"] = [[self._shown(value, column), int(count)] for value, count in counts.items()]
+            about["top"] = [
+                [self._shown(self._coded(column)[1][at], column), count, at]
+                for at, count in islice(counts.items(), _TOP)
+            ]
+        if kind in ("integer", "number") and len(present):
+            numbers = _numbers(present)
+            figures = {"mean": numbers.mean(), "median": numbers.median(), "std": numbers.std()}
+            about |= {name: f"{figure:,.6g}" for name, figure in figures.items() if math.isfinite(figure)}
         return about
 
-    def copied(self, query: TableQuery, first: int, last: int, columns: Sequence[int]) -> str:
-        """Rows as tab-separated text, for the clipboard; one cell is its text alone."""
+    def copied(
+        self, query: TableQuery, first: int, last: int, columns: Sequence[int], *, has_names: bool = False
+    ) -> str:
+        """Rows as tab-separated text, for the clipboard, below the names of the columns if asked for."""
         positions = self._positions(query)[max(0, first) : last + 1]
         if len(positions) > _MOST_COPIED:
             raise UsageProblem(f"At most {_MOST_COPIED:,} rows are copied at once.", hint="Download them.")
         for column in columns:
             self._require_column(column)
         part = self._cells.iloc[positions, list(columns)]
-        lines = ["\t".join(self._plain(cell) for cell in row) for row in part.itertuples(index=False, name=None)]
+        rows = [*([tuple(part.columns)] if has_names else []), *part.itertuples(index=False, name=None)]
+        lines = ["\t".join(self._plain(cell) for cell in row) for row in rows]
         return self._mask("\n".join(lines))
 
     def found(self, query: TableQuery) -> Any:
@@ -124,7 +236,8 @@ class ResultTable:
     def download(self, query: TableQuery, columns: Sequence[int], kind: str) -> bytes:
         """The found rows and the wanted columns as a file."""
         if kind not in formats():
-            hint = "Install pyarrow for Parquet files." if kind in FORMATS else f"One of: {', '.join(formats())}."
+            package, noun = WRITERS.get(kind, ("", ""))
+            hint = f"Install {package} for {noun} files." if package else f"One of: {', '.join(formats())}."
             raise UsageProblem(f"A table cannot be saved as '{kind[:20]}' here.", hint=hint)
         for column in columns:
             self._require_column(column)
@@ -141,7 +254,7 @@ class ResultTable:
         if kind == "json":
             rows = part.astype(object).where(part.notna(), None).to_dict("records")
             return values.to_text(values.to_json(rows)).encode("utf-8")
-        return _parquet(part)
+        return _sheet(part) if kind == "xlsx" else _parquet(part)
 
     def _positions(self, query: TableQuery) -> Any:
         """The positions of the found rows, in order, as an array of numpy."""
@@ -161,7 +274,10 @@ class ResultTable:
             keep &= any_cell
         for column, condition in query.conditions:
             self._require_column(column)
-            keep &= self._matches(column, condition.strip())
+            keep &= self._matches(column, condition)
+        for column, numbers in query.choices:
+            self._require_column(column)
+            keep &= np.isin(self._coded(column)[0], numbers)
         positions = np.flatnonzero(keep)
         if query.sort is not None:
             self._require_column(query.sort[0])
@@ -169,18 +285,14 @@ class ResultTable:
         return positions
 
     def _matches(self, column: int, condition: str) -> Any:
-        """Which rows meet a condition: `> 5`, `2..8`, `2024-03`, `= exactly`, `!not this`, or a part of the text."""
-        kind, cells = self._kinds[column], self._cells.iloc[:, column]
-        low, _, high = (part.strip() for part in condition.partition(".."))
-        if low and high and kind in _ORDERED:
-            return self._compared(column, ">=", low) & self._compared(column, "<=", high)
-        parts = _CONDITION.fullmatch(condition)
-        sign, operand = (parts[1] or "", parts[2]) if parts else ("", condition)
+        """Which rows meet a condition."""
+        kind, cells = self.kinds[column], self._cells.iloc[:, column]
+        sign, operand, end = parse_condition(condition, kind)
+        if end:
+            return self._compared(column, ">=", operand) & self._compared(column, "<" if "<" in sign else "<=", end)
         if sign in ("=", "!=") and not operand:
             return (cells.isna() if sign == "=" else cells.notna()).to_numpy()
-        if sign in (">", ">=", "<", "<=") or (sign in ("=", "!=") and kind in _ORDERED):
-            if kind not in _ORDERED:
-                raise UsageProblem(f"'{sign}' works on numbers and dates.", hint="For text: a part of it, =all of it.")
+        if sign in (">", ">=", "<", "<=") or (sign in ("=", "!=") and kind in ORDERED):
             return self._compared(column, sign, operand)
         text, operand = self._text(column), operand.casefold()
         if sign in ("=", "!="):
@@ -188,15 +300,13 @@ class ResultTable:
         return text.str.contains(operand, regex=False).to_numpy() != (sign == "!")
 
     def _compared(self, column: int, sign: str, text: str) -> Any:
-        if self._kinds[column] == "date":  # a part of a date compares with the same part of the cell
+        # A part of a date compares with the same part of the cell.
+        if self.kinds[column] == "date":
             operand: Any = text.replace("T", " ")
             cells = self._text(column).str.slice(0, len(operand))
-            is_there = self._cells.iloc[:, column].notna()
+            is_there = self._cells.iloc[:, column].notna().to_numpy()
         else:
-            try:
-                operand = float(text.replace(",", "").replace("_", ""))
-            except ValueError:
-                raise UsageProblem(f"'{text[:40]}' is not a number.", hint="For example: > 5, 2..8") from None
+            operand = number_of(text)
             cells = _numbers(self._cells.iloc[:, column])
             is_there = cells.notna()
         compare = {"=": "eq", "!=": "ne", ">": "gt", ">=": "ge", "<": "lt", "<=": "le"}[sign]
@@ -206,16 +316,15 @@ class ResultTable:
         """The cells of a column as they are searched: as shown, in small letters."""
         if column not in self._texts:
             cells = self._cells.iloc[:, column]
-            kind = self._kinds[column]
-            if kind in ("date", "nested", "number"):
-                texts = cells.map(lambda cell: shown_cell(cell, self._decimals[column]))
+            if self.kinds[column] in ("date", "nested", "number"):
+                texts = cells.map(lambda cell: shown_cell(cell, self._shapes[column]))
             else:
                 texts = cells.astype(str).where(cells.notna(), "")
             self._texts[column] = texts.astype(object).map(str.casefold).reset_index(drop=True)
         return self._texts[column]
 
     def _shown(self, cell: object, column: int) -> str:
-        return values.cut(self._mask(shown_cell(cell, self._decimals[column])), _CELL)
+        return values.cut(self._mask(shown_cell(cell, self._shapes[column])), _CELL)
 
     def _plain(self, cell: object) -> str:
         return "" if is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
@@ -236,23 +345,43 @@ def column_kind(cells: Sequence[Any]) -> str:
     return "number" if kinds == {"integer", "number"} else "nested" if "nested" in kinds else "text"
 
 
-def shown_cell(cell: object, decimals: int | None = None) -> str:
-    """A cell as it is shown: dates short, the decimals of a column alike, everything in one line."""
+class CellShape(NamedTuple):
+    """What the cells of a column have in common: their decimals, and whether no date has a time of day."""
+
+    decimals: int | None = None
+    is_days: bool = True
+
+
+def shape_of(cells: Sequence[Any], kind: str) -> CellShape:
+    """The shape of a column, from its first cells that are not missing."""
+    if kind == "date":
+        return CellShape(is_days=not any(_date_parts(cell)[1].strip("0:Z+.") for cell in cells))
+    if kind != "number":
+        return CellShape(decimals=0 if kind == "integer" else None)
+    texts = [repr(float(cell)) for cell in cells if isinstance(cell, (int, float))]
+    if not texts or any("e" in text or "n" in text for text in texts):
+        return CellShape()
+    return CellShape(decimals=min(_MOST_DECIMALS, max(len(text.partition(".")[2]) for text in texts)))
+
+
+def shown_cell(cell: object, shape: CellShape = CellShape()) -> str:  # noqa: B008 - a value that cannot change
+    """A cell as it is shown: the dates and the decimals of a column alike, everything in one line."""
     if is_missing(cell):
         return ""
-    if isinstance(cell, float) and decimals is not None:
-        return f"{cell:.{decimals}f}"
-    if hasattr(cell, "isoformat"):
-        return _short_date(cell.isoformat())
-    if isinstance(cell, str) and _ISO.fullmatch(cell):
-        return _short_date(cell)
+    if isinstance(cell, float) and shape.decimals is not None:
+        return f"{cell:.{shape.decimals}f}"
+    if hasattr(cell, "isoformat") or (isinstance(cell, str) and _ISO.fullmatch(cell)):
+        day, time = _date_parts(cell)
+        is_midnight = not time.strip("0:Z+.")
+        return day if not time or (shape.is_days and is_midnight) else f"{day} {time}"
     return " ".join(values.to_text(cell).splitlines())
 
 
-def _short_date(text: str) -> str:
-    """`2024-01-01` for midnight, `2024-01-01 12:30:05` else."""
+def _date_parts(cell: Any) -> tuple[str, str]:
+    """The day and the time of a date."""
+    text = cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
     day, _, time = text.replace("T", " ").partition(" ")
-    return day if time in ("", "00:00:00", "00:00:00Z", "00:00:00+00:00") else f"{day} {time}"
+    return day, time
 
 
 def _cell_kind(cell: object) -> str:
@@ -283,26 +412,10 @@ def _kind_of(cells: pd.Series) -> str:
     return kind or column_kind(present.head(_SAMPLE).tolist())
 
 
-def _decimals(cells: pd.Series, kind: str) -> int | None:
-    """How many decimals the numbers of a column show; None to show each as it is."""
-    if kind == "integer":
-        return 0
-    if kind != "number":
-        return None
-    texts = [repr(float(cell)) for cell in cells.dropna().head(_SAMPLE) if isinstance(cell, (int, float))]
-    if not texts or any("e" in text or "n" in text for text in texts):
-        return None
-    return min(_MOST_DECIMALS, max(len(text.partition(".")[2]) for text in texts))
-
-
 def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with its index as columns, where the index says more than the row's number."""
-    import pandas as pd
-
-    if isinstance(frame.index, pd.RangeIndex):
-        return frame
+    """The frame as it is if its index counts rows and has no name; else with the index as columns."""
     if frame.index.names == [None] and frame.index.dtype.kind in "iu":
-        return frame.reset_index(drop=True)
+        return frame
     return frame.reset_index(allow_duplicates=True)
 
 
@@ -316,20 +429,54 @@ def _order(cells: pd.Series, *, is_down: bool) -> Any:
         return texts.sort_values(ascending=not is_down, kind="stable").index.to_numpy()
 
 
-def _histogram(cells: pd.Series, kind: str) -> list[int]:
+def _number_bars(numbers: pd.Series) -> tuple[list[int], list[str]]:
+    """How many numbers are in each range of a round width, and the ranges as conditions."""
     import numpy as np
+
+    plain = numbers.dropna().to_numpy(dtype=float)
+    plain = plain[np.isfinite(plain)]
+    if not len(plain):
+        return [], []
+    low, high = float(plain.min()), float(plain.max())
+    width = (high - low) / _BARS
+    if not math.isfinite(width):
+        return [], []
+    if width <= abs(high) * 1e-12:
+        return [len(plain)], [f"{low!r}..{high!r}"]
+    unit = 10.0 ** math.floor(math.log10(width))
+    step = next(unit * factor for factor in (1, 2, 2.5, 5, 10) if unit * factor >= width)
+    if bool((plain % 1 == 0).all()):
+        step = math.ceil(step)
+    first = math.floor(low / step)
+    edges = [float(f"{(first + at) * step:.12g}") for at in range(math.floor(high / step) - first + 2)]
+    return _bars(plain, edges, [f"{edge:.12g}" for edge in edges])
+
+
+def _day_bars(texts: pd.Series) -> tuple[list[int], list[str]]:
+    """How many dates are in each span of time, and the spans as conditions; `texts` are dates as they are shown."""
     import pandas as pd
 
-    if kind == "date":
-        plain = pd.to_datetime(cells, errors="coerce", utc=True, format="ISO8601").dropna().astype("int64").to_numpy()
-    else:
-        plain = _numbers(cells).dropna().to_numpy(dtype=float)
-    plain = plain[np.isfinite(plain)]
-    try:
-        with np.errstate(all="ignore"):
-            return [int(count) for count in np.histogram(plain, bins=_BARS)[0]] if len(plain) else []
-    except ValueError:  # a range that floats cannot divide
-        return []
+    days = pd.to_datetime(texts.where(texts != ""), errors="coerce", format="ISO8601").dropna()
+    if not len(days):
+        return [], []
+    seconds = days.to_numpy().astype("datetime64[s]").astype("int64")
+    low, high = int(seconds.min()), int(seconds.max())
+    is_days = bool((seconds % 86_400 == 0).all())
+    steps = [*(() if is_days else _SECONDS), *(86_400 * count for count in _DAYS)]
+    step = next((step for step in steps if step * _BARS >= high - low), None)
+    if step is None:
+        return [], []
+    edges = [at * step for at in range(low // step, high // step + 2)]
+    texts_of_edges = pd.to_datetime(edges, unit="s").strftime("%Y-%m-%d" if is_days else "%Y-%m-%d %H:%M:%S")
+    return _bars(seconds, edges, list(texts_of_edges))
+
+
+def _bars(plain: Any, edges: Sequence[float], texts: Sequence[str]) -> tuple[list[int], list[str]]:
+    import numpy as np
+
+    # The last edge is above all values, so that each range excludes its end, as its condition does.
+    counts = [int(count) for count in np.histogram(plain, bins=edges)[0]]
+    return counts, [f"{low}..<{high}" for low, high in pairwise(texts)]
 
 
 def _numbers(cells: pd.Series) -> pd.Series:
@@ -377,6 +524,34 @@ def _parquet(part: pd.DataFrame) -> bytes:
         else:
             return file.getvalue()
     raise UsageProblem("This table cannot be saved as Parquet.", hint="Save it as CSV or JSON.")
+
+
+def _sheet(part: pd.DataFrame) -> bytes:
+    """The table as a sheet of Excel, with its head fixed. Text stays text, also if it looks like a formula."""
+    import pandas as pd
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE  # type: ignore[import-untyped]  # it has no types
+
+    if len(part) > _MOST_SHEET_ROWS:
+        raise UsageProblem(f"A sheet has at most {_MOST_SHEET_ROWS:,} rows.", hint="Filter them, or save them as CSV.")
+
+    def plain(cell: Any) -> Any:
+        # Excel keeps 15 digits of a number; text keeps all.
+        is_number = isinstance(cell, (int, float)) and abs(cell) < _MOST_SHEET_NUMBER
+        is_local_time = hasattr(cell, "isoformat") and getattr(cell, "tzinfo", None) is None
+        if is_missing(cell) or is_number or is_local_time:
+            return None if is_missing(cell) else cell
+        text = ILLEGAL_CHARACTERS_RE.sub("", values.to_text(cell)).encode("utf-8", "backslashreplace")
+        return text.decode()[:_MOST_SHEET_TEXT]
+
+    cells = part.astype(object).map(plain).set_axis([plain(str(name)) for name in part.columns], axis=1)
+    file = io.BytesIO()
+    with pd.ExcelWriter(file, engine="openpyxl") as writer:
+        cells.to_excel(writer, sheet_name="Result", index=False, freeze_panes=(1, 0))
+        for row in writer.sheets["Result"].iter_rows():
+            for cell in row:
+                if cell.data_type == "f":
+                    cell.data_type = "s"
+    return file.getvalue()
 
 
 def unique(names: Sequence[str]) -> list[str]:

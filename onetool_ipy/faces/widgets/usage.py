@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
+from onetool_ipy.faces.line.moments import read_since
 from onetool_ipy.render.views import local_time, span_labels
 
 if TYPE_CHECKING:
@@ -16,10 +17,12 @@ _MAX_TOOLS = 200
 
 
 def usage_data(box: Toolbox, payload: Json) -> Json:
-    """Totals, the calls over time in steps that suit them, the tools and the failures of a period."""
+    """Totals, calls over time in steps that suit them, the tools and the failures of a period, or since a time."""
     period: Any = payload.get("period") if payload.get("period") in _PERIODS else "week"
     tool = str(payload.get("tool") or "")
-    overview = box.log.overview(period=period, tool=tool or None)
+    since = str(payload.get("since") or "")
+    start = read_since(since, box.now()) if since else None
+    overview = box.log.overview(period=period, tool=tool or None, start=start)
     usage = overview.usage
     rate = "–" if usage.success_rate is None else f"{usage.success_rate:.1f} %"
     totals = [
@@ -54,6 +57,8 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         series.append({"label": label, "ok": span.calls - span.failures, "failed": span.failures, **latency})
     return {
         "period": period,
+        "since": since,
+        "start": "" if start is None else local_time(start),
         "tool": tool,
         "totals": totals,
         "series": series,

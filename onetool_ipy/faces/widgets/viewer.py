@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.base.frames import is_frame, is_sparse
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.base.frames import is_dataframe, is_frame, is_sparse
+from onetool_ipy.base.values import Json
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.notebook.display import decoded, store_result
+from onetool_ipy.faces.widgets.pandas_code import pandas_code
 from onetool_ipy.faces.widgets.table import (
     FORMATS,
     ResultTable,
@@ -133,7 +135,7 @@ class ResultViewer:
         item, window = self._item(handle, call), _window(offset, limit)
         if query == TableQuery() and item.table is None and (plain := _plain_rows(item.read())):
             columns, cells = plain
-            rows = [[at, *(self._cell(cell) for cell in row)] for at, row in enumerate(cells[window], window.start + 1)]
+            rows = [[at, *(self._cell(cell) for cell in row)] for at, row in enumerate(cells[window], window.start)]
             kinds = [column_kind([row[at] for row in cells]) for at in range(len(columns))]
             heads = [{"name": self._cell(name), "kind": kind} for name, kind in zip(columns, kinds, strict=True)]
             return {"columns": heads, "rows": rows, "total": len(cells), "offset": offset}
@@ -143,11 +145,46 @@ class ResultViewer:
         """What is in one column of the found rows."""
         return self._table(self._item(handle, call)).summary(query, column)
 
+    def values(self, query: TableQuery, *, handle: str | None, call: str | None, column: int, text: str) -> Json:
+        """The values of a column, with their counts among the rows of the other filters."""
+        return self._table(self._item(handle, call)).values(query, column, text)
+
     def copied(
-        self, query: TableQuery, *, handle: str | None, call: str | None, first: int, last: int, columns: list[int]
+        self,
+        query: TableQuery,
+        *,
+        handle: str | None,
+        call: str | None,
+        first: int,
+        last: int,
+        columns: list[int],
+        has_names: bool,
     ) -> Json:
         """Rows as text for the clipboard."""
-        return {"text": self._table(self._item(handle, call)).copied(query, first, last, columns)}
+        table = self._table(self._item(handle, call))
+        return {"text": table.copied(query, first, last, columns, has_names=has_names)}
+
+    def code(
+        self,
+        query: TableQuery,
+        *,
+        handle: str | None,
+        call: str | None,
+        columns: list[int],
+        namespace: Mapping[str, Any],
+    ) -> Json:
+        """The rows and columns on the screen as code of pandas."""
+        item = self._item(handle, call)
+        data = item.read()
+        name, lines = "df", []
+        variable = next((name for name, value in namespace.items() if value is data and not name.startswith("_")), None)
+        if variable is not None and is_dataframe(data):
+            name = variable
+        elif variable is not None:
+            lines = ["import pandas as pd", f"df = pd.DataFrame({variable})"]
+        elif item.handle:
+            lines = [f"df = ot.result(handle={item.handle!r}).df"]
+        return {"code": self._box.mask("\n".join([*lines, pandas_code(self._table(item), query, columns, name)]))}
 
     def download(
         self, query: TableQuery, *, handle: str | None, call: str | None, columns: list[int], kind: str

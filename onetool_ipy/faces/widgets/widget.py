@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 import anywidget
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.base.values import Json
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.pictures import Picture, browser_picture, editor_picture, result_picture, usage_picture
 from onetool_ipy.faces.widgets.requests import ScreenRequests
 from onetool_ipy.host import Host
@@ -106,11 +107,12 @@ class NotebookScreens:
         picture = result_picture(self._box, result, handle)
         return self._screen("result", {"handle": None if result else handle}, picture, result)
 
-    def usage(self, period: str = "week", tool: str = "") -> Any:
-        """The usage view."""
+    def usage(self, period: str = "week", tool: str = "", since: str = "") -> Any:
+        """The usage view of a period, or since a time such as `yesterday` or `3d`."""
         if period not in _PERIODS:
             raise UsageProblem(f"'{period}' is not a period.", hint=f"One of: {', '.join(_PERIODS)}.")
-        return self._screen("usage", {"period": period, "tool": tool}, usage_picture(self._box, period, tool))
+        options = {"period": period, "tool": tool, "since": since}
+        return self._screen("usage", options, usage_picture(self._box, period, tool, since))
 
     def http_tool(self) -> Any:
         """The editor of a new HTTP tool."""

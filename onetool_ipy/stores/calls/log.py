@@ -195,11 +195,18 @@ class CallLog:
         return self._ask(lambda database: query.usage_of(database, period=period, tool=tool, now=moment))
 
     def overview(
-        self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
+        self,
+        *,
+        period: Period = "all",
+        tool: str | None = None,
+        now: datetime.datetime | None = None,
+        start: datetime.datetime | None = None,
     ) -> UsageOverview:
-        """Give all there is to say of a period, as of one moment. Raises InvalidPeriod, StatsDisabled."""
+        """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod, StatsDisabled."""
         moment = self._require_period(period, now)
-        return self._ask(lambda database: query.overview_of(database, period=period, tool=tool, now=moment))
+        return self._ask(
+            lambda database: query.overview_of(database, period=period, tool=tool, now=moment, start=start)
+        )
 
     def history(
         self,

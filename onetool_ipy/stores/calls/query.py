@@ -235,10 +235,13 @@ def usage_of(database: Connection, *, period: Period, tool: str | None, now: dat
     return _usage(database, period, tool, _Edge.of(database, since(period, now), tool))
 
 
-def overview_of(database: Connection, *, period: Period, tool: str | None, now: datetime.datetime) -> UsageOverview:
-    """Give all there is to say of a period. Raises InvalidPeriod."""
-    edge = _Edge.of(database, since(period, now), tool)
-    span: Literal["hour", "day"] = "hour" if period in ("day", "week") else "day"
+def overview_of(
+    database: Connection, *, period: Period, tool: str | None, now: datetime.datetime, start: datetime.datetime | None
+) -> UsageOverview:
+    """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod."""
+    first = since(period, now) if start is None else _to_us(start)
+    edge = _Edge.of(database, first, tool)
+    span: Literal["hour", "day"] = "hour" if first is not None and _to_us(now) - first <= 7 * DAY_US else "day"
     spans = _by_span(database, edge, tool, span)
     terms, values = edge.terms(tool)
     by_models = f"SELECT count(*), coalesce(sum(size), 0) FROM counted WHERE source IN ('model', 'mcp') AND {terms}"

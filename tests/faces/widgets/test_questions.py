@@ -140,14 +140,19 @@ def test_a_page_gets_every_argument_and_a_huge_one_says_how_much_is_cut() -> Non
 @pytest.mark.parametrize(
     ("fields", "reply", "line"),
     [
-        ({"calls": CALLS[:1]}, Reply("accept", {"run": [1]}), "You allowed shop.order once, 12:07."),
+        ({"calls": CALLS[:1]}, Reply("accept", {"run": [1]}), "You allowed 1 call of shop.order, 12:07."),
         (
             {"calls": CALLS},
             Reply("accept", {"run": [2], "always": True}),
-            "You allowed shop.cancel in this session and skipped shop.order, 12:07.",
+            "You allowed every call of shop.cancel in this session and skipped 1 call of shop.order, 12:07.",
         ),
-        ({"calls": CALLS}, Reply("decline"), "You skipped shop.order, shop.cancel, 12:07."),
-        ({"calls": CALLS[:1]}, None, "Stopped, 12:07: shop.order did not run."),
+        ({"calls": CALLS}, Reply("decline"), "You skipped 1 call of shop.order, 1 call of shop.cancel, 12:07."),
+        (
+            {"calls": CALLS[:1] * 3},
+            Reply("accept", {"run": [2]}),
+            "You allowed 1 call of shop.order and skipped 2 calls of shop.order, 12:07.",
+        ),
+        ({"calls": CALLS[:1]}, None, "Stopped, 12:07: 1 call of shop.order did not run."),
         ({"form": FORM}, Reply("accept", {"count": 1}), "Server 'shop' asked you. You answered, 12:07."),
         ({"form": FORM}, Reply("decline"), "Server 'shop' asked you. You declined, 12:07."),
         ({"form": FORM}, Reply("cancel"), "Server 'shop' asked you. You cancelled, 12:07."),

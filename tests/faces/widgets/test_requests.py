@@ -431,6 +431,8 @@ def test_the_history_is_searched_paged_and_has_a_line_for_a_run(side: Side) -> N
     assert side.ask("history", limit=2, offset=2)["items"] == whole["items"][2:4]
     [found] = side.ask("history", query="NUMBER 1")["items"]
     assert found["args"] == {"message": "number 1"}
+    assert side.ask("history", since="today")["items"] == whole["items"]
+    assert side.ask("history", since="2999-01-01")["items"] == []
     [failed] = side.ask("history", isFailed=True)["items"]
     assert failed["tool"] == "fs.read_file"
     assert len(failed["when"]) == len("11:46:28")
@@ -535,6 +537,8 @@ def test_usage_has_steps_that_suit_the_calls(side: Side) -> None:
         assert sum(step["ok"] + step["failed"] for step in usage["series"]) == 2
         assert usage["totals"][0]["value"] == "2"
     assert side.ask("usage", period="day", tool="time.now")["totals"][0]["value"] == "1"
+    assert side.ask("usage", since="yesterday")["totals"][0]["value"] == "2"
+    assert side.ask("usage", since="2999-01-01")["totals"][0]["value"] == "0"
 
 
 @pytest.mark.parametrize(

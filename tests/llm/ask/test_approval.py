@@ -12,7 +12,7 @@ import pytest
 from onetool_ipy.base.printable import visible
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm import ScriptedModel
-from onetool_ipy.llm.ask.answer import Answer
+from onetool_ipy.llm.ask.answer import Answer, call_view
 from onetool_ipy.llm.ask.approval import PendingCall, question
 from onetool_ipy.terminal import approval_reply, approval_text
 from onetool_ipy.toolbox import Toolbox
@@ -50,6 +50,7 @@ def test_one_question_per_turn_names_all_pending_calls(box: Toolbox, traces: Tra
     assert "3." not in person.asked[0]
     assert all(word in person.asked[0] for word in ("all", "none", "numbers", "always"))
     assert _reasons(answer) == ["not_approved", None, None, "schema", "not_approved"]
+    assert [call_view(call).state for call in answer.calls] == ["skipped", "ok", "ok", "failed", "skipped"]
     assert traces.left() == {"a.two": 1}
 
 
@@ -118,6 +119,7 @@ def test_without_a_person_the_call_is_refused_with_what_would_allow_it(box: Tool
     allowed = box.ask("Go", model=ScriptedModel([turn, "ok"]), listener=Person(), approve=["a.one", "a.two"])
 
     assert _reasons(refused) == ["not_approved", "not_approved"]
+    assert [call_view(call).state for call in refused.calls] == ["failed", "failed"]
     assert "approve=['a.one', 'a.two']" in refused.to_dict()["toolError"]["message"]
     assert _reasons(allowed) == [None, None]
     assert traces.left() == {"a.one": 1, "a.two": 1}

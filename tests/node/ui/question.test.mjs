@@ -23,9 +23,9 @@ const call = (tool, args = []) => ({ tool, summary: '', badges: [], note: '', ar
 const three = [call('a.one'), call('a.two'), call('a.three')];
 
 test('one call has three buttons, and each sends its own answer', () => {
-  for (const [label, wanted] of [['Run', { action: 'accept', content: { run: [1], always: false } }], ['Always in this session', { action: 'accept', content: { run: [1], always: true } }], ['Skip', { action: 'decline', content: {} }]]) {
+  for (const [label, wanted] of [['Run', { action: 'accept', content: { run: [1], always: false } }], ['Always run a.one', { action: 'accept', content: { run: [1], always: true } }], ['Skip', { action: 'decline', content: {} }]]) {
     const { element, sent, press } = draw({ calls: [call('a.one')] });
-    assert.deepEqual([...element.querySelectorAll('button')].map(each => each.textContent), ['Run', 'Always in this session', 'Skip']);
+    assert.deepEqual([...element.querySelectorAll('button')].map(each => each.textContent), ['Run', 'Always run a.one', 'Skip']);
     press(label);
     assert.deepEqual(sent, [wanted]);
   }
@@ -44,6 +44,27 @@ test('calls are decided one by one; the answer is sent with the last, or by skip
   rest.press('Skip a.two');
   rest.press('Skip the rest');
   assert.deepEqual(rest.sent, [{ action: 'decline', content: {} }]);
+});
+
+test('a decision is shown in every drawing of the question', () => {
+  const question = { id: '1', asker: 'The model', text: '', url: '', form: null, trust: null, calls: three, details: [], yes: '', no: 'No' };
+  const sent = [];
+  const [cell, panel] = [0, 1].map(() => createQuestion(question, async answer => sent.push(answer) && { errors: [] }).element);
+  const press = (element, label) => [...element.querySelectorAll('button')].find(each => (each.getAttribute('aria-label') ?? each.textContent) === label).click();
+  press(cell, 'Run a.two');
+  assert.match(panel.querySelectorAll('li')[1].textContent, /will run/);
+  press(panel, 'Skip a.one');
+  assert.match(cell.querySelectorAll('li')[0].textContent, /will be skipped/);
+  press(cell, 'Skip the rest');
+  assert.deepEqual(sent, [{ action: 'accept', content: { run: [2], always: false } }]);
+});
+
+test('the question speaks of calls, says what always covers, and makes no button the main one', () => {
+  const { element } = draw({ calls: [call('a.one'), call('a.one'), call('b.two')] });
+  assert.match(element.textContent, /The model wants to make 3 calls that may change something/);
+  assert.match(element.textContent, /Always: every later call of a\.one and b\.two in this session, with any arguments/);
+  assert.equal(element.querySelector('.otx-run'), null);
+  assert.match(draw({ calls: [{ ...call('a.one'), badges: ['destructive'] }] }).button('Run').className, /otx-failed/);
 });
 
 test('an answer is sent once; after a failure one can answer again', async () => {

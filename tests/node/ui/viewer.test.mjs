@@ -96,17 +96,47 @@ async function openTable(answers = {}) {
   return opened;
 }
 
+function button(viewer, label) {
+  return [...viewer.element.querySelectorAll('button')].find(each => each.textContent === label);
+}
+
 function keyDown(element, key, more = {}) {
   element.dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true, cancelable: true, ...more }));
 }
 
-test('each column has a filter of its own', async () => {
-  const { $, asked, viewer } = await openTable();
-  viewer.element.querySelector('[aria-pressed="false"]').click();
-  type($('[aria-label="Filter a"]'), '> 5');
+test('the filter of a column has a condition and the counted values', async () => {
+  const items = [{ id: 4, text: '<i>', count: 1200 }, { id: -1, text: '', count: 2 }];
+  const { $, asked, viewer } = await openTable({ values: () => ({ items, total: 2 }) });
+  $('[aria-label="Filter a"]').click();
+  await until(() => $('.otx-filter-value'));
+  assert.equal($('.otx-filter-values i'), null);
+  assert.match($('.otx-filter-values').textContent, /<i>1,200\(missing\)2/);
+  type($('[aria-label="Condition for a"]'), '> 5');
   await until(() => asked.some(message => message.payload.columns?.[0] === '> 5'));
-  $('[aria-pressed="true"]').click();
-  await until(() => Object.keys(asked.at(-1).payload.columns).length === 0);
+  const [box] = viewer.element.querySelectorAll('.otx-filter-value input');
+  box.checked = true;
+  box.dispatchEvent(new Event('change'));
+  await until(() => asked.some(message => message.kind === 'table' && message.payload.choices?.[0]?.[0] === 4));
+  await until(() => /a > 5; <i>/.test($('.otx-chips').textContent));
+  $('.otx-filter-chip').click();
+  await until(() => asked.at(-1).kind === 'table' && Object.keys(asked.at(-1).payload.columns).length === 0);
+  await until(() => $('.otx-chips').hidden);
+  viewer.close();
+});
+
+test('copying more than is allowed leaves the number of rows on the screen', async () => {
+  const { $, viewer } = await openTable({ copied: () => { throw new Error('At most 10,000 rows are copied at once.'); } });
+  button(viewer, 'Cells').click();
+  await until(() => /At most 10,000/.test($('.otx-table-bar').textContent));
+  assert.match($('.otx-table-bar').textContent, /3 rows/);
+  viewer.close();
+});
+
+test('the present rows and columns are copied as pandas code', async () => {
+  const { asked, viewer } = await openTable({ pandasCode: () => ({ code: 'df[0]' }) });
+  button(viewer, 'As pandas code').click();
+  await until(() => asked.some(message => message.kind === 'pandasCode'));
+  assert.deepEqual(asked.find(message => message.kind === 'pandasCode').payload.visible, [0, 1]);
   viewer.close();
 });
 
@@ -116,13 +146,14 @@ test('a hidden column is not drawn, copied or downloaded', async () => {
   box.checked = false;
   box.dispatchEvent(new Event('change'));
   await until(() => viewer.element.querySelectorAll('.otx-table-row')[0].children.length === 2);
-  [...viewer.element.querySelectorAll('button')].find(button => button.textContent === 'Copy').click();
+  button(viewer, 'With column names').click();
   await until(() => asked.some(message => message.kind === 'copied'));
   assert.deepEqual(asked.find(message => message.kind === 'copied').payload.visible, [1]);
+  assert.equal(asked.find(message => message.kind === 'copied').payload.hasNames, true);
   viewer.close();
 });
 
-test('arrow keys move the active cell, Shift selects rows, Ctrl-C copies them', async () => {
+test('arrow keys move the active cell, Shift selects more, Ctrl-C copies them', async () => {
   const { $, asked, viewer } = await openTable({ copied: () => ({ text: 't' }) });
   const grid = $('[role="grid"]');
   Object.defineProperty(grid, 'clientHeight', { value: 240 });
@@ -136,7 +167,12 @@ test('arrow keys move the active cell, Shift selects rows, Ctrl-C copies them', 
   assert.equal(viewer.element.querySelectorAll('.otx-selected').length, 2);
   keyDown(grid, 'c', { ctrlKey: true });
   await until(() => asked.filter(message => message.kind === 'copied').length === 2);
-  assert.deepEqual([asked.at(-1).payload.first, asked.at(-1).payload.last, asked.at(-1).payload.visible], [0, 1, [0, 1]]);
+  assert.deepEqual([asked.at(-1).payload.first, asked.at(-1).payload.last, asked.at(-1).payload.visible], [0, 1, [1]]);
+  keyDown(grid, 'a', { ctrlKey: true });
+  assert.equal(viewer.element.querySelectorAll('[role="row"][aria-selected="true"]').length, 3);
+  keyDown(grid, 'c', { ctrlKey: true });
+  await until(() => asked.filter(message => message.kind === 'copied').length === 3);
+  assert.deepEqual([asked.at(-1).payload.first, asked.at(-1).payload.last, asked.at(-1).payload.visible], [0, 2, [0, 1]]);
   keyDown(grid, 'Escape');
   assert.equal($('.otx-selected'), null);
   viewer.close();
@@ -153,13 +189,21 @@ test('a column is made wider with arrow keys on its edge', async () => {
   viewer.close();
 });
 
-test('the summary requests one column after the other', async () => {
-  const { $, viewer } = await openTable({ summary: ({ column }) => (column ? { kind: 'text', missing: 1, distinct: 2, top: [['<i>', 2]] } : { kind: 'integer', missing: 0, distinct: 3, min: '10', max: '30', bars: [1, 0, 2] }) });
-  viewer.show({ ok: true, handle: 'h', rows: 3, kinds: ['summary'] });
+test('the summary requests one column after the other; a click on a bar filters the table', async () => {
+  const text = { kind: 'text', rows: 3, missing: 1, distinct: 2, top: [['<i>', 2, 7]] };
+  const numbers = { kind: 'integer', rows: 3, missing: 0, distinct: 3, min: '10', max: '30', mean: '20', bars: [1, 0, 2], ranges: ['10..<20', '20..<30', '30..<40'] };
+  const { $, asked, viewer } = await openTable({ summary: ({ column }) => (column ? text : numbers) });
+  viewer.show({ ok: true, handle: 'h', rows: 3, kinds: ['summary', 'table'] });
   await until(() => viewer.element.querySelectorAll('tbody tr').length === 2);
   assert.equal($('tbody i'), null);
-  assert.equal($('svg[role="img"]').getAttribute('aria-label'), 'How a is spread from 10 to 30');
+  assert.equal($('.otx-spread').getAttribute('aria-label'), 'How a is spread from 10 to 30');
   assert.match($('tbody tr:last-child').textContent, /1 \(33 %\)/);
+  const [bar] = viewer.element.querySelectorAll('.otx-spread-bar');
+  assert.equal(bar.title, '10 to below 20: 1 row');
+  bar.click();
+  await until(() => asked.some(message => message.kind === 'table' && message.payload.columns?.[0] === '10..<20'));
+  await until(() => /a 10\.\.<20/.test($('.otx-chips').textContent));
+  assert.equal($('[role="tab"][aria-selected="true"]').textContent, 'Table');
   viewer.close();
 });
 
