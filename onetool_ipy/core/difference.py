@@ -1,4 +1,4 @@
-"""What is different between two values: tables by key, JSON by path, text by line. Pure; pandas is imported when needed.
+"""What is different between two values: tables by key, JSON by path, text by line. Pure; pandas is imported late.
 
 Rows of tables are matched by the key; without one that is obvious, by their place. Two missing cells (None, NaN, NaT,
 NA) are equal, and so are two numbers whose relative difference is at most 1e-9. Lists of records inside JSON are
@@ -33,7 +33,7 @@ Path = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """What is different. `added` and `removed` have whole rows, `changed` a row for each cell with its old and new value.
+    """What is different. `added` and `removed` have whole rows, `changed` has the old and new value of each cell.
 
     `columns` lists columns that were added, removed or have another type. `key` are the columns that rows were matched
     by; rows of tables without one were matched by their place. `rows` has only the rows that differ: of a changed one
@@ -227,7 +227,7 @@ def _same(old: Any, new: Any, tolerance: float) -> bool:
     try:
         return bool(old == new)
     except (TypeError, ValueError):  # arrays, or values that cannot be compared
-        return values.to_json(old) == values.to_json(new)
+        return bool(values.to_json(old) == values.to_json(new))
 
 
 def _objects(column: pd.Series, where: Any) -> Any:
@@ -340,8 +340,8 @@ def _items(old: list[Any], new: list[Any], path: str, key: str | None) -> Iterat
                     yield step, sides[0].get(value, _ABSENT), sides[1].get(value, _ABSENT)
                 return
     for place in range(max(len(old), len(new))):
-        sides_here = (side[place] if place < len(side) else _ABSENT for side in (old, new))
-        yield f"{path}[{place}]", *sides_here
+        a, b = (side[place] if place < len(side) else _ABSENT for side in (old, new))
+        yield f"{path}[{place}]", a, b
 
 
 class _Absent:

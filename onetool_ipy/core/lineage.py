@@ -15,6 +15,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from onetool_ipy.base.frames import is_frame
 from onetool_ipy.core.resolve import ResolvedCall
@@ -96,9 +97,14 @@ class Lineage:
             self._forget(resolved.lent)
         data, call_id = result.data, resolved.call.id
         kind = type(data)
-        if kind in _PLAIN or result.error is not None:
+        if result.error is not None:
             return
-        if kind not in _CONTAINERS:
+        if kind is str and size <= _MAX_SIZE:
+            # Text has no origin, but two texts can be compared.
+            self._hold(_Held(call_id, data, size))
+        elif kind in _PLAIN:
+            return
+        elif kind not in _CONTAINERS:
             self._watch(call_id, data, data)
         elif size > _MAX_SIZE:
             self._watch(call_id, data, result)
@@ -113,6 +119,16 @@ class Lineage:
             return self._find_handle(value) if len(value) == _HANDLE_LENGTH else ""
         self._read_all()
         return self._owner(value)
+
+    def data_of(self, call_id: str) -> object:
+        """Return what a call gave, if it is held here; else None."""
+        data = next((held.data for held in reversed(self._held) if held.call_id == call_id), None)
+        if data is None:
+            owners = (owner[1] for owner in tuple(self._owners.values()) if owner[0] == call_id)
+            data = next(
+                (live for owner in owners if isinstance(owner, weakref.ref) and (live := owner()) is not None), None
+            )
+        return data.data if isinstance(data, ToolResult) else data
 
     def clear(self) -> None:
         """Let go of all results."""
@@ -192,7 +208,7 @@ class Lineage:
                     parts[id(part)] = part
                 elif kind is not tuple and is_frame(part):
                     self._watch(held.call_id, part, part)
-                inside = part.values() if kind is dict else part if kind in _CONTAINERS else ()  # type: ignore[attr-defined]
+                inside = _inside(part)
                 if not _PLAIN.issuperset(map(type, inside)):
                     waiting.extend(inside)
             held.parts = [(held.call_id, part) for part in parts.values()]
@@ -212,9 +228,8 @@ class Lineage:
         self._owners[key] = (call_id, reference)
 
 
-def _inside(value: object) -> Collection[object]:
+def _inside(value: Any) -> Collection[object]:
     """Return what stands inside a list, a dict or a tuple."""
     kind = type(value)
-    if kind is dict:
-        return value.values()  # type: ignore[attr-defined]  # its type was looked at
-    return value if kind is list or kind is tuple else ()  # type: ignore[return-value]  # as above
+    inside: Collection[object] = value.values() if kind is dict else value if kind in _CONTAINERS else ()
+    return inside

@@ -56,9 +56,9 @@ class ResolvedCall:
 
     `tool` is the canonical name, or what stands for a name that no tool has. `args` are the checked arguments, which
     the tool may change; `call.args` stay as they came. `args_size` and `copier` are what `values.plain_copy` says of
-    them; `inputs` are the arguments that came from results of other calls, each with the id of the call, and `lent` is what
-    `core.lineage` knows of the copies. `limit_s` is the limit of the call, of which the import of a pack file has taken `load_s`. Steps and sources write into `meta`
-    what the result's `meta` shall show.
+    them. `inputs` are the arguments that came from results of other calls, each with the id of the call; `lent` is what
+    `core.lineage` knows of the copies. `limit_s` is the limit of the call, of which the import of a pack file has taken
+    `load_s`. Steps and sources write into `meta` what the result's `meta` shall show.
     """
 
     call: ToolCall

@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.base.errors import ToolCallError, UsageProblem
+from onetool_ipy import Toolbox, ToolCallError, open_toolbox
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.difference import compare
 from onetool_ipy.render.difference import Difference
 

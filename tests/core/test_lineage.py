@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.base.errors import ToolCallError
+from onetool_ipy import Toolbox, ToolCallError, open_toolbox
 from onetool_ipy.core import current
 from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.result import ToolResult

@@ -94,6 +94,8 @@ TABLE: tuple[Command, ...] = (
     Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history, options=_FILTERS),
     Command("history rerun", "[N]", "call again what stands at N in the list; the last call without N", past.rerun,
         options=_FILTERS, output="json"),
+    Command("history diff", "A B", "what changed from the result of call A to that of call B", past.diff,
+        options=(*_FILTERS, Option("--key", "text", "the column that identifies a row", "COLUMN"))),
     Command("stats", "[day|week|month|all]", "how the tools are used", catalog.stats, options=(_TOOL,
         Option("--output", "text", "also write an HTML report", "FILE", "file")), takes=(_PERIODS,)),
     Command("usage", "[day|week|month|all]", "the usage view", catalog.usage, options=_FILTERS[1:], takes=(_PERIODS,),

@@ -6,11 +6,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import InvalidArgs, UsageProblem
+from onetool_ipy.base.errors import InvalidArgs, NotAllowed, UsageProblem
+from onetool_ipy.base.frames import is_dataframe
 from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.difference import compare
+from onetool_ipy.core.lineage import ATTRS
 from onetool_ipy.core.names import ASK
+from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.render.difference import Difference
@@ -79,6 +83,60 @@ class LineageTools:
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
 
+    @mark()
+    def refresh(self, value: Any, frame: Any = None) -> Any:
+        """Make the call that gave a value again, and say what changed.
+
+        A tool that may change something asks first. Of an ot.map only the rows are called whose inputs changed, or all
+        of them if the tool changed.
+
+        Args:
+            value: A result, its frame, its handle or the id of its call; or the table that ot.map gave.
+            frame: For a table of ot.map: the data as it is now.
+
+        Returns:
+            A Difference as ot.diff gives it; .result is the new result.
+
+        Example:
+            ot.refresh(r)
+        """
+        if is_from_outside():
+            raise NotAllowed("'ot.refresh' is for people and programs; call the tool itself.")
+        again = getattr(value, "attrs", {}).get(ATTRS, {}).get("arguments") if is_dataframe(value) else None
+        try:
+            if again is not None:
+                return self._refresh_map(value, frame, again)
+            row, before = self._known_call(value)
+            if not may_repeat(self._box, row.tool, row.arguments, "ot.refresh"):
+                raise UsageProblem(f"'{row.tool}' was not called again.")
+            result = self._box.call(row.tool, row.arguments, source="tool")
+            return Difference(compare(before, result.unwrap()), result=result)
+        except UsageProblem as exc:
+            raise InvalidArgs(exc.message, hint=exc.hint) from exc
+
+    def _refresh_map(self, table: Any, frame: Any, again: dict[str, Any]) -> Difference:
+        """Run `ot.map` again over the data as it is now; rows that are finished are not called."""
+        if frame is None:
+            raise UsageProblem("ot.refresh needs the data of this ot.map.", hint="Write: ot.refresh(m, frame)")
+        if not may_repeat(self._box, str(again["tool"]), None, "ot.refresh"):
+            raise UsageProblem(f"'{again['tool']}' was not called again.")
+        result = self._box.call("ot.map", {**again, "data": frame}, source="tool")
+        fresh = result.unwrap()
+        sides = (side.drop(columns=[name for name in ("ms",) if name in side]) for side in (table, fresh))
+        return Difference(compare(*sides), result=result)
+
+    def _known_call(self, value: Any) -> tuple[CallRow, Any]:
+        """Return the call that gave a value as the log has it, and the value that it gave."""
+        call_id = self._box.lineage.call_of(value) or (value if isinstance(value, str) else "")
+        row = self._box.log.family(call_id).calls.get(call_id) if call_id else None
+        if row is None or row.tool == ASK:
+            raise UsageProblem("No call is known that gave this value.", hint="Give a result, its .df or its handle.")
+        if row.arguments is None:
+            message = f"The arguments of that call of '{row.tool}' were masked or cut in the log."
+            raise UsageProblem(message, hint="Type the call again, and compare with ot.diff(old, new).")
+        is_id = isinstance(value, str) and not is_handle(value)
+        return row, stored_result(self._box, row) if is_id else self._value(value)
+
     def _value(self, value: Any) -> Any:
         """Return what is compared: the data of a result or an answer, the stored result of a handle, or the value."""
         if isinstance(value, ToolResult):
@@ -86,6 +144,36 @@ class LineageTools:
         if isinstance(value, Answer):
             return value.text
         return self._box.results.value(value) if isinstance(value, str) and is_handle(value) else value
+
+
+def stored_result(box: Toolbox, row: CallRow) -> Any:
+    """Return what a call gave, from the stored results or from memory. Raises UsageProblem if it is gone."""
+    if row.handle is not None:
+        return box.results.value(row.handle)
+    data = box.lineage.data_of(row.call_id)
+    if data is None:
+        message = f"The result of that call of '{row.tool}' was not stored."
+        raise UsageProblem(message, hint="Large results are stored by themselves, others by r.store().")
+    return data
+
+
+def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, subject: str) -> bool:
+    """Ask before a call that may change something is made again. Raises UsageProblem where nobody can be asked."""
+    spec = box.registry.find(tool)
+    if spec is None or spec.read_only:
+        return True
+    line = box.mask(format_call(tool, arguments)) if arguments is not None else tool
+    question = f"'{tool}' may change something. Call it again?"
+    try:
+        reply = box.put_question(Question(subject, question, details=(line,), yes="Call it again"))
+    except NobodyToAsk:
+        raise UsageProblem(
+            f"'{tool}' may change something, and nobody can be asked here whether to repeat it.",
+            hint=f"Type the call itself: {line}",
+        ) from None
+    except KeyboardInterrupt:
+        raise UsageProblem("Stopped at this question; nothing more was done.") from None
+    return reply.action == "accept"
 
 
 class OriginTree:

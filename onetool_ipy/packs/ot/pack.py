@@ -38,5 +38,6 @@ def functions(box: Toolbox) -> list[Callable[..., Any]]:
         MapTools(box).map,
         lineage.origin,
         lineage.diff,
+        lineage.refresh,
         catalog.version,
     ]

@@ -113,7 +113,7 @@ class CallLog:
         """Record a call that ended now. It is on disk when this returns; never raises for a disk.
 
         `args_size` is the length of arguments that are plain JSON. Without it they are recorded for people to read, and
-        not to call again. `more` is other fields of a journal's line: code, reason, message, size, handle, parent, inputs.
+        not to call again. `more` is other fields of a journal's line, such as code, message, size, handle, inputs.
         """
         if self.enabled:
             text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
