@@ -155,8 +155,8 @@ def _key_columns(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> list[An
                     listed = ", ".join(map(str, side.columns[:12]))
                     raise UsageProblem(f"There is no column '{name}' in both tables.", hint=f"There is: {listed}")
         for label, side in (("first", before), ("second", after)):
-            if (twice := side.duplicated(names)).any():
-                row = side.loc[twice.to_numpy(), names].iloc[0].tolist()
+            if not (keys := _keys_of(side, names)).is_unique:
+                row = side.loc[keys.duplicated(), names].iloc[0].tolist()
                 cell = ", ".join(f"{name}={value!r}" for name, value in zip(names, row, strict=True))
                 hint = "Name more columns, such as key=['id', 'date']."
                 raise UsageProblem(f"The key is not unique: {cell} is in more than one row of the {label}.", hint=hint)
@@ -279,7 +279,9 @@ def _changed_rows(
 
 
 def _cell(value: Any) -> str:
-    return "" if is_missing(value) else value if isinstance(value, str) else values.to_text(value)
+    if is_missing(value):
+        return ""
+    return str(value) if isinstance(value, (str, int, float)) else values.to_text(value)
 
 
 # --- data and text --------------------------------------------------------------------------------
