@@ -115,8 +115,12 @@ class PartBuilder:
         config, box = self._config, self._box
         return Executor(
             owner=box,
-            steps=[traced(config.secrets.mask), span(config.secrets.mask), box.replays.step],
-            record=box.log.recorder(),
+            steps=[
+                *(traced(config.secrets.mask), span(config.secrets.mask)),
+                *([box.lineage.step] if box.log.enabled else []),
+                box.replays.step,
+            ],
+            record=box.log.recorder(box.lineage),
             background=box.background,
             tool_loop=box.tool_loop,
             workers=box.workers,

@@ -24,6 +24,7 @@ from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
+from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
 from onetool_ipy.core.result import ToolCallError, ToolResult
@@ -209,6 +210,7 @@ class Toolbox:
         self._jobs: Jobs | None = None
         self._adoptions: Adoptions | None = None
         self.replays = Replays()
+        self.lineage = Lineage(lambda handle: self.results.call_of(handle))  # noqa: PLW0108 - a reload has other results
         self._subscribers: list[_Subscriber] = []
         self._build = build
         self._build_http_client = build_http_client
@@ -689,6 +691,7 @@ class Toolbox:
                 closing()
         if self._servers is not None:
             self._servers.close()
+        self.lineage.clear()
         self.parts.close()
         if self._http_client is not None:
             self._http_client.close()

@@ -67,7 +67,7 @@ from onetool_ipy.llm.messages import (
 )
 from onetool_ipy.llm.prices import ModelPrice
 from onetool_ipy.snippets.definition import read_shortcuts
-from onetool_ipy.stores.calls.record import short_text
+from onetool_ipy.stores.calls.record import encode_inputs, short_text
 from onetool_ipy.stores.cassettes import Cassette
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
@@ -77,6 +77,7 @@ _REFUSALS = (400, 422)
 """Statuses by which providers refuse a field or a schema that they do not know."""
 _MAX_TEXT = 200
 _MAX_NOTE = 300
+_MAX_SOURCES = 50
 _HOW = """\
 You help a person who works in a Jupyter notebook. Answer in Markdown, briefly and truly; say so when you do not know.
 Call tools where they help; call no tool twice with the same arguments. When a call fails, read its message and \
@@ -471,7 +472,7 @@ class Asker:
             ended["gen_ai.usage.output_tokens"] = self.last.usage.output
             if self.last.error is not None:
                 ended["error.type"] = self.last.error.code
-        self._record(self.last, source)
+        self._record(self.last, source, attach)
         if run.mismatch is not None:
             raise run.mismatch
         return self.last
@@ -538,7 +539,7 @@ class Asker:
             raise UsageProblem(f"A session is a name or a Session, not {values.safe_repr(which, 40)}.")
         return self.sessions.setdefault(which, Session(which))
 
-    def _record(self, answer: Answer, source: CallSource) -> None:
+    def _record(self, answer: Answer, source: CallSource, attach: Attach) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
         args = {"prompt": answer.prompt, "model": answer.model}
         end: dict[str, Any] = {}
@@ -546,10 +547,16 @@ class Asker:
             end["code"] = answer.stop_reason if answer.error is None else answer.error.code
             end["reason"] = answer.stop_reason
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
+        # An answer came from the results that the model saw.
+        named = attach.items() if isinstance(attach, Mapping) else [("", value) for value in attach]
+        sources = [(name or "attached", self._box.lineage.call_of(value)) for name, value in named]
+        sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
+        answer.call_id = self._box.new_id()
         self._box.log.record(
-            *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000),
+            *(answer.call_id, names.ASK, source, args, answer.ok, answer.seconds * 1000),
             args_size=len(answer.prompt),
             size=len(answer.text),
+            inputs=encode_inputs([source for source in sources if source[1]][:_MAX_SOURCES]),
             **end,
         )
 
