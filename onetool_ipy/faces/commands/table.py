@@ -150,6 +150,7 @@ TABLE: tuple[Command, ...] = (
             ("show", "NAME[.tool[@version]]", bundles.show_bundle, "what is in it"),
             ("on", "NAME[.tool[@version]]", bundles.switch_on, "switch a bundle, a tool or one version on"),
             ("off", "NAME[.tool[@version]]", bundles.switch_off, "switch it off"),
+            ("run", "NAME", bundles.run_all, "call each of its tools that only reads, with example arguments"),
         )
     ),
     Command("bundle set", "NAME", "the base URL and the auth of all its tools", bundles.set_bundle,

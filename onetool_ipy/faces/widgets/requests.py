@@ -22,6 +22,7 @@ from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Json, ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
+from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.widgets.cell_saving import save_tool
 from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
@@ -146,6 +147,9 @@ class ScreenRequests:
             "httpSend": self._http.send,
             "httpSelect": self._http.select,
             "httpSave": self._http.save,
+            "runBundle": lambda p: {
+                "runs": [run._asdict() for run in run_bundle(self._box, _text(p, "bundle"), source="widget")]
+            },
             "history": lambda p: history_page(self._box, p),
             "results": lambda _payload: stored_results(self._box),
             "usage": lambda p: usage_data(self._box, p),
