@@ -42,6 +42,9 @@ export class NotebookTools {
   /** Emitted when the user wants to import a document. */
   readonly importing = new Signal<this, void>(this);
 
+  /** Emitted with the name of a server that the user wants to look at. */
+  readonly serverOpened = new Signal<this, string>(this);
+
   /** The servers screen, once the kernel is connected. */
   get servers(): IServers | null {
     return this._servers;
@@ -115,7 +118,7 @@ export class NotebookTools {
   private _openBrowser(transport: Transport): void {
     this._closeBrowser();
     this._browserTransport = transport;
-    this._servers = createServers(transport);
+    this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
     this._browser = createBrowser(transport, {
       isSmall: true,
       onInsert: (code, isRun) => void this.insert(code.tool, isRun),

@@ -210,7 +210,7 @@ TABLE: tuple[Command, ...] = (
             ("start", servers.start, "start it"),
             ("stop", servers.stop, "stop it"),
             ("restart", servers.restart, "stop and start it"),
-            ("trace", servers.trace, "every message to and from it"),
+            ("trace", servers.trace, "every message to and from it; with a number that message whole"),
         )
     ),
     Command("server read", "NAME URI [K=V ...]", "read a resource; a template takes its variables as K=V",

@@ -134,6 +134,9 @@ class ScreenRequests:
             "assign": self._assign,
             "servers": lambda _payload: self._servers.list(),
             "server": lambda p: self._servers.act(_text(p, "name"), _text(p, "action")),
+            "serverPage": lambda p: self._servers.page(_text(p, "name")),
+            "serverMessages": lambda p: self._servers.messages(_text(p, "name"), int(p.get("after") or 0)),
+            "serverMessage": lambda p: self._servers.message(_text(p, "name"), int(p["number"])),
             "serverLogs": lambda p: self._servers.logs(_text(p, "name")),
             "addServer": lambda p: self._servers.add(
                 _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
