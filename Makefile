@@ -52,8 +52,9 @@ NODE_PROGRAMS := tests/node/node_modules/.package-lock.json
 EXAM := tests/node/exam/node_modules/.package-lock.json
 SERVERS := .venv-servers/.servers
 CLIENTS := .venv-clients/.clients
+FRAMEWORKS := .venv-frameworks/.frameworks
 SITE := .venv-site/.site
-TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(EXAM) $(SERVERS) $(CLIENTS) $(SITE)
+TESTED := $(VENV)/.test browser strace $(NODE_MODULES) $(NODE_PROGRAMS) $(EXAM) $(SERVERS) $(CLIENTS) $(FRAMEWORKS) $(SITE)
 
 .PHONY: help lab test check soak soak-load bench shots build-lab docs map mutants site lock latest browser node strace
 
@@ -112,7 +113,7 @@ $(VENV)/bin/python:
 
 $(VENV)/.lab: $(MADE_FROM) $(if $(LATEST),latest) | $(VENV)/bin/python
 	@echo "Installing onetool-ipy into $(VENV) (a few minutes the first time) ..."
-	$(PIP) --editable .
+	$(PIP) --editable '.[programs]'
 	@touch $@
 
 $(VENV)/.test: $(MADE_FROM) $(if $(LATEST),latest) | $(VENV)/bin/python
@@ -164,6 +165,13 @@ $(CLIENTS): tests/clients.txt tests/constraints-clients.txt
 	[ -x .venv-clients/bin/python ] || .ci/venv .venv-clients $(PYTHON)
 	@echo "Installing the MCP client and Voila for the tests into .venv-clients ..."
 	.venv-clients/bin/python -m pip install --quiet --requirement tests/clients.txt --constraint tests/constraints-clients.txt
+	@touch $@
+
+# The frameworks see the packages of the tests' environment, so that few are installed twice.
+$(FRAMEWORKS): tests/frameworks.txt tests/constraints-frameworks.txt | $(VENV)/.test
+	.ci/lend .venv-frameworks $(VENV)
+	@echo "Installing the agent frameworks that the tests bridge to into .venv-frameworks ..."
+	.venv-frameworks/bin/python -m pip install --quiet --requirement tests/frameworks.txt --constraint tests/constraints-frameworks.txt
 	@touch $@
 
 $(SITE): tests/site.txt tests/constraints-site.txt

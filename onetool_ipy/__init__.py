@@ -17,14 +17,14 @@ if TYPE_CHECKING:
         InvalidConfig,
         InvalidTool,
         OneToolError,
-        ToolCallError,
         UnknownProvider,
         UsageProblem,
     )
     from onetool_ipy.core.decorate import tool
-    from onetool_ipy.core.result import Failure, ToolResult
+    from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
-    from onetool_ipy.toolbox import PackProxy, Toolbox
+    from onetool_ipy.proxies import PackProxy
+    from onetool_ipy.toolbox import Toolbox
 
 __all__ = [
     "DuplicateTool",
@@ -48,14 +48,14 @@ __all__ = [
 _HOMES = {
     "open_toolbox": "assemble",
     "Toolbox": "toolbox",
-    "PackProxy": "toolbox",
+    "PackProxy": "proxies",
     "tool": "core.decorate",
     "ToolSpec": "core.tool",
     "ToolCall": "core.tool",
     "ToolResult": "core.result",
     "Failure": "core.result",
     "OneToolError": "base.errors",
-    "ToolCallError": "base.errors",
+    "ToolCallError": "core.result",
     "UsageProblem": "base.errors",
     "InvalidConfig": "base.errors",
     "InvalidTool": "base.errors",

@@ -92,6 +92,7 @@ class PartBuilder:
             changed=box.tools_changed,
             before_list=self._before_list,
             explain=box.servers.explain,
+            recommended=config.settings.recommended,
         )
 
     def resolver(self, registry: Registry) -> Resolver:
@@ -257,7 +258,7 @@ def _inner_call(box: Toolbox, name: str, args: Mapping[str, Any]) -> Any:
     if box.registry.find(name) is None:
         raise Unavailable(f"There is no function '{name}' now.", hint="The tool comes back with it.")
     result = box.call(name, args, source="tool")
-    return result.data if result.error is None else raise_failure(box, result)
+    return result.data if result.error is None else raise_failure(box.host, result)
 
 
 def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:

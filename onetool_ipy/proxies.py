@@ -7,38 +7,80 @@ differences: error texts that spec 001 wants returned are returned, and `ot.run`
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import NoSuchTool, OneToolError, Returned, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import NoSuchTool, OneToolError, Returned, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.failures import own_frames
 from onetool_ipy.core.resolve import ResolvedCall
-from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.result import ToolCallError, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.render.views import ErrorText, Listing
 from onetool_ipy.schema.read import identifier, signature_of
 
 if TYPE_CHECKING:
+    import datetime
     import inspect
     import os
 
-    from onetool_ipy.host import Screens
+    from onetool_ipy.core.registry import Registry
+    from onetool_ipy.core.resolve import Arguments
+    from onetool_ipy.host import Host, Screens
     from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.resources import Watch
-    from onetool_ipy.stores.cassettes import Replaying
-    from onetool_ipy.toolbox import Toolbox
+    from onetool_ipy.mcp.servers import Servers
+    from onetool_ipy.snippets.definition import Shortcuts
+    from onetool_ipy.stores.replays import Replaying, Replays
+    from onetool_ipy.trust_gate import TrustGate
 
-__all__ = ["OtProxy", "PackProxy", "ToolProxy", "prompts_of", "raise_failure", "resources_of", "usage_of"]
+
+class CallingToolbox(Protocol):
+    """What packs and tools as Python objects need of their toolbox. A reload replaces most of it."""
+
+    host: Host
+
+    @property
+    def gate(self) -> TrustGate: ...
+
+    @property
+    def registry(self) -> Registry: ...
+
+    @property
+    def servers(self) -> Servers: ...
+
+    @property
+    def shortcuts(self) -> Shortcuts: ...
+
+    @property
+    def replays(self) -> Replays: ...
+
+    def resolve(self, tool: str, args: Arguments | None = None, *, source: CallSource = ...) -> ResolvedCall: ...
+
+    def call(self, tool: ResolvedCall) -> ToolResult: ...
+
+    async def acall(self, tool: ResolvedCall) -> ToolResult: ...
+
+    def run(self, tool: str, args: Mapping[str, Any] | None = None) -> ToolResult: ...
+
+    def read_resource(self, server: str, uri: str) -> ToolResult: ...
+
+    def adopt(
+        self, thing: object, pack: str = ..., *, deps: object = ..., read_only: Iterable[str] | str = ...
+    ) -> list[str]: ...
+
+    def mask(self, text: str) -> str: ...
+
+    def now(self) -> datetime.datetime: ...
 
 
 class PackProxy:
     """A pack as an object: `brave.search(query="x")`. Names that Python cannot spell: `pack["get-sum"](...)`."""
 
-    def __init__(self, box: Toolbox, name: str) -> None:
+    def __init__(self, box: CallingToolbox, name: str) -> None:
         self._box = box
         self._name = name
 
@@ -135,7 +177,7 @@ class UnlistedOffers:
         return {"text/plain": repr(rows), "text/html": rows._repr_html_()}
 
 
-def _listing_of(box: Toolbox, server: str) -> ServerListing:
+def _listing_of(box: CallingToolbox, server: str) -> ServerListing:
     """Return what a server offers; starts it if that is not known yet. Raises ToolNotFound with the reason."""
     listing = box.servers.listing(server)
     if listing is None:
@@ -147,17 +189,17 @@ def _listing_of(box: Toolbox, server: str) -> ServerListing:
     return listing
 
 
-def resources_of(box: Toolbox, server: str) -> Listing:
+def resources_of(box: CallingToolbox, server: str) -> Listing:
     """The resources and templates of a server as a table. Starts the server if they are not known yet."""
     from onetool_ipy.mcp.resources import resource_rows
 
     return Listing(values.map_text(resource_rows(_listing_of(box, server)), box.mask))
 
 
-def prompts_of(box: Toolbox, server: str) -> Listing:
+def prompts_of(box: CallingToolbox, server: str) -> Listing:
     """The prompts of a server as a table, each with the line that uses it."""
     _listing_of(box, server)
-    found = [spec for spec in box.prompts() if spec.server == server]
+    found = [spec for spec in box.registry.prompts() if spec.server == server]
     rows = [{"prompt": usage_of(spec), "description": spec.summary} for spec in found]
     return Listing(values.map_text(rows, box.mask))
 
@@ -168,7 +210,7 @@ def usage_of(prompt: ToolSpec) -> str:
     return " ".join([f"${prompt.name}", *given])
 
 
-def _watch(box: Toolbox, server: str) -> Callable[[str], Watch]:
+def _watch(box: CallingToolbox, server: str) -> Callable[[str], Watch]:
     def watch(uri: str) -> Watch:
         """Follow a resource: `.changed` says whether it changed since `.value` was last read."""
         box.gate.require_server(server)
@@ -177,7 +219,7 @@ def _watch(box: Toolbox, server: str) -> Callable[[str], Watch]:
     return watch
 
 
-_OFFERS: Mapping[str, Callable[[Toolbox, str], Any]] = {
+_OFFERS: Mapping[str, Callable[[CallingToolbox, str], Any]] = {
     "prompts": prompts_of,
     "resources": resources_of,
     "watch": _watch,
@@ -188,7 +230,7 @@ _OFFERS: Mapping[str, Callable[[Toolbox, str], Any]] = {
 class ToolProxy:
     """A tool as a function: returns the raw value, raises the tool's own exception; `.aio` is its async twin."""
 
-    def __init__(self, box: Toolbox, spec: ToolSpec) -> None:
+    def __init__(self, box: CallingToolbox, spec: ToolSpec) -> None:
         self._box = box
         self._known = spec
         self.__name__ = spec.short_name
@@ -241,13 +283,13 @@ class ToolProxy:
 
     def _failed(self, result: ToolResult) -> Any:
         __tracebackhide__ = True
-        raise_failure(self._box, result)
+        raise_failure(self._box.host, result)
 
 
 class UnlistedTool(ToolProxy):
     """A tool of a server whose tools are not listed yet. Looking at it starts nothing; a call starts the server."""
 
-    def __init__(self, box: Toolbox, server: str, tool: str) -> None:
+    def __init__(self, box: CallingToolbox, server: str, tool: str) -> None:
         said = f"A tool of the server '{server}'. The server lists its tools when one of them is called."
         empty = {"type": "object"}
         stub = ToolSpec(name=f"{server}.{tool}", description=said, parameters=empty, run=lambda _args: None)
@@ -290,9 +332,17 @@ class OtProxy(PackProxy):
         everything anew. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
         `with`.
         """
-        from onetool_ipy.stores.cassettes import Replaying
+        from onetool_ipy.stores.replays import Replaying
 
         return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
+
+    def adopt(self, thing: Any, pack: str = "", *, deps: Any = None, read_only: Iterable[str] | str = ()) -> list[str]:
+        """Make tools of another framework's tools, an MCP server, an object, a module, or "module:name".
+
+        Returns the names of the tools. `pack` is by default the object's or the framework's name; `deps` go to tools
+        that want a context; `read_only` names the tools that change nothing. See `Toolbox.adopt`.
+        """
+        return self._box.adopt(thing, pack, deps=deps, read_only=read_only)
 
     def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any:
         """Open the tool browser: search, forms, results; at a tool if one is named."""
@@ -334,15 +384,15 @@ class OtTool(ToolProxy):
         return super()._failed(result)
 
 
-def raise_failure(box: Toolbox, result: ToolResult) -> NoReturn:
+def raise_failure(host: Host, result: ToolResult) -> NoReturn:
     """Raise what a failed result stands for: the tool's own exception where it has one, else ToolCallError."""
     __tracebackhide__ = True
     assert result.error is not None
     own = result.error.exception
-    box.host.call_failed(result)
+    host.call_failed(result)
     if own is None or isinstance(own, OneToolError):
         raise ToolCallError(result) from None
-    box.host.style_error(own)
+    host.style_error(own)
     raise own.with_traceback(own_frames(own))
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
-from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import once
@@ -26,12 +26,11 @@ from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
-from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import CallSource, Problem, ToolCall, ToolSpec
+from onetool_ipy.core.result import ToolCallError, ToolResult
+from onetool_ipy.core.tool import CallSource, Problem, ToolCall
 from onetool_ipy.host import Host
-from onetool_ipy.proxies import OtProxy, PackProxy, ToolProxy
+from onetool_ipy.proxies import OtProxy, PackProxy
 from onetool_ipy.schema.read import identifier
-from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.stores.replays import Replays
 from onetool_ipy.trust_gate import TrustGate
 
@@ -47,12 +46,11 @@ if TYPE_CHECKING:
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.snippets.definition import Shortcuts, Snippet
+    from onetool_ipy.sources.adopted import Adoptions
     from onetool_ipy.stores.calls.log import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
     from onetool_ipy.trust_gate import Inventory
-
-__all__ = ["OtProxy", "PackProxy", "Parts", "Stores", "ToolProxy", "Toolbox"]
 
 _KEPT = "The last good configuration is still in use."
 _MEND = "Correct it there, then run: ot.reload()"
@@ -188,8 +186,8 @@ class _Subscriber(NamedTuple):
 class Toolbox:
     """Tools from every source, ready to list, look up and call. Use as a context manager, or `close()` it.
 
-    `host` is the program it runs in, `gate` decides what of the project may run. Whoever wants to hear of other
-    tools, or of its end, subscribes.
+    `host` is the program it runs in, `gate` decides what of the project may run. `session_snippets` are those made in
+    this session; they survive a reload. Whoever wants to hear of other tools, or of its end, subscribes.
     """
 
     def __init__(
@@ -207,8 +205,9 @@ class Toolbox:
         self.tool_loop = Background(given_up)
         self.workers = Workers(given_up)
         self.host = Host()
-        self.gate = TrustGate(self)
+        self.gate = TrustGate(self, follow=self._follow_trust)
         self._jobs: Jobs | None = None
+        self._adoptions: Adoptions | None = None
         self.replays = Replays()
         self._subscribers: list[_Subscriber] = []
         self._build = build
@@ -222,8 +221,8 @@ class Toolbox:
         self._problem: Problem | None = None
         self._told: set[Problem] = set()
         self.is_closed = False
-        self._snippets: dict[str, Snippet] = {}
-        self._shortcuts: tuple[Config, Shortcuts] | None = None
+        self.session_snippets: dict[str, Snippet] = {}
+        self._shortcuts: tuple[Config, tuple[Snippet, ...], Shortcuts] | None = None
         self.parts = build(self)
         current.opened(self)
 
@@ -291,32 +290,19 @@ class Toolbox:
                     self._servers = self._build_servers(self)
         return self._servers
 
-    def abandoned(self) -> int:
-        """How many calls past their limit are still running."""
-        return self.workers.abandoned()
-
     @property
     def shortcuts(self) -> Shortcuts:
         """Aliases and snippets: those of the files, and those of this session over them."""
-        known = self._shortcuts
-        if known is None or known[0] is not self.config:
+        config, of_session = self.config, tuple(self.session_snippets.values())
+        cached = self._shortcuts
+        if cached is None or cached[0] is not config or cached[1] != of_session:
             from onetool_ipy.snippets.definition import read_shortcuts
 
-            settings = self.config.settings
-            found = read_shortcuts(settings.aliases, settings.snippets)
-            for snippet in self._snippets.values():
-                found = found.with_snippet(snippet)
-            known = self._shortcuts = (self.config, found)
-        return known[1]
-
-    def is_session_snippet(self, name: str) -> bool:
-        """Whether a snippet was made in this session, and does not come from the project's files."""
-        return name in self._snippets
-
-    def add_snippet(self, snippet: Snippet) -> None:
-        """Keep a snippet for this session; it survives a reload."""
-        self._snippets[snippet.name] = snippet
-        self._shortcuts = None
+            shortcuts = read_shortcuts(config.settings.aliases, config.settings.snippets)
+            for snippet in of_session:
+                shortcuts = shortcuts.with_snippet(snippet)
+            cached = self._shortcuts = (config, of_session, shortcuts)
+        return cached[2]
 
     @property
     def ot(self) -> OtProxy:
@@ -476,11 +462,24 @@ class Toolbox:
         server = next((each for each in self.servers if name in (each, identifier(each))), "")
         return PackProxy(self, server) if self.servers.is_unknown(server) else None
 
-    def adopt(self, fn: Callable[..., Any]) -> ToolSpec:
-        """Register a cell's function as a tool of this session; pack `nb` where it names none."""
-        spec = self.registry.register(spec_of(fn, pack="nb", origin="cell"))
-        self.host.adopted(spec)
-        return spec
+    def adopt(
+        self, thing: object, pack: str = "", *, deps: object = None, read_only: Iterable[str] | str = ()
+    ) -> list[str]:
+        """Make tools of this session of what is at hand, and return their names.
+
+        `thing` is a function, a tool or toolkit of another framework, an MCP server in this process, an object (its
+        public methods), a module (its functions), a list of these, or "module:name". `pack` is by default the object's
+        or the framework's name. Tools that want a context get `deps`. `read_only` names the tools that only read.
+        The same thing adopted again replaces its tools.
+        """
+        from onetool_ipy.sources.adopted import Adoptions  # late: few notebooks adopt more than functions
+
+        if self._adoptions is None:
+            self._adoptions = Adoptions(self.tool_loop.run)
+        specs = self._adoptions.adopt(self.registry, thing, pack=pack, deps=deps, read_only=read_only)
+        for spec in specs:
+            self.host.adopted(spec)
+        return [spec.name for spec in specs]
 
     def outgoing(self, result: ToolResult) -> Any:
         """The data of a result as it leaves for a model, REST, MCP or the command line.
@@ -507,13 +506,13 @@ class Toolbox:
     def formats(self, provider: str, allowed: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """The tools as a model's provider wants them declared: openai, ollama, gemini or anthropic.
 
-        In order of registration, those that `allowed` lets through; a tool that is off is not offered. Raises
-        UnknownProvider.
+        In order of registration, those that `allowed` lets through; a tool that is off is not offered. Starts no
+        server: the tools of one that never ran are not among them. Raises UnknownProvider.
         """
         from onetool_ipy.llm import formats
 
-        known = self.registry.list()
-        chosen = self.registry.loaded(spec for spec in self.registry.list(allowed) if not spec.disabled)
+        known = self.registry.known()
+        chosen = self.registry.loaded(spec for spec in self.registry.known(allowed) if not spec.disabled)
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
@@ -613,7 +612,8 @@ class Toolbox:
         from onetool_ipy.core.question import NobodyToAsk, Reply, checked, count_question, form_errors
 
         here, asked = current.scope(), checked(question.masked(self.mask))
-        count_question()
+        if here is not None and here.meta is not None:
+            count_question(here.meta)
         if here is not None and here.ask is not None:
             reply = here.ask(asked)
         elif here is not None and here.asked_by in REMOTE:
@@ -629,39 +629,7 @@ class Toolbox:
         """`put_question` without blocking the event loop; a cancellation takes the question back."""
         return await self._in_worker(lambda: self.put_question(question))
 
-    def is_recommended(self, spec: ToolSpec) -> bool:
-        """Whether the project's `recommended` names a tool or its pack."""
-        recommended = self.parts.config.settings.recommended
-        return spec.name in recommended or spec.pack in recommended
-
-    def place_of(self, spec: ToolSpec) -> tuple[Any, ...]:
-        """Where a tool stands in a list: recommended ones first, in their order, then as `ToolSpec.place` says."""
-        recommended = self.parts.config.settings.recommended
-        found = (recommended.index(name) for name in (spec.name, spec.pack) if name in recommended)
-        return (min(found, default=len(recommended)), *spec.place)
-
-    def prompts(self) -> list[ToolSpec]:
-        """The known prompts of servers, by name: `$server.prompt k=v`. Starts nothing."""
-        found = (spec for spec in self.registry.unlisted() if spec.server and "prompt" in spec.tags)
-        return sorted(found, key=lambda spec: spec.name)
-
-    def would_run(self) -> Inventory:
-        """Return what of the project a yes would cover, as far as it needs one."""
-        return self.parts.inventory()
-
-    def trust(self, part: str = "", *, shown: Inventory | None = None) -> None:
-        """Trust the project from now on, with all that reaches out as it is defined now; or one `part` of it alone.
-
-        `shown` is what the person saw. Raises UsageProblem where the files hold something else by now, and where there
-        is nothing to trust.
-        """
-        self.gate.grant(part, shown=shown)
-
-    def distrust(self) -> bool:
-        """Trust the project no longer; False where it was not on the user's list."""
-        return self.gate.revoke()
-
-    def follow_trust(self) -> None:
+    def _follow_trust(self) -> None:
         """Read the project again as it is trusted now. A fault in its files is no reason to go on as before."""
         self._require_open()
         with self._swap:

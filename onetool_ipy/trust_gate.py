@@ -3,8 +3,8 @@
 `config.trust` knows the user's list. `Inventory` lists what a yes covers, for the trust question (contract 16); it is
 read from the text of the files, nothing is run, and control characters are shown as escapes. The gate decides about one
 tool, server, model or snippet, lets the host ask the person if one is at the keyboard, and follows what the user said
-meanwhile in another process. What may not run is refused with Untrusted. `trust_state` and the lines below it report
-all this to a person.
+meanwhile in another process. What may not run is refused with Untrusted. `state` and the lines below it report all
+this to a person.
 """
 
 from __future__ import annotations
@@ -15,18 +15,23 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.trust import Pin, Pins, as_text, difference, referenced_names
 from onetool_ipy.core.callers import TYPED
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolSpec
 
 if TYPE_CHECKING:
-    from onetool_ipy.toolbox import Toolbox
+    from onetool_ipy.config.load import Config
+    from onetool_ipy.core.registry import Registry, SessionTools
+    from onetool_ipy.host import Host
+    from onetool_ipy.mcp.servers import Servers
+    from onetool_ipy.snippets.definition import Snippet
 
 _ALLOWS = {
     "folder": "the fs tools may read it",
@@ -35,6 +40,12 @@ _ALLOWS = {
     "file": "ot.notify writes to it",
     "state folder": "the log and the results of calls are kept there",
 }
+_WHY = {
+    "home": "It is your own, in your home directory.",
+    "named": "It was named outright, so it is trusted in this process.",
+    "environment": "$ONETOOL_TRUST names it.",
+}
+"""Why a project needs no yes, by `config.trust.how`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +96,9 @@ class Inventory:
             lines.append(f"snippets {', '.join(printable_line(f'${name}') for name in self.snippets)}")
         return lines or ["nothing that runs by itself or reaches out of the folder"]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Return the same as plain JSON, for a form."""
-        found = {
+        covered = {
             "folder": self.folder,
             "packFiles": self.pack_files,
             "parts": [{**asdict(part), "key": part.key} for part in self.parts],
@@ -95,7 +106,7 @@ class Inventory:
             "hosts": self.hosts,
             "snippets": self.snippets,
         }
-        plain: dict[str, Any] = values.map_text(values.to_json(found), printable_line)
+        plain: Json = values.map_text(values.to_json(covered), printable_line)
         return plain
 
 
@@ -153,11 +164,56 @@ def _pairs(value: Any) -> list[tuple[str, str]]:
     return [(name, as_text(each)) for name, each in pairs.items()]
 
 
-class TrustGate:
-    """Decides what of a toolbox's project may run."""
+class GuardedParts(Protocol):
+    """What the gate needs of the parts of a toolbox that a reload replaces."""
 
-    def __init__(self, box: Toolbox) -> None:
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def inventory(self) -> Inventory: ...
+
+    @property
+    def record_trust(self) -> Callable[[str], None]: ...
+
+    @property
+    def forget_trust(self) -> Callable[[], bool]: ...
+
+
+class GuardedToolbox(Protocol):
+    """What the gate needs of its toolbox. Most of it is replaced by a reload, so it is read when it is needed."""
+
+    @property
+    def parts(self) -> GuardedParts: ...
+
+    @property
+    def servers(self) -> Servers: ...
+
+    @property
+    def session(self) -> SessionTools: ...
+
+    @property
+    def session_snippets(self) -> Mapping[str, Snippet]: ...
+
+    @property
+    def host(self) -> Host: ...
+
+    @property
+    def is_closed(self) -> bool: ...
+
+
+class TrustGate:
+    """Decides what of a toolbox's project may run. `follow` reads the project again as it is trusted now."""
+
+    def __init__(self, box: GuardedToolbox, *, follow: Callable[[], None]) -> None:
         self._box = box
+        self.follow = follow
+
+    def inventory(self) -> Inventory:
+        """Return what of the project a yes would cover, as far as it needs one."""
+        return self._box.parts.inventory()
 
     def prepare(self, tool: str, spec: ToolSpec | None, source: CallSource) -> bool:
         """Before a call: let the person say yes where the tool needs one, and start the server of an unknown tool.
@@ -203,13 +259,13 @@ class TrustGate:
 
     def require_snippet(self, name: str) -> None:
         """Raise Untrusted for a snippet of a project that the user does not trust, and does not say yes to."""
-        if not self._box.is_session_snippet(name):
+        if name not in self._box.session_snippets:
             self.require()
 
     def may_expand(self, snippet: str) -> bool:
         """Whether the template of a snippet may be filled without asking."""
         self.refresh()
-        return self._box.is_session_snippet(snippet) or self._is_free()
+        return snippet in self._box.session_snippets or self._is_free()
 
     def require_server(self, name: str) -> None:
         """Raise Untrusted for a server that a person wants to start, and does not say yes to."""
@@ -222,8 +278,12 @@ class TrustGate:
         self._admit_model(name)
 
     def grant(self, part: str = "", *, shown: Inventory | None = None) -> None:
-        """Trust the project from now on, with all that reaches out as it is defined now; or one part of it alone."""
-        self._box.follow_trust()
+        """Trust the project from now on, with all that reaches out as it is defined now; or one `part` of it alone.
+
+        `shown` is what the person saw. Raises UsageProblem where the files hold something else by now, and where there
+        is nothing to trust.
+        """
+        self.follow()
         parts = self._box.parts
         if shown is not None and parts.inventory() != shown:
             raise UsageProblem(
@@ -238,12 +298,12 @@ class TrustGate:
         if part and not config.trust.is_pinned:
             raise UsageProblem("This project is not trusted, so no part of it can be.", hint=TRUST_IT)
         parts.record_trust(part)
-        self._box.follow_trust()
+        self.follow()
 
     def revoke(self) -> bool:
         """Trust the project no longer; False where it was not on the user's list."""
         was_listed = self._box.parts.forget_trust()
-        self._box.follow_trust()
+        self.follow()
         return was_listed
 
     @contextmanager
@@ -257,14 +317,62 @@ class TrustGate:
         if is_new and self._box.parts.config.trust.how == "no project":
             self._box.parts.record_trust("")
         if part:
-            self._box.follow_trust()
+            self.follow()
             if self._box.parts.config.trust.is_pinned:
                 self.grant(part)
 
     def refresh(self) -> None:
         """Before something of the project may start: follow what the user said since, in whatever process."""
         if self._box.parts.config.trust.has_changed() and not self._box.is_closed:
-            self._box.follow_trust()
+            self.follow()
+
+    def state(self) -> Json:
+        """Whether the project is trusted, why, and what a yes would let run."""
+        config = self._box.parts.config
+        return {
+            "folder": str(config.paths.project),
+            "isTrusted": config.trust.is_given,
+            "how": config.trust.how,
+            "wouldRun": self.inventory().to_dict(),
+        }
+
+    def settled_line(self) -> str:
+        """Say why there is nothing to say yes to; empty where there is."""
+        trust, inventory = self._box.parts.config.trust, self.inventory()
+        if trust.how not in _WHY and not (trust.how == "listed" and not inventory.parts):
+            return ""
+        return f"{printable_line(inventory.folder)} is trusted already. {_WHY.get(trust.how, '')}".rstrip()
+
+    def question_lines(self, part: str = "") -> list[str]:
+        """The question as lines: what a yes to the project covers, or what one new or changed part of it does."""
+        config, inventory = self._box.parts.config, self.inventory()
+        folder, body = printable_line(inventory.folder), inventory.lines()
+        if part:
+            parts = [each for each in inventory.parts if each.key == part]
+            how = "has changed since you trusted it" if any(each.changes for each in parts) else "is new"
+            head = [f"The {printable_line(part)} of this project {how}:"]
+            body = [line for each in parts for line in each.lines()]
+        elif config.trust.is_given:
+            head = [f"This project has changed since you trusted it: {folder}", "A yes covers:"]
+        else:
+            head = [f"This project is not trusted yet: {folder}", "A yes covers:"]
+        return [config.secrets.mask(line) for line in (*head, *(f"  {line}" for line in body))]
+
+    def covered_lines(self) -> list[str]:
+        """Lines that say what the yes that the person typed covers, or why there is nothing to say yes to."""
+        if settled := self.settled_line():
+            return [settled]
+        inventory = self.inventory()
+        head = f"{printable_line(inventory.folder)} is trusted from now on. This covers:"
+        return [head, *(f"  {line}" for line in inventory.lines()), "To take it back, run: %tool trust --remove"]
+
+    def removal_lines(self, *, was_listed: bool) -> list[str]:
+        """Lines that say what `--remove` did."""
+        config = self._box.parts.config
+        folder = printable_line(str(config.paths.project))
+        if config.trust.how in _WHY:
+            return [f"{folder} is still trusted. {_WHY[config.trust.how]}"]
+        return [f"{folder} is no longer trusted." if was_listed else f"{folder} was not trusted."]
 
     def _is_free(self) -> bool:
         trust = self._box.parts.config.trust
@@ -302,67 +410,3 @@ class TrustGate:
             admit()
         except Untrusted as exc:
             self._box.host.ask_for_trust(exc)
-
-
-# --- the state of a project's trust, for people ---------------------------------------------------
-
-
-_WHY = {
-    "home": "It is your own, in your home directory.",
-    "named": "It was named outright, so it is trusted in this process.",
-    "environment": "$ONETOOL_TRUST names it.",
-}
-
-
-def trust_state(box: Toolbox) -> dict[str, Any]:
-    """Whether the project is trusted, why, and what a yes would let run."""
-    config = box.config
-    return {
-        "folder": str(config.paths.project),
-        "isTrusted": config.trust.is_given,
-        "how": config.trust.how,
-        "wouldRun": box.would_run().to_dict(),
-    }
-
-
-def settled_line(box: Toolbox) -> str:
-    """Say why there is nothing to say yes to; empty where there is."""
-    trust, inventory = box.config.trust, box.would_run()
-    if trust.how not in _WHY and not (trust.how == "listed" and not inventory.parts):
-        return ""
-    return f"{printable_line(inventory.folder)} is trusted already. {_WHY.get(trust.how, '')}".rstrip()
-
-
-def question_lines(box: Toolbox, part: str = "") -> list[str]:
-    """The question as lines: what a yes to the project covers, or what one new or changed part of it does."""
-    inventory = box.would_run()
-    folder = printable_line(inventory.folder)
-    if part:
-        parts = [each for each in inventory.parts if each.key == part]
-        how = "has changed since you trusted it" if any(each.changes for each in parts) else "is new"
-        head, body = (
-            [f"The {printable_line(part)} of this project {how}:"],
-            [line for each in parts for line in each.lines()],
-        )
-    elif box.config.trust.is_given:
-        head, body = [f"This project has changed since you trusted it: {folder}", "A yes covers:"], inventory.lines()
-    else:
-        head, body = [f"This project is not trusted yet: {folder}", "A yes covers:"], inventory.lines()
-    return [box.mask(line) for line in (*head, *(f"  {line}" for line in body))]
-
-
-def trust_lines(box: Toolbox) -> list[str]:
-    """Lines that say what the yes that the person typed covers, or why there is nothing to say yes to."""
-    if settled := settled_line(box):
-        return [settled]
-    inventory = box.would_run()
-    head = f"{printable_line(inventory.folder)} is trusted from now on. This covers:"
-    return [head, *(f"  {line}" for line in inventory.lines()), "To take it back, run: %tool trust --remove"]
-
-
-def removal_lines(box: Toolbox, *, was_listed: bool) -> list[str]:
-    """Lines that say what `--remove` did."""
-    trust, folder = box.config.trust, printable_line(str(box.config.paths.project))
-    if trust.how in _WHY:
-        return [f"{folder} is still trusted. {_WHY[trust.how]}"]
-    return [f"{folder} is no longer trusted." if was_listed else f"{folder} was not trusted."]

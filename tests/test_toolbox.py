@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import InvalidConfig, Toolbox, ToolCall, ToolCallError, ToolSpec, UsageProblem, open_toolbox
-from onetool_ipy.toolbox import PackProxy
+from onetool_ipy.proxies import PackProxy
 from tests.core.support import Project, project, short
 from tests.harness.patience import HANG_S
 

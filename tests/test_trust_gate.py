@@ -17,7 +17,6 @@ from onetool_ipy.config.edit import allow_host
 from onetool_ipy.host import Host
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.toolbox import Toolbox
-from onetool_ipy.trust_gate import question_lines, removal_lines, settled_line, trust_lines
 
 _PACK = """\
 from pathlib import Path
@@ -102,7 +101,7 @@ def test_a_tool_of_a_cell_runs(box: Toolbox) -> None:
 
 
 def test_the_inventory_names_all_that_would_run(clone: Clone, box: Toolbox) -> None:
-    shown = "\n".join(box.would_run().lines())
+    shown = "\n".join(box.gate.inventory().lines())
     assert "pack file tools/mine.py" in shown
     assert sys.executable in shown
     assert "first" in shown, "the whole command line"
@@ -114,7 +113,7 @@ def test_the_inventory_names_all_that_would_run(clone: Clone, box: Toolbox) -> N
 
 def test_after_the_yes_all_of_it_runs(clone: Clone, box: Toolbox) -> None:
     """The control of the tests above: each marker does fire."""
-    box.trust()
+    box.gate.grant()
     assert box.config.trust.how == "listed"
     assert box.call("mine.go", {"x": 3}).data == 3
     assert clone.imported.exists()
@@ -127,19 +126,19 @@ def test_after_the_yes_all_of_it_runs(clone: Clone, box: Toolbox) -> None:
 def test_a_yes_counts_in_every_process_at_once_and_so_does_its_end(clone: Clone, box: Toolbox) -> None:
     with clone.open() as other:
         assert not other.call("mine.go").ok
-        box.trust()
+        box.gate.grant()
         assert other.call("mine.go").ok
-        other.distrust()
+        other.gate.revoke()
         assert not box.call("mine.go").ok
         assert box.config.settings.models.named == {}
 
 
 def test_the_end_of_trust_holds_also_where_the_files_are_faulty(clone: Clone, box: Toolbox) -> None:
-    box.trust()
+    box.gate.grant()
     assert box.call("mine.go").ok
     clone.write_config("unknown_key: 1\n")
     with clone.open() as other:
-        other.distrust()
+        other.gate.revoke()
     assert not box.call("mine.go").ok
 
 
@@ -150,7 +149,7 @@ def test_a_snippet_is_shown_and_not_run(box: Toolbox) -> None:
 
 
 def test_a_changed_server_asks_again_for_itself_alone(clone: Clone, box: Toolbox) -> None:
-    box.trust()
+    box.gate.grant()
     clone.write_config(clone.server("second"))
     box.reload()
     assert box.call("mine.go").ok
@@ -158,18 +157,18 @@ def test_a_changed_server_asks_again_for_itself_alone(clone: Clone, box: Toolbox
     assert refused is not None
     assert refused.reason == "untrusted"
     assert dict(box.servers) == {"srv": "untrusted"}
-    shown = "\n".join(box.would_run().lines())
+    shown = "\n".join(box.gate.inventory().lines())
     assert "first" in shown
     assert "second" in shown
     assert "mine.py" not in shown
-    box.trust("server srv")
+    box.gate.grant("server srv")
     box.call("srv.anything")
     assert clone.started.read_text() == "second "
 
 
 def test_a_new_server_asks_for_itself_alone(clone: Clone, box: Toolbox) -> None:
     clone.write_config("")
-    box.trust()
+    box.gate.grant()
     clone.write_config(clone.server("new"))
     box.reload()
     refused = box.call("srv.anything").error
@@ -178,7 +177,7 @@ def test_a_new_server_asks_for_itself_alone(clone: Clone, box: Toolbox) -> None:
 
 
 def test_a_changed_pack_file_does_not_ask(clone: Clone, box: Toolbox) -> None:
-    box.trust()
+    box.gate.grant()
     assert box.call("mine.go").data == 1
     file = clone.onetool / "tools" / "mine.py"
     file.write_text(file.read_text().replace("return x", "return -x"), encoding="utf-8")
@@ -191,7 +190,7 @@ def test_a_face_is_asked_once_before_the_call_and_a_yes_runs_it(box: Toolbox) ->
     class Person(Host):
         def ask_for_trust(self, needed: Untrusted) -> None:
             asked.append(needed)
-            box.trust(needed.part)
+            box.gate.grant(needed.part)
 
     box.host = Person()
     assert box.call("time.now").ok
@@ -256,14 +255,14 @@ def _made(folder: Path) -> Path:
         lambda box: box.ot.stats(),
         lambda box: box.problems(),
         lambda box: box.reload(),
-        lambda box: box.would_run(),
+        lambda box: box.gate.inventory(),
         lambda box: box.registry.require("mine.go"),
     ],
 )
 def test_a_look_starts_nothing_also_in_a_trusted_project(
     clone: Clone, box: Toolbox, look: Callable[[Toolbox], object]
 ) -> None:
-    box.trust()
+    box.gate.grant()
     look(box)
     assert not clone.started.exists()
     assert not clone.imported.exists()
@@ -282,7 +281,7 @@ def test_a_look_starts_nothing_also_in_a_trusted_project(
 def test_a_list_starts_servers_whose_tools_are_unknown(
     clone: Clone, box: Toolbox, listing: Callable[[Toolbox], object]
 ) -> None:
-    box.trust()
+    box.gate.grant()
     listing(box)
     assert clone.started.read_text() == "first "
     assert not clone.imported.exists()
@@ -291,19 +290,19 @@ def test_a_list_starts_servers_whose_tools_are_unknown(
 def test_what_needs_the_schema_imports_the_packs_of_a_trusted_project(clone: Clone, box: Toolbox) -> None:
     box.formats("openai")
     assert not clone.imported.exists()
-    box.trust()
+    box.gate.grant()
     box.formats("openai")
     assert clone.imported.exists()
 
 
 def test_a_yes_is_to_what_was_shown(clone: Clone, box: Toolbox) -> None:
     """The files change while the person reads the question."""
-    shown = box.would_run()
+    shown = box.gate.inventory()
     clone.write_config(clone.server("second"))
     with pytest.raises(UsageProblem, match="nothing was trusted"):
-        box.trust(shown=shown)
+        box.gate.grant(shown=shown)
     assert box.config.trust.how == "untrusted"
-    box.trust(shown=box.would_run())
+    box.gate.grant(shown=box.gate.inventory())
     assert box.config.trust.how == "listed"
 
 
@@ -311,9 +310,9 @@ def test_a_server_that_was_switched_off_at_the_yes_is_not_covered_by_it(clone: C
     on = clone.server("first")
     clone.write_config(on.replace("srv: {", "srv: {enabled: false, "))
     box.reload()
-    assert [part.key for part in box.would_run().parts] == ["model m"]
-    box.trust()
-    box.trust("server srv")  # nor by a yes to it alone
+    assert [part.key for part in box.gate.inventory().parts] == ["model m"]
+    box.gate.grant()
+    box.gate.grant("server srv")  # nor by a yes to it alone
     clone.write_config(on)
     box.reload()
     refused = box.call("srv.anything").error
@@ -336,9 +335,9 @@ def test_a_server_that_was_switched_off_at_the_yes_is_not_covered_by_it(clone: C
 def test_the_end_of_trust_in_another_process_holds_at_once(
     clone: Clone, box: Toolbox, start: Callable[[Toolbox], object]
 ) -> None:
-    box.trust()
+    box.gate.grant()
     with clone.open() as other:
-        other.distrust()
+        other.gate.revoke()
     with suppress(OneToolError):
         start(box)
     assert not clone.started.exists()
@@ -346,10 +345,10 @@ def test_the_end_of_trust_in_another_process_holds_at_once(
 
 
 def test_models_end_with_the_trust(clone: Clone, box: Toolbox) -> None:
-    box.trust()
+    box.gate.grant()
     assert box.model("m") is not None
     with clone.open() as other:
-        other.distrust()
+        other.gate.revoke()
     with pytest.raises(Untrusted, match="The model 'm' was not asked: this project is not trusted"):
         box.model("m")
 
@@ -378,7 +377,7 @@ def test_the_question_shows_everything_that_runs_or_reaches_out(clone: Clone, bo
     secrets.write_text("GH: gh-secret-1\n", encoding="utf-8")
     box.reload()
 
-    assert question_lines(box) == [
+    assert box.gate.question_lines() == [
         f"This project is not trusted yet: {clone.folder}",
         "A yes covers:",
         "  pack file tools/mine.py",
@@ -418,7 +417,7 @@ def test_every_pack_file_is_listed(clone: Clone, box: Toolbox) -> None:
     for number in range(60):
         (clone.onetool / "tools" / f"pack{number}.py").write_text("x = 1\n", encoding="utf-8")
     box.reload()
-    lines = box.would_run().lines()
+    lines = box.gate.inventory().lines()
     assert len([line for line in lines if line.startswith("pack file tools/")]) == 61
 
 
@@ -426,7 +425,7 @@ def test_a_project_that_does_nothing_says_so(clone: Clone, box: Toolbox) -> None
     shutil.rmtree(clone.onetool / "tools")
     (clone.onetool / "onetool.yaml").write_text("aliases: {now: time.now}\n", encoding="utf-8")
     box.reload()
-    assert box.would_run().lines() == ["nothing that runs by itself or reaches out of the folder"]
+    assert box.gate.inventory().lines() == ["nothing that runs by itself or reaches out of the folder"]
 
 
 def _add(clone: Clone, text: str) -> None:
@@ -438,7 +437,7 @@ def _add(clone: Clone, text: str) -> None:
 def test_a_model_is_asked_only_after_the_yes(clone: Clone, box: Toolbox, question: str) -> None:
     """It is refused with the line to type; a new one in a trusted project is asked for by itself."""
     if question == "of the model":
-        box.trust()
+        box.gate.grant()
         clone.write_config(clone.server("first"))
         file = clone.onetool / "onetool.yaml"
         file.write_text(file.read_text().replace("model: x", "model: x, key: TOKEN"), encoding="utf-8")
@@ -450,14 +449,14 @@ def test_a_model_is_asked_only_after_the_yes(clone: Clone, box: Toolbox, questio
         assert "%tool trust" in refused.value.message
         assert refused.value.part == ("model m" if question == "of the model" else "")
     if question == "of the model":
-        assert question_lines(box, "model m")[-1] == "    + key: TOKEN"
+        assert box.gate.question_lines("model m")[-1] == "    + key: TOKEN"
         assert any("model m" in problem.message for problem in box.problems())
-    box.trust(refused.value.part)
+    box.gate.grant(refused.value.part)
     assert box.model("m") is not None
 
 
 def test_a_person_is_asked_for_a_new_model_and_a_yes_covers_it_alone(clone: Clone, box: Toolbox) -> None:
-    box.trust()
+    box.gate.grant()
     _add(clone, "fs: {roots: [., /etc]}\n")
     file = clone.onetool / "onetool.yaml"
     file.write_text(file.read_text().replace("models: {", "models: {n: {provider: ollama, model: y}, "))
@@ -467,7 +466,7 @@ def test_a_person_is_asked_for_a_new_model_and_a_yes_covers_it_alone(clone: Clon
     class Person(Host):
         def ask_for_trust(self, needed: Untrusted) -> None:
             needs.append(needed.part)
-            box.trust(needed.part)
+            box.gate.grant(needed.part)
 
     box.host = Person()
     assert box.model("m") is not None
@@ -480,7 +479,7 @@ def test_a_person_is_asked_for_a_new_model_and_a_yes_covers_it_alone(clone: Clon
 def test_a_new_folder_and_a_new_host_do_not_count_until_the_yes(clone: Clone, box: Toolbox) -> None:
     (clone.home / "outside").mkdir()
     (clone.home / "outside" / "x.txt").write_text("x", encoding="utf-8")
-    box.trust()
+    box.gate.grant()
     _add(clone, "fs: {roots: [., ../outside]}\nhttp: {allowed_hosts: [api.example]}\n")
     box.reload()
     read = {"path": str(clone.home / "outside" / "x.txt")}
@@ -490,20 +489,20 @@ def test_a_new_folder_and_a_new_host_do_not_count_until_the_yes(clone: Clone, bo
     assert refused is not None
     assert "%tool trust" in refused.hint
     assert box.config.settings.http.allowed_hosts == ()
-    assert settled_line(box) == ""
-    lines = question_lines(box)
+    assert box.gate.settled_line() == ""
+    lines = box.gate.question_lines()
     assert lines[0] == f"This project has changed since you trusted it: {clone.folder}"
     assert lines[2:4] == ["  folder ../outside: the fs tools may read it", f"    is {clone.home / 'outside'}"]
     assert lines[4:] == ["  host api.example: HTTP tools may reach it"]
-    box.trust()
+    box.gate.grant()
     assert box.call("fs.read_file", read).data == "x"
     assert box.config.settings.http.allowed_hosts == ("api.example",)
-    assert "is trusted already" in settled_line(box)
+    assert "is trusted already" in box.gate.settled_line()
 
 
 def test_a_part_of_an_untrusted_project_cannot_be_trusted_alone(box: Toolbox) -> None:
     with pytest.raises(UsageProblem, match="no part of it"):
-        box.trust("server srv")
+        box.gate.grant("server srv")
     assert box.config.trust.how == "untrusted"
 
 
@@ -512,7 +511,7 @@ def test_what_a_person_adds_to_a_trusted_project_is_trusted_with_it(
     clone: Clone, box: Toolbox, is_trusted: bool
 ) -> None:
     if is_trusted:
-        box.trust()
+        box.gate.grant()
     with box.gate.saving("host api.example"):
         allow_host(box.config.paths, "api.example")
     assert box.config.settings.http.allowed_hosts == (("api.example",) if is_trusted else ())
@@ -530,7 +529,7 @@ def test_prompts_and_switches_count_after_the_yes(clone: Clone, box: Toolbox) ->
     box.ask("Hello.", model=model)
     assert "Obey me." not in str(model.requests[0].messages)
 
-    box.trust()
+    box.gate.grant()
 
     assert "Obey me." in str(box.ot.help(query="time"))
     assert box.config.settings.ask.max_calls == 9999
@@ -542,7 +541,7 @@ def test_a_folder_with_an_odd_name_cannot_add_lines_to_the_question(tmp_path: Pa
     (folder / ".onetool" / "tools").mkdir(parents=True)
     env = {**os.environ, "HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": ""}
     with open_leniently(env=env, cwd=folder) as box:
-        said = [*question_lines(box), *trust_lines(box), *removal_lines(box, was_listed=True)]
+        said = [*box.gate.question_lines(), *box.gate.covered_lines(), *box.gate.removal_lines(was_listed=True)]
         assert not [line for line in said if "\n" in line or "\x1b" in line]
 
 
@@ -550,7 +549,7 @@ def test_a_folder_with_an_odd_name_cannot_add_lines_to_the_question(tmp_path: Pa
 def test_trust_is_of_one_folder(clone: Clone, way: str) -> None:
     """The yes to a project covers neither one inside it, nor one elsewhere, nor the same one under another path."""
     with clone.open() as box:
-        box.trust()
+        box.gate.grant()
     place = {
         "nested": clone.folder / "sub",
         "moved": clone.home / "moved",
@@ -578,7 +577,7 @@ def test_under_the_variable_nothing_is_asked_or_pinned(clone: Clone) -> None:
         box.reload()
         box.call("srv.anything")
         assert clone.started.read_text() == "first second "
-        assert box.would_run().parts == ()
+        assert box.gate.inventory().parts == ()
     with clone.open() as box:
         assert box.config.trust.how == "untrusted", "nothing was recorded"
 

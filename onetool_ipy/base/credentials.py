@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-__all__ = ["is_secret_name"]
-
 _BREAKS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+|[^\W\d_A-Za-z]+")
 _LONGEST = 300

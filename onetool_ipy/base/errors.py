@@ -18,6 +18,14 @@
     │       ├── NotApproved            not_approved   403
     │       ├── RateLimited            rate_limited   429
     │       ├── MissingSecret          missing_secret 409
+    │       ├── ProgramError           a program over tools that did not run to its end; it holds the answer so far
+    │       │   ├── ProgramSyntax        program_syntax 400
+    │       │   ├── ProgramTypes         program_types 400
+    │       │   ├── ProgramFailed        program_failed 422
+    │       │   ├── ProgramLimit         program_limit 429
+    │       │   ├── ProgramChanged       program_changed 409
+    │       │   ├── ProgramBusy          program_busy  409
+    │       │   └── ProgramUnsure        program_unsure 409
     │       └── Returned               its message is the text that `ot` returns (spec 001)
     ├── RequestRefused             a request for a bundle or one of its tools that is not granted (spec 002)
     │   ├── InvalidRequest (ValueError)  invalid_request  400
@@ -25,7 +33,7 @@
     │   ├── NotFound (LookupError)   not_found        404
     │   ├── Conflict                 conflict         409
     │   └── BodyTooLarge             too_large        413
-    ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; holds the Failure
+    ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; in `core.result`, holds the Failure
     ├── NoSuchTool (AttributeError, KeyError)  a pack has no tool of that name, asked for in Python
     ├── UsageProblem               a line or command that cannot be understood
     ├── InvalidConfig (ValueError) a configuration that cannot be used; holds every Problem
@@ -44,54 +52,13 @@ import linecache
 import sys
 import types
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from onetool_ipy.base.printable import printable
 
-if TYPE_CHECKING:
-    from onetool_ipy.core.result import Failure, ToolResult
-
-__all__ = [
-    "TRANSIENT_STATUSES",
-    "TRUST_IT",
-    "BodyTooLarge",
-    "CallCancelled",
-    "CallFailure",
-    "CallTimeout",
-    "Code",
-    "Conflict",
-    "Disabled",
-    "DuplicateTool",
-    "ExecutionFailed",
-    "Forbidden",
-    "HostNotAllowed",
-    "InvalidArgs",
-    "InvalidConfig",
-    "InvalidOutput",
-    "InvalidRequest",
-    "InvalidTool",
-    "MissingSecret",
-    "NoSuchTool",
-    "NotAllowed",
-    "NotApproved",
-    "NotFound",
-    "OneToolError",
-    "RateLimited",
-    "RequestRefused",
-    "Returned",
-    "TooDeep",
-    "TooLarge",
-    "ToolCallError",
-    "ToolNotFound",
-    "Unavailable",
-    "UnknownProvider",
-    "Untrusted",
-    "UsageProblem",
-    "chain",
-    "is_transient",
-]
-
 Code = Literal["tool_not_found", "invalid_args", "execution_error"]
+
+_MAX_PLACES = 2
 
 TRUST_IT = "To trust it, run: %tool trust"
 """What to type where a project, or a server of it, is not trusted."""
@@ -249,6 +216,61 @@ class MissingSecret(ExecutionFailed):
     status = 409
 
 
+class ProgramError(ExecutionFailed):
+    """A program over tools that did not run to its end. `answer` has everything up to then."""
+
+    answer: Any = None
+
+
+class ProgramSyntax(ProgramError):
+    """A program that cannot be read, or uses what the sandbox does not have. Nothing of it ran."""
+
+    reason = "program_syntax"
+    status = 400
+
+
+class ProgramTypes(ProgramError):
+    """A program that calls a tool, or reads a result, in a way that cannot be right. Nothing of it ran."""
+
+    reason = "program_types"
+    status = 400
+
+
+class ProgramFailed(ProgramError):
+    """A program that raised an exception. `details` has the line, its source and the words of the exception."""
+
+    reason = "program_failed"
+    status = 422
+
+
+class ProgramLimit(ProgramError):
+    """A program that reached one of its limits; the message says which."""
+
+    reason = "program_limit"
+    status = 429
+
+
+class ProgramChanged(ProgramError):
+    """A tool, or a kept program, that is not what it was when the person saw it."""
+
+    reason = "program_changed"
+    status = 409
+
+
+class ProgramBusy(ProgramError):
+    """A kept program that another kernel runs at this moment."""
+
+    reason = "program_busy"
+    status = 409
+
+
+class ProgramUnsure(ProgramError):
+    """A kept program whose kernel ended during a write: nobody knows whether the write happened."""
+
+    reason = "program_unsure"
+    status = 409
+
+
 class RequestRefused(OneToolError):
     """A request for a bundle or one of its tools that is not granted. It changed nothing.
 
@@ -288,28 +310,6 @@ class Conflict(RequestRefused):
 class BodyTooLarge(RequestRefused):
     code = "too_large"
     status = 413
-
-
-class ToolCallError(OneToolError):
-    """A failed call that was asked to raise. `.error` is the Failure, `.result` the whole ToolResult.
-
-    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens there.
-    """
-
-    def __init__(self, result: ToolResult, shown: Sequence[str] = ()) -> None:
-        assert result.error is not None
-        super().__init__(result.error.message, hint=result.error.hint)
-        self.result = result
-        self.error: Failure = result.error
-        self._shown = tuple(shown)
-        self.transient = is_transient(result.error.exception)
-
-    @property
-    def code(self) -> Code:
-        return self.error.code
-
-    def _render_traceback_(self) -> list[str]:
-        return list(self._shown) or super()._render_traceback_()
 
 
 class NoSuchTool(OneToolError, AttributeError, KeyError):
@@ -385,11 +385,8 @@ def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
     return places[:1] + places[1:][-_MAX_PLACES:]
 
 
-_MAX_PLACES = 2
-
-
 def _rebuild(kind: type[OneToolError], args: tuple[Any, ...], state: dict[str, Any]) -> OneToolError:
-    made = kind.__new__(kind, *args)
-    made.args = args
-    made.__dict__.update(state)
-    return made
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(state)
+    return error

@@ -1,6 +1,6 @@
 """Defer Stop while our own bookkeeping runs.
 
-Stop is SIGINT in the main thread. The handler of a running cell (`faces.notebook.interrupt`) raises at once while a
+Stop is SIGINT in the main thread. The handler of a running cell (`faces.notebook.running_cell`) raises at once while a
 tool's or a library's code runs. Inside `with deferred:` (a record of the call log, a file that is written whole, a swap
 of parts) it only notes the signal, and the end of the outermost block raises it. Such a block takes some milliseconds.
 No other code thinks about interrupts. Outside of a cell Python's own handler holds, as in any script.

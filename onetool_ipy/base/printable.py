@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["json_printable", "printable", "printable_line", "visible"]
-
 # Texts, which `re` compiles at their first use: that takes a millisecond, a tenth of %load_ext.
 _UNSAFE = (
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, DEL and C1 controls

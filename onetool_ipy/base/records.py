@@ -18,8 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self, TypeVar, cast, dataclass_transform, overload
 
-__all__ = ["Value", "collector_paused", "once"]
-
 
 @dataclass_transform(frozen_default=True)
 class _ValueType(type):

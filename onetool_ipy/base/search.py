@@ -19,20 +19,6 @@ from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base.records import once
 
-__all__ = [
-    "Entry",
-    "Hit",
-    "Index",
-    "Tier",
-    "Vocabulary",
-    "allowed_edits",
-    "contains",
-    "did_you_mean",
-    "key_of",
-    "keys_of",
-    "suggest",
-]
-
 _SEPARATORS = str.maketrans(dict.fromkeys(string.punctuation, " "))
 _PLAIN = bytes(range(256)).lower().translate(bytes.maketrans(string.punctuation.encode(), b" " * 32))
 """Small letters, and blanks for separators, byte by byte: all that `key_of` does to ASCII but for the blanks."""

@@ -10,8 +10,6 @@ from typing import Any
 
 from onetool_ipy.base import values
 
-__all__ = ["constant", "last_name", "printable", "source"]
-
 _MAX_NODES = 5_000
 _MAX_DEPTH = 50
 _MAX_BITS = 1_000

@@ -36,19 +36,8 @@ from typing import Any, NoReturn
 
 from onetool_ipy.base.frames import is_dataframe
 
-__all__ = [
-    "NESTED",
-    "cut",
-    "encodable",
-    "from_json",
-    "is_json",
-    "map_text",
-    "plain_copy",
-    "safe_repr",
-    "short_repr",
-    "to_json",
-    "to_text",
-]
+Json = dict[str, Any]
+"""An object of JSON, as Python has it."""
 
 NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
 """The types that `short_repr` writes itself, and what it writes for one inside itself."""

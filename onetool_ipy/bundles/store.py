@@ -40,8 +40,8 @@ from onetool_ipy.base.files import (
     stamp_of,
 )
 from onetool_ipy.base.records import once
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import Owners
-from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Problem
 
 if TYPE_CHECKING:

@@ -14,6 +14,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -180,7 +182,7 @@ def check_settings(
             snippets.report((*base, name), f"is ignored, since {named[name].where} has this name.")
         else:
             named[name] = definition
-    return settings.replace(snippets=MappingProxyType(named))
+    return replace(settings, snippets=MappingProxyType(named))
 
 
 def check_prompts(file: ConfigFile) -> Mapping[str, str]:
@@ -285,7 +287,9 @@ class _Reader:
         root = {"$ref": ref, "$defs": self.schema["$defs"]} if ref != "#" else self.schema
         validator = jsonschema_rs.validator_for(root, offline=True)
         # Tools are checked by `sources.declared`, and can be large. Half a character can come from the environment.
-        plain = _outline(coerced) if ref == "#" else coerced
+        plain = coerced
+        if ref == "#" and isinstance(coerced.get("tools"), list):
+            plain = {**coerced, "tools": [{} if isinstance(tool, dict) else tool for tool in coerced["tools"]]}
         try:
             errors = list(validator.iter_errors(plain))
         except UnicodeEncodeError:
@@ -310,26 +314,26 @@ class _Reader:
             return
         if kind == "propertyNames":
             name = str(facts["error"].instance)
-            path, kind, shown = (*path, name), "pattern", quoted(name)
+            path, kind, text = (*path, name), "pattern", quoted(name)
         else:
             if not self.is_good(path):
                 return
-            shown = quoted(self.file.written(path))
+            text = quoted(self.file.written(path))
         words = node.get("errorMessage") or (node.get("patternErrorMessage") if kind == "pattern" else None)
         if words is None and steps[-1:] == ["items"] and node["type"] == "string":
             # What is wrong with a text is said of the list of texts.
             path, words = path[:-1], _at(self.schema, steps[:-1])["errorMessage"]
-            shown = quoted(self.file.written(path))
+            text = quoted(self.file.written(path))
         if kind == "required":
             self.wrong(path, f"has no '{facts['property']}'.")
         elif words is not None:
             sentence, _, hint = words.partition(". ")
-            self.wrong(path, f"{shown} {sentence.rstrip('.')}.", hint)
+            self.wrong(path, f"{text} {sentence.rstrip('.')}.", hint)
         elif kind == "type" and error.instance is None and isinstance(path[-1], str):
             self.wrong(path, "names no tool." if path[0] in ("aliases", "alias") else "has no value.")
         else:
             sentence, hint = _sentence(kind, facts, error.instance)
-            self.wrong(path, f"{shown} {sentence}.", hint)
+            self.wrong(path, f"{text} {sentence}.", hint)
 
     def _unknown(self, path: Path, name: str, names: Iterable[str], message: str = "unknown key.") -> None:
         """Report a name that is not known, with the nearest known name as the hint."""
@@ -364,9 +368,9 @@ def _sentence(kind: str, facts: Mapping[str, Any], value: Json) -> tuple[str, st
     if kind in ("minimum", "exclusiveMinimum"):
         bound = "at least" if kind == "minimum" else "more than"
         return f"is too small; it must be {bound} {facts['limit']:g}", ""
-    wanted = facts["types"][0] if kind == "type" else ""
+    expected = facts["types"][0] if kind == "type" else ""
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return _TYPE_WORDS.get(wanted, "does not fit"), "Put it in quotes." if wanted == "string" and is_number else ""
+    return _TYPE_WORDS.get(expected, "does not fit"), "Put it in quotes." if expected == "string" and is_number else ""
 
 
 def _at(schema: Node, steps: Iterable[str | int]) -> Node:
@@ -397,11 +401,11 @@ def _coerced(value: Json, node: Any, schema: Node) -> Json:
     kinds = node["type"]
     kinds = [kinds] if isinstance(kinds, str) else list(kinds)
     if isinstance(value, dict):
-        known, others = node.get("properties", {}), node.get("additionalProperties", {})
+        properties, others = node.get("properties", {}), node.get("additionalProperties", {})
         coerced = {}
         for key, inner in value.items():
-            inner_node = resolved(known.get(key, others), schema)
-            if inner is None and key in known and inner_node.keys() & {"type", "enum", "const"}:
+            inner_node = resolved(properties.get(key, others), schema)
+            if inner is None and key in properties and inner_node.keys() & {"type", "enum", "const"}:
                 continue
             is_empty = inner is None and inner_node.get("type") == "object"
             coerced[key] = _coerced({} if is_empty else inner, inner_node, schema)
@@ -414,27 +418,13 @@ def _coerced(value: Json, node: Any, schema: Node) -> Json:
         if kinds == ["boolean"]:
             return _BOOLEANS.get(value.lower(), value)
         if kinds in (["number"], ["integer"]):
-            return _number(value, float if kinds == ["number"] else int)
+            with suppress(ValueError):
+                return float(value) if kinds == ["number"] else int(value)
     elif kinds == ["integer"] and isinstance(value, float) and value.is_integer():
         return int(value)
     elif kinds[:1] == ["string"] and len(kinds) > 1 and isinstance(value, bool | int | float):
         return json.dumps(value) if isinstance(value, bool) else str(value)
     return value
-
-
-def _number(text: str, make: Callable[[str], float]) -> Json:
-    try:
-        return make(text)
-    except ValueError:
-        return text
-
-
-def _outline(data: Mapping[str, Json]) -> dict[str, Json]:
-    """The document with empty entries for tools, whose contents are not checked here."""
-    tools = data.get("tools")
-    if not isinstance(tools, list):
-        return dict(data)
-    return {**data, "tools": [{} if isinstance(tool, dict) else tool for tool in tools]}
 
 
 def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
@@ -455,33 +445,37 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
     texts = {key: tuple(data.get(key, ())) for key in ("tools_dir", "recommended") if reader.is_good((key,))}
     fs = _section(reader, data, "fs", FsSettings)
     state_dir = data.get("state_dir") if reader.is_good(("state_dir",)) else None
+    aliases: dict[str, str] = {}
+    for section in ("aliases", "alias"):
+        for name, target in _mapping(data, section).items():
+            if reader.is_good((section, name)) and name in aliases:
+                file.report((section, name), "is ignored, since 'aliases' has this name.")
+            elif reader.is_good((section, name)):
+                aliases[name] = target.strip()
     settings = Settings(
         tools_dir=texts.get("tools_dir") or Settings().tools_dir,
-        tools=tuple(
-            Definition(tool, file.where(("tools", index)))
-            for index, tool in enumerate(_items(data, "tools"))
-            if reader.is_good(("tools", index))
-        ),
+        tools=tuple(Definition(tool, file.where(place)) for place, tool in _items(reader, data, "tools")),
         recommended=texts.get("recommended", ()),
-        aliases=_aliases(reader, data),
+        aliases=MappingProxyType(aliases),
         snippets=_snippets(reader, ("snippets",), _mapping(data, "snippets")),
         topics=tuple(
             Topic(**topic)
-            for index, topic in enumerate(_items(data, "topics"))
-            if reader.is_good(("topics", index)) and topic["file"] not in withheld.get("file", ())
+            for _, topic in _items(reader, data, "topics")
+            if topic["file"] not in withheld.get("file", ())
         ),
-        fs=fs.replace(roots=tuple(root for root in fs.roots if root not in withheld.get("folder", ()))),
+        fs=replace(fs, roots=tuple(root for root in fs.roots if root not in withheld.get("folder", ()))),
         timeouts=_section(reader, data, "timeouts", TimeoutSettings),
     )
     if not is_trusted:
-        named = _mapping(file.data, "servers").items()
-        shown = {name: _server_as_written(raw) for name, raw in named if _is_shown(reader, name, raw)}
-        servers = {
-            name: Definition(server, file.where(("servers", name)), file.written(("servers", name)))
-            for name, server in shown.items()
-        }
-        return settings.replace(servers=MappingProxyType(servers))
-    return settings.replace(
+        servers = {}
+        for name, raw in _mapping(file.data, "servers").items():
+            is_name = name.isprintable() and not any(c.isspace() or c == "." for c in name)
+            if is_name and isinstance(raw, dict) and reader.is_good(("servers", name)):
+                where, written = file.where(("servers", name)), file.written(("servers", name))
+                servers[name] = Definition(_server_as_written(raw), where, written)
+        return replace(settings, servers=MappingProxyType(servers))
+    return replace(
+        settings,
         packs=_packs(reader, data),
         servers=_servers(reader, data),
         http=_http(reader, data, withheld),
@@ -498,9 +492,12 @@ def _mapping(data: Mapping[str, Json], key: str) -> dict[str, Json]:
     return section if isinstance(section, dict) else {}
 
 
-def _items(data: Mapping[str, Json], key: str) -> list[Json]:
+def _items(reader: _Reader, data: Mapping[str, Json], key: str) -> Iterator[tuple[Path, Json]]:
+    """Yield the good entries of a list, with their paths."""
     section = data.get(key)
-    return section if isinstance(section, list) else []
+    for index, item in enumerate(section if isinstance(section, list) else ()):
+        if reader.is_good((key, index)):
+            yield (key, index), item
 
 
 def _section(reader: _Reader, data: Mapping[str, Json], key: str, make: type[_Section]) -> _Section:
@@ -508,19 +505,6 @@ def _section(reader: _Reader, data: Mapping[str, Json], key: str, make: type[_Se
     good = {name: value for name, value in _mapping(data, key).items() if reader.is_good((key, name))}
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in good.items()}
     return make(**fields)
-
-
-def _aliases(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, str]:
-    aliases: dict[str, str] = {}
-    for section in ("aliases", "alias"):
-        for name, target in _mapping(data, section).items():
-            if not reader.is_good((section, name)):
-                continue
-            if name in aliases:
-                reader.file.report((section, name), "is ignored, since 'aliases' has this name.")
-            else:
-                aliases[name] = target.strip()
-    return MappingProxyType(aliases)
 
 
 def _snippets(reader: _Reader, base: Path, entries: Mapping[str, Json]) -> Mapping[str, Definition]:
@@ -550,16 +534,16 @@ def _packs(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, Definition
 def _http(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> HttpSettings:
     """What may be reached. Hosts are withheld as they are written, before a `${NAME}` in them is filled."""
     section = dict(_mapping(data, "http"))
-    hosts = section.pop("allowed_hosts", ())
+    listed = section.pop("allowed_hosts", ())
     path: Path = ("http", "allowed_hosts")
-    counted = [
+    hosts = [
         host.lower()
-        for index, host in enumerate(hosts if isinstance(hosts, list) else ())
+        for index, host in enumerate(listed if isinstance(listed, list) else ())
         if reader.is_good((*path, index)) and reader.file.written((*path, index)) not in withheld.get("host", ())
     ]
     if "http.allow_private" in withheld.get("setting", ()):
         section.pop("allow_private", None)
-    return _section(reader, {"http": section}, "http", HttpSettings).replace(allowed_hosts=tuple(counted))
+    return replace(_section(reader, {"http": section}, "http", HttpSettings), allowed_hosts=tuple(hosts))
 
 
 def _models(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> Models:
@@ -580,7 +564,8 @@ def _models(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> Models
         reader.unknown_model(default, written)
     if default is None and len(named) + len(left_out) == 1:
         (default,) = (*named, *left_out)
-    return Models(default if default in named or default in left_out else None, MappingProxyType(named))
+    is_counted = default in named or default in left_out
+    return Models(default=default if is_counted else None, named=MappingProxyType(named))
 
 
 def _servers(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, Definition]:
@@ -619,8 +604,8 @@ def _auth(reader: _Reader, path: Path, written: Mapping[str, Json]) -> dict[str,
     document = auth.get("client_metadata_url")
     if document and (not document.startswith("https://") or "/" not in document.removeprefix("https://").rstrip("/")):
         inner = (*path, "client_metadata_url")
-        shown = quoted(reader.file.written(inner))
-        reader.wrong(inner, f"{shown} is not the address of a document.", "Write https:// with a path.")
+        text = quoted(reader.file.written(inner))
+        reader.wrong(inner, f"{text} is not the address of a document.", "Write https:// with a path.")
     for name in ("client_secret", "private_key"):
         if name in auth and not re.search(r"(?<!\$)\$\{", str(reader.file.written((*path, name)))):
             hint = "Put it into secrets.yaml, and write its name: ${NAME}."
@@ -638,37 +623,24 @@ def _auth(reader: _Reader, path: Path, written: Mapping[str, Json]) -> dict[str,
 
 def _address(reader: _Reader, path: Path, url: str) -> str:
     """Check the address of a server: https, or plain http on this machine."""
+    import ipaddress
     from urllib.parse import urlsplit
 
-    shown = quoted(reader.file.written(path))
+    text = quoted(reader.file.written(path))
     try:
         parts = urlsplit(url.strip())
         host, _ = parts.hostname or "", parts.port
     except ValueError:
         host = ""
+    is_loopback = host.lower().rstrip(".") == "localhost"
+    with suppress(ValueError):
+        is_loopback = is_loopback or ipaddress.ip_address(host).is_loopback
     if not host:
-        reader.wrong(path, f"{shown} is not an http:// or https:// address.")
-    elif parts.scheme.lower() == "http" and not _is_loopback(host):
+        reader.wrong(path, f"{text} is not an http:// or https:// address.")
+    elif parts.scheme.lower() == "http" and not is_loopback:
         hint = "Use https://; http:// is for 127.0.0.1 and localhost."
-        reader.wrong(path, f"{shown} is plain http to another machine.", hint)
+        reader.wrong(path, f"{text} is plain http to another machine.", hint)
     return url.strip()
-
-
-def _is_loopback(host: str) -> bool:
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    import ipaddress
-
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_shown(reader: _Reader, name: str, raw: Json) -> bool:
-    """Whether a server of an untrusted project is shown: it is a mapping, and has the name of a server."""
-    is_name = name.isprintable() and not any(c.isspace() or c == "." for c in name)
-    return is_name and isinstance(raw, dict) and reader.is_good(("servers", name))
 
 
 def _server_as_written(raw: Mapping[str, Json]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import StoreError, write_whole
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import CONFIG_NAME, FOLDER, Paths
 from onetool_ipy.config.yaml_text import NotYaml, parse
 from onetool_ipy.snippets.definition import MISSING, Snippet
@@ -31,36 +32,36 @@ def allow_host(paths: Paths, host: str) -> Path | None:
     text = _read(file)
     before = _parse_ours(file, text)
     section = before.get("http") or {}
-    known = section.get("allowed_hosts") or [] if isinstance(section, dict) else None
+    hosts = section.get("allowed_hosts") or [] if isinstance(section, dict) else None
     by_hand = UsageProblem(
         f"'{file}' is written in a way that a host cannot be added to.",
         hint=f"Add it by hand:  http: {{allowed_hosts: [{json.dumps(host)}]}}",
     )
-    if not isinstance(known, list):
+    if not isinstance(hosts, list):
         raise by_hand
-    if host in known:
+    if host in hosts:
         return None
-    wanted = {**before, "http": {**section, "allowed_hosts": [*known, host]}}
-    _replace_config(file, text, _with_host(text, host), wanted, by_hand)
+    after = {**before, "http": {**section, "allowed_hosts": [*hosts, host]}}
+    _replace_config(file, text, _with_host(text, host), after, by_hand)
     return file
 
 
-def add_server(paths: Paths, name: str, data: dict[str, Any]) -> Path:
+def add_server(paths: Paths, name: str, data: Json) -> Path:
     """Add an MCP server to `servers:`; never replace one. Creates `onetool.yaml` if it is missing."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
     text = _read(file)
     before = _parse_ours(file, text)
-    known = before.get("servers") or {}
+    servers = before.get("servers") or {}
     entry = f"{json.dumps(name)}: {json.dumps(data, ensure_ascii=False)}"
     by_hand = UsageProblem(
         f"'{file}' is written in a way that a server cannot be added to.", hint=f"Add it by hand:  servers: {{{entry}}}"
     )
-    if not isinstance(known, dict):
+    if not isinstance(servers, dict):
         raise by_hand
-    if name in known:
+    if name in servers:
         raise UsageProblem(f"'{file}' has a server '{name}'.", hint="Change it there, or take another name.")
-    wanted = {**before, "servers": {**known, name: data}}
-    _replace_config(file, text, _with_entry(text, "servers", entry), wanted, by_hand)
+    after = {**before, "servers": {**servers, name: data}}
+    _replace_config(file, text, _with_entry(text, "servers", entry), after, by_hand)
     return file
 
 
@@ -69,22 +70,22 @@ def remove_server(paths: Paths, name: str) -> Path:
     file = paths.config_file or _folder(paths) / CONFIG_NAME
     text = _read(file)
     before = _parse_ours(file, text)
-    known = before.get("servers") or {}
+    servers = before.get("servers") or {}
     by_hand = UsageProblem(
         f"'{file}' is written in a way that a server cannot be taken out of.", hint=f"Take '{name}' out of it by hand."
     )
     section = _entry(_compose(text), "servers")
-    found = None if section is None else _entry(section[1], name)
-    if section is None or found is None or section[1].flow_style:
+    entry = None if section is None else _entry(section[1], name)
+    if section is None or entry is None or section[1].flow_style:
         raise by_hand
-    is_last = len(known) == 1
-    key, value = section if is_last else found
+    is_last = len(servers) == 1
+    key, value = section if is_last else entry
     start = text.rfind("\n", 0, key.start_mark.index) + 1
     end = value.end_mark.index if value.end_mark.column == 0 else _line_end(text, value.end_mark.index) + 1
-    wanted = {key: each for key, each in before.items() if key != "servers"}
+    after = {key: each for key, each in before.items() if key != "servers"}
     if not is_last:
-        wanted["servers"] = {key: each for key, each in known.items() if key != name}
-    _replace_config(file, text, text[:start] + text[end:], wanted, by_hand)
+        after["servers"] = {key: each for key, each in servers.items() if key != name}
+    _replace_config(file, text, text[:start] + text[end:], after, by_hand)
     return file
 
 
@@ -129,30 +130,25 @@ def save_snippet(paths: Paths, snippet: Snippet) -> Path:
     text = _read(file)
     before = _parse_ours(file, text)
     nested = before.get("snippets")
-    known = nested if isinstance(nested, dict) else before
-    if snippet.name in known:
+    is_nested = isinstance(nested, dict)
+    if snippet.name in (nested if isinstance(nested, dict) else before):
         raise UsageProblem(f"'{file}' has a snippet '{snippet.name}'.", hint="Change it there, or take another name.")
-    block = yaml.safe_dump({snippet.name: _data(snippet)}, sort_keys=False, allow_unicode=True, width=10_000)
-    if known is nested:
+    params: Json = {}
+    for param in snippet.params:
+        words = {"type": param.declared, "description": param.description}
+        default = {} if param.default is MISSING else {"default": values.to_json(param.default)}
+        params[param.name] = {key: value for key, value in words.items() if value} | default
+    data = {"description": snippet.description, "params": params, "body": snippet.body}
+    data = {key: value for key, value in data.items() if value}
+    block = yaml.safe_dump({snippet.name: data}, sort_keys=False, allow_unicode=True, width=10_000)
+    if is_nested:
         block = "".join(f"  {line}\n" for line in block.splitlines())
     changed = f"{text.rstrip()}\n\n{block}" if text.strip() else block
     loaded = _parse(file, changed)
-    if snippet.name not in (loaded.get("snippets", {}) if known is nested else loaded):
+    if snippet.name not in (loaded.get("snippets", {}) if is_nested else loaded):
         raise _cannot_add(file)
     _write(file, changed)
     return file
-
-
-def _data(snippet: Snippet) -> dict[str, Any]:
-    params: dict[str, Any] = {}
-    for param in snippet.params:
-        said = {"type": param.declared, "description": param.description}
-        fields: dict[str, Any] = {key: value for key, value in said.items() if value}
-        if param.default is not MISSING:
-            fields["default"] = values.to_json(param.default)
-        params[param.name] = fields
-    data = {"description": snippet.description, "params": params, "body": snippet.body}
-    return {key: value for key, value in data.items() if value}
 
 
 def _with_host(text: str, host: str) -> str:
@@ -161,10 +157,10 @@ def _with_host(text: str, host: str) -> str:
 
     item = json.dumps(host)
     http = _entry(_compose(text), "http")
-    found = None if http is None else _entry(http[1], "allowed_hosts")
-    if found is None:
+    entry = None if http is None else _entry(http[1], "allowed_hosts")
+    if entry is None:
         return _with_entry(text, "http", f"allowed_hosts: [{item}]")
-    key, listed = found
+    key, listed = entry
     if not isinstance(listed, yaml.SequenceNode):  # `allowed_hosts:` without a value
         return _insert(text, text.index(":", key.end_mark.index) + 1, f" [{item}]")
     if listed.flow_style:
@@ -178,10 +174,10 @@ def _with_entry(text: str, section: str, entry: str) -> str:
     """Return the text with `entry` as the first of a top-level section."""
     import yaml
 
-    found = _entry(_compose(text), section)
-    if found is None:
+    nodes = _entry(_compose(text), section)
+    if nodes is None:
         return f"{_ended(text)}\n{section}:\n  {entry}\n"
-    key, node = found
+    key, node = nodes
     if not isinstance(node, yaml.MappingNode):  # the section is empty
         return _insert(text, _line_end(text, key.end_mark.index), f"\n  {entry}")
     if node.flow_style:
@@ -208,8 +204,8 @@ def _insert(text: str, index: int, piece: str) -> str:
 
 
 def _line_end(text: str, index: int) -> int:
-    found = text.find("\n", index)
-    return len(text) if found < 0 else found
+    end = text.find("\n", index)
+    return len(text) if end < 0 else end
 
 
 def _ended(text: str) -> str:
@@ -234,19 +230,19 @@ def _read(file: Path) -> str:
         raise UsageProblem(f"'{file}' cannot be read: {exc}.", hint=_FIX_FIRST) from exc
 
 
-def _parse_ours(file: Path, text: str) -> dict[str, Any]:
+def _parse_ours(file: Path, text: str) -> Json:
     """Parse a file that has our version; a file of another version is not changed."""
-    found = _parse(file, text)
-    version = found.get("version", 1)
+    data = _parse(file, text)
+    version = data.get("version", 1)
     if version != 1 and not isinstance(version, dict):  # a snippet may have that name
         raise UsageProblem(
             f"'{file}' has version '{version}', which this release does not know, and is not changed.",
             hint="Update onetool-ipy, or change the file by hand.",
         )
-    return found
+    return data
 
 
-def _parse(file: Path, text: str) -> dict[str, Any]:
+def _parse(file: Path, text: str) -> Json:
     try:
         document = parse(text.encode("utf-8"), numbers=file.name != "secrets.yaml")
     except NotYaml as exc:
@@ -257,11 +253,11 @@ def _parse(file: Path, text: str) -> dict[str, Any]:
     return document.data
 
 
-def _replace_config(file: Path, text: str, changed: str, wanted: dict[str, Any], problem: UsageProblem) -> None:
-    """Write the changed onetool.yaml if it parses to what is wanted; otherwise raise the problem."""
+def _replace_config(file: Path, text: str, changed: str, after: Json, problem: UsageProblem) -> None:
+    """Write the changed onetool.yaml if it parses to `after`; otherwise raise the problem."""
     if not text.strip():
-        changed, wanted = f"version: 1\n{changed.lstrip()}", {"version": 1, **wanted}
-    if _parse(file, changed) != wanted:
+        changed, after = f"version: 1\n{changed.lstrip()}", {"version": 1, **after}
+    if _parse(file, changed) != after:
         raise problem
     _write(file, changed)
 

@@ -14,16 +14,16 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import StoreError, Unreadable, read, read_own, restrict_permissions, write_whole
 from onetool_ipy.base.masking import SHORTEST, Secrets
-from onetool_ipy.base.records import Value, collector_paused
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings
 from onetool_ipy.config.paths import (
     CONFIG_NAME,
@@ -49,24 +49,25 @@ _STATE_SUBFOLDERS = ("cache", "calls", "maps", "results", "serving")
 _MODE = "has the file mode"
 
 
-class Config(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Config:
     """One configuration as it was when it was loaded. `errors` are the `problems` that a strict caller raises."""
 
     settings: Settings
     secrets: Secrets
     paths: Paths
-    prompts: Mapping[str, str] = MappingProxyType({})
+    prompts: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     errors: tuple[Problem, ...] = ()
     fingerprint: str = ""
     """Equal for two loads of the same files."""
-    shown: str = ""
+    folder: str = ""
     """The folder of the files as messages name it."""
     home: Path = Path("~")
     user_state: Path = Path("~")
     """The state that belongs to the user and not to one project; `state_dir:` does not move it."""
-    trust: Trust = Trust()
-    reach: Pins = NO_PINS
+    trust: Trust = field(default_factory=Trust)
+    reach: Pins = field(default_factory=dict)
     """What in the settings runs a program or reaches out of the folder, whether or not it is approved."""
 
     @property
@@ -77,16 +78,23 @@ class Config(Value):
     def problems_now(self) -> list[Problem]:
         """Return `problems` with the mode of secrets.yaml checked again, since the user may have fixed it."""
         file = self.paths.secrets_file
-        return list(self.problems) if file is None else _with_mode_now(self.problems, file, self.shown + file.name)
+        if file is None:
+            return list(self.problems)
+        name = self.folder + file.name
+        others = [each for each in self.problems if each.where != name or not each.message.startswith(_MODE)]
+        problem = None
+        # The file may be gone, or we may not look at it.
+        with suppress(OSError):
+            problem = _mode_problem(file.stat(), name)
+        return others if problem is None else [problem, *others]
 
     def raise_if_bad(self) -> None:
         """Raise InvalidConfig with every error, the first three in its text."""
         if not self.errors:
             return
-        shown = [str(problem) for problem in self.errors[:3]]
-        more = len(self.errors) - len(shown)
-        hint = f"... and {more} more, in the exception's `problems`." if more else ""
-        raise InvalidConfig("\n".join(shown), hint=hint, problems=self.errors)
+        more = len(self.errors) - 3
+        hint = f"... and {more} more, in the exception's `problems`." if more > 0 else ""
+        raise InvalidConfig("\n".join(map(str, self.errors[:3])), hint=hint, problems=self.errors)
 
     def __repr__(self) -> str:
         file = self.paths.config_file or "built-in defaults"
@@ -107,22 +115,25 @@ def load_config(
     """
     home = Path(home or env.get("HOME") or os.path.expanduser("~"))
     cwd = Path(os.path.abspath(cwd))
-    found = find_config(path, env=env, cwd=cwd, home=home)
-    project = _project(found.onetool_dir, found.start or cwd)
+    location = find_config(path, env=env, cwd=cwd, home=home)
+    folder = location.onetool_dir
+    # The project is the folder that holds `.onetool`, else the working directory.
+    is_inside = folder is not None and folder.name == FOLDER
+    project = Path(os.path.realpath(folder.parent if folder and is_inside else location.start or cwd))
     state, refused = _own_state(state_folder(project, env=env, home=home), project, env, home)
     refused += _earlier_state(state.with_name(state.name.removesuffix(f"-{STATE_VERSION}")), state)
     config = Config(
-        Settings(),
-        Secrets({}, env),
-        Paths(cwd, project, found.onetool_dir, found.config_file, state),
-        problems=(*found.problems, *refused),
-        errors=found.problems if found.named else (),
+        settings=Settings(),
+        secrets=Secrets({}, env),
+        paths=Paths(cwd=cwd, project=project, onetool_dir=folder, config_file=location.config_file, state=state),
+        problems=(*location.problems, *refused),
+        errors=location.problems if location.named else (),
         home=home,
         user_state=state_folder(Path(os.path.realpath(home)), env=env, home=home),
-        trust=trust_of(found, project, env=env, home=home),
+        trust=trust_of(location, project, env=env, home=home),
     )
     _close_to_others(state, state, *(() if env.get(STATE_ENV) else (state.parent,)))
-    if found.config_file is None and found.onetool_dir is None:
+    if location.config_file is None and folder is None:
         return config
     with collector_paused():
         return _Loading(config, env).load()
@@ -153,7 +164,10 @@ class _Loading:
     def __init__(self, config: Config, env: Mapping[str, str]) -> None:
         self._config, self._env = config, env
         self._paths = config.paths
-        self._shown = _shown_folder(config.paths, config.home)
+        # The folder of the files as messages name it: short, and the same from anywhere in the project.
+        folder = self._paths.onetool_dir or (self._paths.config_file or self._paths.cwd / CONFIG_NAME).parent
+        is_home = self._paths.project == Path(os.path.realpath(config.home))
+        self._folder = f"{folder}/" if folder.name != FOLDER else f"~/{FOLDER}/" if is_home else f"{FOLDER}/"
         self._problems = LoadProblems(config.problems)
         self._owners = Owners(config.paths.onetool_dir)
         self._is_trusted = config.trust.is_given
@@ -180,15 +194,16 @@ class _Loading:
         mark = hashlib.sha256(f"{self._paths.config_file} {secrets_mark} {self._is_trusted}".encode())
         for role, data in contents.items():
             mark.update(f"\n{role} {len(data)}\n".encode() + data)
-        return self._config.replace(
+        return replace(
+            self._config,
             settings=settings,
             secrets=secrets,
-            prompts=MappingProxyType({}) if prompts is None else check_prompts(prompts),
-            paths=self._paths.replace(state=self._state(settings.state_dir)),
+            prompts={} if prompts is None else check_prompts(prompts),
+            paths=replace(self._paths, state=self._state(settings.state_dir)),
             problems=_masked(self._problems.problems, secrets),
             errors=_masked(self._problems.errors, secrets),
             fingerprint=mark.hexdigest(),
-            shown=self._shown,
+            folder=self._folder,
             reach=reach,
         )
 
@@ -203,13 +218,13 @@ class _Loading:
         return out
 
     def _name(self, role: str) -> str:
-        return self._shown + self._files()[role].name
+        return self._folder + self._files()[role].name
 
     def _contents(self) -> dict[str, bytes]:
         """The bytes of the files that exist and count, by role."""
         out: dict[str, bytes] = {}
         for role, path in self._files().items():
-            name, is_main = self._shown + path.name, role == "main"
+            name, is_main = self._folder + path.name, role == "main"
             try:
                 content = read(path)
             except Unreadable as exc:
@@ -245,11 +260,11 @@ class _Loading:
         key = hashlib.sha256(__version__.encode() + data).hexdigest()
         file = self._paths.state / "cache" / f"{self._files()[role].name}.json"
         try:
-            kept = orjson.loads(read_own(file, _MAX_PARSED_BYTES) or b"")
-            if kept["key"] == key:
-                lines = {tuple(path): line for path, line in kept["lines"]}
-                faults = [YamlFault(line, tuple(path), *words) for line, path, *words in kept["faults"]]
-                return Document(kept["data"], lines, faults)
+            stored = orjson.loads(read_own(file, _MAX_PARSED_BYTES) or b"")
+            if stored["key"] == key:
+                lines = {tuple(path): line for path, line in stored["lines"]}
+                faults = [YamlFault(line, tuple(path), *words) for line, path, *words in stored["faults"]]
+                return Document(stored["data"], lines, faults)
         except (ValueError, TypeError, KeyError):
             pass  # There is none, or it is damaged.
         document = parse(data)
@@ -269,10 +284,50 @@ class _Loading:
     def _secrets(self) -> tuple[Secrets, str]:
         """The secrets, and a mark that changes with their file."""
         path = self._paths.secrets_file
+        empty = Secrets({}, self._env)
         if path is None:
-            return Secrets({}, self._env), ""
-        values, mark = _read_secrets(path, self._shown + path.name, self._note, self._owners)
+            return empty, ""
+        name = self._folder + path.name
+        try:
+            content = read(path)
+        except Unreadable as exc:
+            self._note(Problem(name, str(exc)))
+            return empty, "unreadable"
+        if content is None:
+            return empty, ""
+        if fault := self._owners.fault(content.stat, name):
+            self._note(Problem(name, *fault))
+            return empty, "refused"
+        if problem := _mode_problem(content.stat, name):
+            self._note(problem)
+        values = self._parsed_secrets(content.data, name)
+        for key, value in values.items():
+            if len(value.strip()) < SHORTEST:
+                message = f"{key}: is shorter than {SHORTEST} characters, so it is not masked."
+                self._note(Problem(name, message, "Use a longer secret."))
+        mark = f"{content.stat.st_mtime_ns}-{content.stat.st_size}-{content.stat.st_ino}"
         return Secrets(values, self._env), mark
+
+    def _parsed_secrets(self, data: bytes, name: str) -> dict[str, str]:
+        """The secrets in a file. No message holds text from the right side of a colon."""
+        try:
+            document = parse(data, numbers=False)
+        except NotYaml as exc:
+            message = exc.fault.message.partition(":")[0].rstrip(".")
+            self._note(Problem(f"{name}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines."))
+            return {}
+        for fault in document.faults:
+            message = f"{fault.key}: cannot be used as it is written."
+            hint = "Write each name once, and put its value in quotes."
+            self._note(Problem(f"{name}:{fault.line}", message, hint))
+        values: dict[str, str] = {}
+        for key, value in document.data.items():
+            if isinstance(value, str):
+                values[key] = value
+            else:
+                message = "has no value." if value is None else "is not text. Put the value in quotes."
+                self._note(Problem(f"{name}:{document.lines.get((key,), 1)}", f"{key}: {message}"))
+        return values
 
     def _note(self, problem: Problem) -> None:
         self._problems.add(problem, error=False)
@@ -284,16 +339,16 @@ class _Loading:
         file, own = self._paths.config_file, self._config.home / FOLDER / CONFIG_NAME
         if file is not None and os.path.realpath(file) == os.path.realpath(own):
             return settings
-        where = self._shown + (CONFIG_NAME if file is None else file.name)
+        where = self._folder + (CONFIG_NAME if file is None else file.name)
         hint = f"Put it into ~/{FOLDER}/{CONFIG_NAME}, or give it with the call: approve=[...], %ask --approve."
         self._note(Problem(where, "ask.approve: does not count in a project.", hint))
-        return settings.replace(ask=settings.ask.replace(approve=()))
+        return replace(settings, ask=replace(settings.ask, approve=()))
 
     def _state(self, chosen: str | None) -> Path:
         """The state folder in force."""
         if chosen is None or self._env.get(STATE_ENV):
             return self._paths.state
-        folder = self._chosen_state(chosen)
+        folder = Path(os.path.abspath(self._paths.project / expand_home(Path(chosen), self._config.home)))
         state, problems = _own_state(folder, self._paths.project, self._env, self._config.home)
         if state == folder:
             state = folder / STATE_VERSION
@@ -303,27 +358,10 @@ class _Loading:
             self._note(problem)
         return state
 
-    def _chosen_state(self, chosen: str) -> Path:
-        return Path(os.path.abspath(self._paths.project / expand_home(Path(chosen), self._config.home)))
-
 
 def _masked(problems: Iterable[Problem], secrets: Secrets) -> tuple[Problem, ...]:
     """The problems without secrets that someone wrote into the wrong file."""
     return tuple(Problem(problem.where, secrets.mask(problem.message), problem.hint) for problem in problems)
-
-
-def _project(onetool_dir: Path | None, cwd: Path) -> Path:
-    """The folder that holds `.onetool`, else the working directory."""
-    inside = onetool_dir is not None and onetool_dir.name == FOLDER
-    return Path(os.path.realpath(onetool_dir.parent if onetool_dir and inside else cwd))
-
-
-def _shown_folder(paths: Paths, home: Path) -> str:
-    """The folder of the files as messages name it: short, and the same from anywhere in the project."""
-    folder = paths.onetool_dir or (paths.config_file.parent if paths.config_file else paths.cwd)
-    if folder.name != FOLDER:
-        return f"{folder}/"
-    return f"~/{FOLDER}/" if paths.project == Path(os.path.realpath(home)) else f"{FOLDER}/"
 
 
 def _own_state(state: Path, project: Path, env: Mapping[str, str], home: Path) -> tuple[Path, list[Problem]]:
@@ -355,65 +393,9 @@ def _close_to_others(state: Path, *made: Path) -> None:
         restrict_permissions(folder)
 
 
-def _read_secrets(
-    path: Path, shown: str, note: Callable[[Problem], None], owners: Owners
-) -> tuple[dict[str, str], str]:
-    """Return the values, and a mark that changes with the file. Faults go to `note`; none is raised."""
-    try:
-        content = read(path)
-    except Unreadable as exc:
-        note(Problem(shown, str(exc)))
-        return {}, "unreadable"
-    if content is None:
-        return {}, ""
-    if fault := owners.fault(content.stat, shown):
-        note(Problem(shown, *fault))
-        return {}, "refused"
-    if wrong := _mode_problem(content.stat, shown):
-        note(wrong)
-    values = _from_yaml(content.data, shown, note)
-    for name, value in values.items():
-        if len(value.strip()) < SHORTEST:
-            message = f"{name}: is shorter than {SHORTEST} characters, so it is not masked."
-            note(Problem(shown, message, "Use a longer secret."))
-    found = content.stat
-    return values, f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
-
-
-def _from_yaml(data: bytes, shown: str, note: Callable[[Problem], None]) -> dict[str, str]:
-    try:
-        document = parse(data, numbers=False)
-    except NotYaml as exc:
-        message = exc.fault.message.partition(":")[0].rstrip(".")
-        note(Problem(f"{shown}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines."))
-        return {}
-    for fault in document.faults:
-        message = f"{fault.key}: cannot be used as it is written."
-        hint = "Write each name once, and put its value in quotes."
-        note(Problem(f"{shown}:{fault.line}", message, hint))
-    out: dict[str, str] = {}
-    for name, value in document.data.items():
-        if isinstance(value, str):
-            out[name] = value
-        else:
-            message = "has no value." if value is None else "is not text. Put the value in quotes."
-            note(Problem(f"{shown}:{document.lines.get((name,), 1)}", f"{name}: {message}"))
-    return out
-
-
-def _mode_problem(found: os.stat_result, shown: str) -> Problem | None:
+def _mode_problem(status: os.stat_result, shown: str) -> Problem | None:
     """Return what is wrong with the file's mode, or None."""
-    mode = stat.S_IMODE(found.st_mode)
+    mode = stat.S_IMODE(status.st_mode)
     if mode == 0o600 or os.name != "posix":
         return None
     return Problem(shown, f"{_MODE} {mode:04o}; it must be 0600, for you alone.", f"Run: chmod 600 {shown}")
-
-
-def _with_mode_now(problems: Iterable[Problem], path: Path, shown: str) -> list[Problem]:
-    """Return the problems of a load, with the file's mode checked again."""
-    others = [p for p in problems if p.where != shown or not p.message.startswith(_MODE)]
-    try:
-        now = _mode_problem(path.stat(), shown)
-    except OSError:  # the file is gone, or we may not look at it
-        now = None
-    return others if now is None else [now, *others]

@@ -12,33 +12,13 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from onetool_ipy.base.records import Value
-
 if TYPE_CHECKING:
     from onetool_ipy.core.tool import Problem
-
-__all__ = [
-    "CONFIG_ENV",
-    "CONFIG_NAME",
-    "FOLDER",
-    "STATE_ENV",
-    "STATE_VERSION",
-    "ConfigLocation",
-    "OwnerFault",
-    "Owners",
-    "Paths",
-    "expand_home",
-    "find_config",
-    "is_ours",
-    "project_key",
-    "state_base",
-    "state_bases",
-    "state_folder",
-]
 
 FOLDER = ".onetool"
 CONFIG_NAME = "onetool.yaml"
@@ -89,7 +69,8 @@ class Owners:
         return OwnerFault("belongs to another user, so it does not count.", hint)
 
 
-class Paths(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paths:
     """The folders in force. `onetool_dir` holds the configuration, even if a file named by the user is elsewhere."""
 
     cwd: Path
@@ -119,14 +100,15 @@ class Paths(Value):
         return None if self.onetool_dir is None else self.onetool_dir / "secrets.yaml"
 
 
-class ConfigLocation(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigLocation:
     """The result of the search. `named` means that the user named this configuration, so it must exist.
 
     `start` is the folder that the search began in; None if there was no search.
     """
 
-    onetool_dir: Path | None
-    config_file: Path | None
+    onetool_dir: Path | None = None
+    config_file: Path | None = None
     named: bool = False
     problems: tuple[Problem, ...] = ()
     start: Path | None = None
@@ -147,17 +129,25 @@ def find_config(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, h
 
 
 def _searched(start: Path, home: Path) -> ConfigLocation:
+    """Search from the start upwards, in no folder above the home directory; then in the home directory itself."""
     problems: list[Problem] = []
     bare: Path | None = None
-    for folder in _upwards(os.path.realpath(start), os.path.realpath(home)):
+    own = Path(os.path.realpath(home))
+    first = Path(os.path.realpath(start))
+    folders = [folder for folder in (first, *first.parents) if folder not in own.parents]
+    if own in folders:
+        folders = folders[: folders.index(own)]
+    for folder in (*folders, own):
         onetool_dir = os.path.join(folder, FOLDER)
         if not _usable(onetool_dir, problems):
             continue
         if os.path.lexists(os.path.join(onetool_dir, CONFIG_NAME)):
             file = Path(onetool_dir, CONFIG_NAME)
-            return ConfigLocation(Path(onetool_dir), file, problems=tuple(problems), start=start)
+            return ConfigLocation(
+                onetool_dir=Path(onetool_dir), config_file=file, problems=tuple(problems), start=start
+            )
         bare = bare or Path(onetool_dir)
-    return ConfigLocation(bare, None, problems=tuple(problems), start=start)
+    return ConfigLocation(onetool_dir=bare, problems=tuple(problems), start=start)
 
 
 def state_folder(project: Path, *, env: Mapping[str, str], home: Path) -> Path:
@@ -213,26 +203,9 @@ def _named(place: Path) -> ConfigLocation:
         file = inner if os.path.lexists(inner) or not os.path.lexists(place / CONFIG_NAME) else place / CONFIG_NAME
     parent = file.parent if is_folder or os.path.exists(file) else None
     if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
-        return ConfigLocation(None, None, named=True, problems=(_problem(str(parent), *fault),))
-    return ConfigLocation(parent, None if is_folder and not os.path.lexists(file) else file, named=True)
-
-
-def _upwards(start: str, home: str) -> Iterator[str]:
-    """Yield the folders to search: from the start upwards, but none above the home directory; then home itself."""
-    folder, seen_home = start, False
-    while not _is_above(folder, home):
-        yield folder
-        parent = os.path.dirname(folder)
-        seen_home = folder == home
-        if seen_home or parent == folder:
-            break
-        folder = parent
-    if not seen_home:
-        yield home
-
-
-def _is_above(folder: str, home: str) -> bool:
-    return home != folder and home.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
+        return ConfigLocation(named=True, problems=(_problem(str(parent), *fault),))
+    config_file = None if is_folder and not os.path.lexists(file) else file
+    return ConfigLocation(onetool_dir=parent, config_file=config_file, named=True)
 
 
 def _usable(folder: str, problems: list[Problem]) -> bool:

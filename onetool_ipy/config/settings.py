@@ -11,26 +11,11 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from onetool_ipy.base.records import Value
-
-__all__ = [
-    "AskSettings",
-    "Definition",
-    "FsSettings",
-    "HttpSettings",
-    "Model",
-    "Models",
-    "OutputSettings",
-    "Provider",
-    "Settings",
-    "StatsSettings",
-    "TimeoutSettings",
-    "Topic",
-]
-
 Provider = Literal["openai", "ollama", "gemini", "anthropic"]
 
-_NONE: Mapping[str, Any] = MappingProxyType({})
+
+def _no_entries() -> Mapping[str, Any]:
+    return MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,14 +42,16 @@ class Definition:
         return f"Definition({', '.join(self.data)} at {self.where})"
 
 
-class Topic(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topic:
     """Where `ot.notify` writes messages whose topic matches `pattern`; `file` is relative to `.onetool/`."""
 
     pattern: str
     file: str
 
 
-class HttpSettings(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HttpSettings:
     """What tools may reach over HTTP. An empty `allowed_hosts` allows nothing."""
 
     allowed_hosts: tuple[str, ...] = ()
@@ -76,13 +63,15 @@ class HttpSettings(Value):
         return f"HttpSettings({len(self.allowed_hosts)} allowed hosts, allow_private={self.allow_private})"
 
 
-class FsSettings(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FsSettings:
     """Folders the fs tools may see, relative to the project folder."""
 
     roots: tuple[str, ...] = (".",)
 
 
-class OutputSettings(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSettings:
     """How much of a result is shown or sent; how much is stored, and for how long."""
 
     max_inline_bytes: int = 50_000
@@ -91,7 +80,8 @@ class OutputSettings(Value):
     max_store_bytes: int = 1_073_741_824
 
 
-class StatsSettings(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatsSettings:
     """Whether usage is counted, and the assumptions behind the two estimates of `ot.stats()`."""
 
     enabled: bool = True
@@ -100,7 +90,8 @@ class StatsSettings(Value):
     chars_per_token: float = 4
 
 
-class Model(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Model:
     """A language model: its wire format, name and address. `key` is the NAME of a secret, never its value.
 
     `options` are sent along as the provider names them, such as temperature.
@@ -112,20 +103,22 @@ class Model(Value):
     base_url: str | None
     key: str | None
     where: str
-    options: Mapping[str, Any] = _NONE
+    options: Mapping[str, Any] = field(default_factory=_no_entries)
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, provider={self.provider!r})"
 
 
-class Models(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Models:
     """The models by name, and the one to ask by default."""
 
     default: str | None = None
-    named: Mapping[str, Model] = _NONE
+    named: Mapping[str, Model] = field(default_factory=_no_entries)
 
 
-class AskSettings(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskSettings:
     """Defaults of `ask`: `tool_allow` None means every tool, empty means none.
 
     The `max_` values limit a single ask: rounds with tools, calls, tokens read and written, seconds without the time
@@ -144,24 +137,26 @@ class AskSettings(Value):
     stream: bool = True
 
 
-class TimeoutSettings(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeoutSettings:
     """Seconds for local tools called by models, REST, MCP or the command line, and for MCP servers."""
 
     local_s: float = 8
     mcp_s: float = 30
 
 
-class Settings(Value):
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Settings:
     """All of onetool.yaml and snippets.yaml, checked, with `${NAME}` filled in packs, servers, models and http."""
 
     version: int = 1
     tools_dir: tuple[str, ...] = ("tools/*.py",)
-    packs: Mapping[str, Definition] = _NONE
+    packs: Mapping[str, Definition] = field(default_factory=_no_entries)
     tools: tuple[Definition, ...] = ()
     recommended: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = _NONE
-    snippets: Mapping[str, Definition] = _NONE
-    servers: Mapping[str, Definition] = _NONE
+    aliases: Mapping[str, str] = field(default_factory=_no_entries)
+    snippets: Mapping[str, Definition] = field(default_factory=_no_entries)
+    servers: Mapping[str, Definition] = field(default_factory=_no_entries)
     topics: tuple[Topic, ...] = ()
     http: HttpSettings = HttpSettings()
     fs: FsSettings = FsSettings()

@@ -12,13 +12,13 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import StoreError, read_own, write_whole
-from onetool_ipy.base.records import Value
 from onetool_ipy.config.paths import FOLDER, ConfigLocation, expand_home, project_key, state_base
 
 TRUST_ENV = "ONETOOL_TRUST"
@@ -41,14 +41,15 @@ NO_PINS: Pins = MappingProxyType({})
 _Mark = tuple[int, int, int] | None
 
 
-class Trust(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trust:
     """Whether a project was trusted when its configuration was loaded. `record` is the path of its record."""
 
     how: How = "no project"
     folder: Path | None = None
     record: Path | None = None
     mark: _Mark = None
-    pins: Pins = NO_PINS
+    pins: Pins = field(default_factory=dict)
 
     @property
     def is_given(self) -> bool:
@@ -127,21 +128,21 @@ class TrustList:
 def trust_of(location: ConfigLocation, project: Path, *, env: Mapping[str, str], home: Path) -> Trust:
     """Return whether, and why, the project that the search found is trusted now."""
     if location.named:
-        return Trust("named", project)
+        return Trust(how="named", folder=project)
     is_there = location.onetool_dir is not None or location.config_file is not None
     if is_there and project == Path(os.path.realpath(home)):
-        return Trust("home", project)
-    if is_there and any(project.is_relative_to(folder) for folder in _named_folders(env, home)):
-        return Trust("environment", project)
-    known = TrustList.of(env, home)
-    record = known.path(project)
+        return Trust(how="home", folder=project)
+    texts = [part.strip() for part in env.get(TRUST_ENV, "").split(os.pathsep) if part.strip()]
+    folders = [path for path in (expand_home(Path(text), home) for text in texts) if path.is_absolute()]
+    if is_there and any(project.is_relative_to(os.path.realpath(folder)) for folder in folders):
+        return Trust(how="environment", folder=project)
+    records = TrustList.of(env, home)
+    record = records.path(project)
     mark = _mark_of(record)
-    pins = known.get(project) if mark is not None else None
-    if not is_there:
-        return Trust("no project", project, record, mark)
-    if pins is None:
-        return Trust("untrusted", project, record, mark)
-    return Trust("listed", project, record, mark, pins)
+    pins = records.get(project) if mark is not None else None
+    how: How = "no project" if not is_there else "untrusted" if pins is None else "listed"
+    trusted = pins if is_there and pins is not None else NO_PINS
+    return Trust(how=how, folder=project, record=record, mark=mark, pins=trusted)
 
 
 def reach_of(data: Mapping[str, Any], project: Path) -> Pins:
@@ -191,11 +192,11 @@ def _section(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     return section if isinstance(section, dict) else {}
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
 
 
-def referenced_names(value: Any) -> list[str]:
+def referenced_names(value: object) -> list[str]:
     """Return the names in every `${NAME}` of a value, in order, each once."""
     if isinstance(value, str):
         names = [match[1] for match in re.finditer(_NAME, value) if match[1]]
@@ -218,15 +219,9 @@ def difference(before: Pin, after: Pin) -> list[str]:
     return lines
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """Return a value of a definition as a person reads it: text as it is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-
-
-def _named_folders(env: Mapping[str, str], home: Path) -> list[Path]:
-    named = [part for part in env.get(TRUST_ENV, "").split(os.pathsep) if part.strip()]
-    absolute = [expand_home(Path(part.strip()), home) for part in named]
-    return [Path(os.path.realpath(path)) for path in absolute if path.is_absolute()]
 
 
 def _mark_of(path: Path) -> _Mark:

@@ -9,8 +9,6 @@ from typing import Any
 
 from onetool_ipy.base.values import to_json
 
-__all__ = ["format_call"]
-
 _BARE_NAME = re.compile(r"""(?!-)[^\s"'({=?;]+""")
 _BARE_KEY = re.compile(r"[^\W\d][\w.]*")
 _BARE_TEXT = re.compile(r"[^\W\d_](?:[\w./:@+-]*\w)?")

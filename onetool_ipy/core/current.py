@@ -6,16 +6,15 @@ Outside a call the toolbox is the one opened last in this process and still open
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 from weakref import ref
 
-if TYPE_CHECKING:
-    from onetool_ipy.core.question import Question, Reply
-    from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
+from onetool_ipy.core.question import Question, Reply
+from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 
 
 class CallClient(Protocol):
@@ -31,6 +30,7 @@ class CallClient(Protocol):
         """Send a line of the tool's log."""
 
 
+@dataclass(slots=True)
 class Scope:
     """Where running code is: its toolbox, its call, how deep it is nested, and the listener for its progress.
 
@@ -41,54 +41,26 @@ class Scope:
     call, where that is not the person at the host: an MCP client that can ask its own user. `client` is that client.
     """
 
-    __slots__ = (
-        "ask",
-        "asked_by",
-        "call",
-        "client",
-        "depth",
-        "importing",
-        "left",
-        "meta",
-        "printed",
-        "progress",
-        "spec",
-        "toolbox",
-    )
+    toolbox: Any
+    call: ToolCall | None = None
+    spec: ToolSpec | None = None
+    depth: int = 0
+    progress: Callable[[float, float | None, str], None] | None = None
+    left: list[Callable[[], bool]] | None = None
+    printed: Callable[[str], None] | None = None
+    meta: dict[str, Any] | None = None
+    importing: bool = False
+    asked_by: CallSource | None = None
+    ask: Callable[[Question], Reply] | None = None
+    client: CallClient | None = None
 
-    def __init__(
-        self,
-        toolbox: Any,
-        call: ToolCall | None = None,
-        spec: ToolSpec | None = None,
-        depth: int = 0,
-        progress: Callable[[float, float | None, str], None] | None = None,
-        left: list[Callable[[], bool]] | None = None,
-        printed: Callable[[str], None] | None = None,
-        meta: dict[str, Any] | None = None,
-        importing: bool = False,
-        asked_by: CallSource | None = None,
-        ask: Callable[[Question], Reply] | None = None,
-        client: CallClient | None = None,
-    ) -> None:
-        self.ask = ask
-        self.client = client
-        self.asked_by = asked_by or (None if call is None else call.source)
-        self.toolbox = toolbox
-        self.call = call
-        self.spec = spec
-        self.depth = depth
-        self.progress = progress
-        self.left = left
-        self.importing = importing
-        self.printed = printed
-        self.meta = meta
+    def __post_init__(self) -> None:
+        if self.asked_by is None and self.call is not None:
+            self.asked_by = self.call.source
 
     def while_importing(self) -> Scope:
         """Return the same scope, marked as importing a pack file; without client and `meta`."""
-        inside = copy.copy(self)
-        inside.importing, inside.client, inside.meta = True, None, None
-        return inside
+        return replace(self, importing=True, client=None, meta=None)
 
 
 _scope: ContextVar[Scope | None] = ContextVar("onetool_ipy.scope", default=None)
@@ -123,9 +95,10 @@ def toolbox() -> Any | None:
     here = _scope.get()
     if here is not None and here.toolbox is not None:
         return here.toolbox
-    expected = tuple(_expected)  # read first: another thread may open the one expected while we look
-    for known in reversed(_opened):
-        box = known()
+    # The list of expected ones is read first: another thread may open one of them meanwhile.
+    expected = tuple(_expected)
+    for reference in reversed(_opened):
+        box = reference()
         if box is not None:
             return box
     return expected[-1]() if expected else None
@@ -153,7 +126,7 @@ def kept(key: Any, make: Callable[[], Any]) -> Any:
 
 def opened(box: Any) -> None:
     """Remember a toolbox as the newest open one."""
-    _opened[:] = [known for known in _opened if known() is not None and known() is not box]
+    _opened[:] = [one for one in _opened if one() is not None and one() is not box]
     _opened.append(ref(box))
 
 
@@ -164,7 +137,7 @@ def expect(opener: Callable[[], Any] | None) -> None:
 
 def closed(box: Any) -> None:
     """Forget a toolbox."""
-    _opened[:] = [known for known in _opened if known() is not None and known() is not box]
+    _opened[:] = [one for one in _opened if one() is not None and one() is not box]
 
 
 def wait_for_notebook(fn: Callable[..., Any]) -> None:
@@ -174,6 +147,6 @@ def wait_for_notebook(fn: Callable[..., Any]) -> None:
 
 def waiting_functions() -> list[Callable[..., Any]]:
     """Return the functions that wait for a notebook, in the order of their marks, and forget them."""
-    found = list(_waiting)
+    functions = list(_waiting)
     _waiting.clear()
-    return found
+    return functions

@@ -15,8 +15,6 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.core import current
 
-__all__ = ["Marks", "mark", "marks_of", "name_of", "tool"]
-
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ATTRIBUTE = "__onetool__"
 
@@ -142,7 +140,9 @@ def name_of(fn: Callable[..., Any]) -> str:
     name = getattr(inner, "__name__", "")
     if not isinstance(name, str) or not name.isidentifier():
         shown = values.safe_repr(fn, 80)
-        raise InvalidTool(f"{shown} has no name of its own.", hint='Give the tool one: @tool("pack.name")')
+        raise InvalidTool(
+            f"{shown} has no name of its own.", hint='Give the tool one: @tool("pack.name"); or ot.adopt(...)'
+        )
     return name
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NotRequired, Union
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import FunctionFacts, Origin, ToolSpec
 from onetool_ipy.schema.check import Converter, accepts
 

@@ -6,8 +6,8 @@ import types
 from collections.abc import Callable, Iterator
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, ToolCallError
-from onetool_ipy.core.result import Failure
+from onetool_ipy.base.errors import CallFailure
+from onetool_ipy.core.result import Failure, ToolCallError
 
 Mask = Callable[[str], str]
 

@@ -11,10 +11,11 @@ from collections.abc import Iterable, Sequence
 
 from onetool_ipy.base.errors import InvalidTool
 
-__all__ = ["ASK", "BARE_PACK", "FOR_PEOPLE", "WRITING", "allowed", "canonical", "require_name", "wire_names"]
-
 ASK = "ask"
 """What an ask is called in the call log. It has no pack, so no tool has this name."""
+
+PROGRAM = "program"
+"""What a program is called in the call log. Its calls have its id as their parent."""
 
 BARE_PACK = "config"
 """The pack of definitions that were written without a dot; they are found by their bare name too."""

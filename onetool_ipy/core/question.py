@@ -11,29 +11,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from onetool_ipy.base import values
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import ExecutionFailed, InvalidTool
-from onetool_ipy.base.records import Value
-from onetool_ipy.core import current
+from onetool_ipy.base.values import Json
 from onetool_ipy.schema.check import Checker, Violation
-
-__all__ = [
-    "MAX_QUESTIONS",
-    "NobodyToAsk",
-    "ProposedCall",
-    "Question",
-    "QuestionRefused",
-    "Reply",
-    "ReplyAction",
-    "checked",
-    "choices_of",
-    "count_question",
-    "form_errors",
-]
 
 ReplyAction = Literal["accept", "decline", "cancel"]
 """Yes; no; no decision (the question was dismissed or stopped)."""
@@ -70,7 +56,8 @@ class QuestionRefused(ExecutionFailed):
     status = 403
 
 
-class ProposedCall(Value):
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
     """A call that waits for approval. `args` holds each argument's name and its value as JSON text."""
 
     tool: str
@@ -80,12 +67,14 @@ class ProposedCall(Value):
     note: str = ""
 
 
-class Question(Value):
+@dataclass(frozen=True, slots=True)
+class Question:
     """What is asked, and by whom: `asker` is a phrase such as "server 'shop'", "tool 'shop.order'" or "the model".
 
     `trust` is what a yes to the trust question would let run; `text` says the same. A question of our own commands has
     `yes` and `no`, the words of its two buttons, and `details`: the lines that a yes is about. Only such a question may
-    have a form with a field for a secret (`takes_secret`, and the field's format is `password`).
+    have a form with a field for a secret (`takes_secret`, and the field's format is `password`). A question about the
+    calls of a program has its text, and offers no "always".
     """
 
     asker: str
@@ -98,6 +87,7 @@ class Question(Value):
     yes: str = ""
     no: str = "No"
     takes_secret: bool = False
+    program: str = ""
 
     @property
     def subject(self) -> str:
@@ -106,20 +96,36 @@ class Question(Value):
 
     def masked(self, mask: Callable[[str], str]) -> Question:
         """The same question without secrets."""
-        calls = tuple(call.replace(summary=mask(call.summary), args=_masked(call.args, mask)) for call in self.calls)
+        calls = tuple(
+            replace(
+                call,
+                summary=mask(call.summary),
+                args=tuple((mask(name), mask(text)) for name, text in call.args),
+            )
+            for call in self.calls
+        )
         form = None if self.form is None else values.map_text(dict(self.form), mask)
         details = tuple(map(mask, self.details))
-        return self.replace(asker=mask(self.asker), text=mask(self.text), form=form, calls=calls, details=details)
+        return replace(
+            self,
+            asker=mask(self.asker),
+            text=mask(self.text),
+            form=form,
+            calls=calls,
+            details=details,
+            program=mask(self.program),
+        )
 
 
-class Reply(Value):
+@dataclass(frozen=True, slots=True)
+class Reply:
     """What the person said. `content` of an accepted form holds its values by field.
 
     For calls it is `{"run": [numbers from 1], "always": bool}`. `note` says in words why there was no decision.
     """
 
     action: ReplyAction
-    content: Mapping[str, Any] = {}
+    content: Mapping[str, Any] = field(default_factory=dict)
     note: str = ""
 
 
@@ -132,16 +138,13 @@ def checked(question: Question) -> Question:
         _check_url(question)
     if sum(map(len, question.details)) > _MAX_BYTES:
         raise _refused(question, "asks about more than can be shown (64 kB)")
-    return question.replace(text=text, form=None if question.form is None else _flat(question))
+    return replace(question, text=text, form=None if question.form is None else _flat(question))
 
 
-def count_question() -> None:
-    """Count a question of the running call. Raises QuestionRefused if there are too many."""
-    here = current.scope()
-    if here is None or here.meta is None:
-        return
-    here.meta["questions"] = here.meta.get("questions", 0) + 1
-    if here.meta["questions"] > MAX_QUESTIONS:
+def count_question(meta: Json) -> None:
+    """Count a question in the `meta` of its call. Raises QuestionRefused if there are too many."""
+    meta["questions"] = meta.get("questions", 0) + 1
+    if meta["questions"] > MAX_QUESTIONS:
         raise QuestionRefused(f"One call may ask {MAX_QUESTIONS} times. It was not asked again.")
 
 
@@ -159,10 +162,6 @@ def choices_of(field: Mapping[str, Any]) -> list[tuple[str, str]]:
     titles = list(node.get("enumNames") or ())
     options = [str(option) for option in node.get("enum") or ()]
     return list(zip(options, [str(title) for title in titles] if len(titles) == len(options) else options, strict=True))
-
-
-def _masked(args: tuple[tuple[str, str], ...], mask: Callable[[str], str]) -> tuple[tuple[str, str], ...]:
-    return tuple((mask(name), mask(text)) for name, text in args)
 
 
 def _check_url(question: Question) -> None:
@@ -191,19 +190,19 @@ def _flat(question: Question) -> dict[str, Any]:
         raise _refused(question, "asks with a form that cannot be read")
     if len(fields) > _MAX_FIELDS or len(json.dumps(values.to_json(dict(form)))) > _MAX_BYTES:
         raise _refused(question, f"asks with a form that is too large (more than {_MAX_FIELDS} fields or 64 kB)")
-    found = {str(name): _field(question, str(name), field) for name, field in fields.items()}
-    made = {
+    properties = {str(name): _field(question, str(name), field) for name, field in fields.items()}
+    flat = {
         "$schema": _DRAFT,
         "type": "object",
-        "properties": found,
-        "required": [name for name in required if name in found],
+        "properties": properties,
+        "required": [name for name in required if name in properties],
         "additionalProperties": False,
     }
     try:
-        Checker(made)
+        Checker(flat)
     except InvalidTool as exc:
         raise _refused(question, f"asks with a form that is not valid: {exc.message}") from exc
-    return made
+    return flat
 
 
 def _field(question: Question, name: str, field: Any) -> dict[str, Any]:

@@ -69,6 +69,7 @@ class Registry:
         changed: Callable[[], None] | None = None,
         before_list: Callable[[], None] = lambda: None,
         explain: Callable[[str], ToolNotFound | None] = lambda _name: None,
+        recommended: Sequence[str] = (),
     ) -> None:
         self.session = session if session is not None else SessionTools()
         self._sources: tuple[Source, ...] = tuple(sources)
@@ -79,6 +80,7 @@ class Registry:
         self._was_stopped = False
         self._before_list = before_list
         self._explain = explain
+        self._recommended = recommended
         self._changed: Callable[[], None] | None = None  # the first tools are no change
         self.generation = 0
         self._index = _Index({}, {}, (), {}, {})
@@ -158,14 +160,24 @@ class Registry:
         self.refresh()
         return [s for s in self._index.ordered.values() if names.allowed(s.name, allow)]
 
-    def offered(self, allow: Sequence[str] | None = None) -> Specs:
-        """Return the tools to offer to a model or client: those of the list that are on and not for people alone."""
-        return [spec for spec in self.list(allow) if spec.is_offered]
-
     def unlisted(self, pack: str = "") -> Specs:
         """Return what is found by name but not listed, of all packs or one: versions of tools, prompts of servers."""
         self.refresh()
         return [spec for spec in self._index.unlisted.values() if not pack or spec.pack == pack]
+
+    def prompts(self) -> Specs:
+        """The known prompts of servers, by name: `$server.prompt k=v`. Starts nothing."""
+        prompts = (spec for spec in self.unlisted() if spec.server and "prompt" in spec.tags)
+        return sorted(prompts, key=lambda spec: spec.name)
+
+    def is_recommended(self, spec: ToolSpec) -> bool:
+        """Whether the project's `recommended` names a tool or its pack."""
+        return spec.name in self._recommended or spec.pack in self._recommended
+
+    def place_of(self, spec: ToolSpec) -> tuple[Any, ...]:
+        """The sort key of a tool in a list: recommended ones first, in their order, then as `ToolSpec.place` says."""
+        places = [self._recommended.index(name) for name in (spec.name, spec.pack) if name in self._recommended]
+        return (min(places, default=len(self._recommended)), *spec.place)
 
     def packs(self) -> dict[str, Specs]:
         """Pack name -> its tools, in order of registration; starts what `list` starts."""

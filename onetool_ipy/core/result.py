@@ -9,20 +9,19 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, cast
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, Code, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import CallFailure, Code, OneToolError, UsageProblem, is_transient
 from onetool_ipy.base.frames import is_dataframe, is_frame, is_sparse
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.records import Value
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
-
-__all__ = ["CallSite", "Failure", "Frozen", "Json", "LinePage", "ToolResult", "frame_of", "to_frame"]
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
 
@@ -30,45 +29,19 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 _MAX_LOOKED = 10_000
 
-Json = dict[str, Any]
 
-
-class Frozen:
-    """An immutable value. `__init__` fills `__dict__`, where copy and pickle find it."""
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"A {type(self).__name__} cannot be changed (setting '{name}').")
-
-    def __delattr__(self, name: str) -> NoReturn:
-        raise AttributeError(f"A {type(self).__name__} cannot be changed (deleting '{name}').")
-
-
-class Failure(Frozen):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Failure:
     """Why a call failed. Its fields are attributes and keys; `exception` is the tool's own exception."""
 
     code: Code
     message: str
     tool: str
-    reason: str | None
-    details: Any
-    hint: str
-    status: int
-    exception: BaseException | None
-
-    def __init__(
-        self,
-        code: Code,
-        message: str,
-        tool: str,
-        reason: str | None = None,
-        details: Any = None,
-        hint: str = "",
-        status: int = 502,
-        exception: BaseException | None = None,
-    ) -> None:
-        fields = dict(locals())
-        del fields["self"]
-        self.__dict__.update(fields)
+    reason: str | None = None
+    details: Any = None
+    hint: str = ""
+    status: int = 502
+    exception: BaseException | None = None
 
     @classmethod
     def of(cls, exc: CallFailure, tool: str) -> Failure:
@@ -108,14 +81,17 @@ class Failure(Frozen):
         return printable(f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})")
 
 
-class CallSite(Value):
+@dataclass(frozen=True, slots=True)
+class CallSite:
     """Where a call was made: `box` returns the toolbox while it exists, `mask` hides the secrets that it knows."""
 
     box: Callable[[], Any]
     mask: Callable[[str], str]
 
 
-class ToolResult(Frozen):
+# The executor adds the site to `__dict__`, so the class has no slots.
+@dataclass(frozen=True, eq=False, repr=False)
+class ToolResult:
     """What a call gave: the tool's own object in `data`, or a Failure in `error`; `meta` says how it went.
 
     Handy in a cell: indexing, `len`, iteration and `in` act on the data; truth is `ok`. Its `repr` and `str` show no
@@ -123,18 +99,11 @@ class ToolResult(Frozen):
     """
 
     ok: bool
-    data: Any
-    error: Failure | None
-    meta: Json
-    _site: CallSite | None = None
+    data: Any = None
+    error: Failure | None = None
+    meta: Json = field(default_factory=dict)
+    _site: CallSite | None = field(default=None, init=False)
     """Where the call was made; a copy sent elsewhere has none."""
-
-    def __init__(self, ok: bool, data: Any = None, error: Failure | None = None, meta: Json | None = None) -> None:
-        mine = self.__dict__
-        mine["ok"] = ok
-        mine["data"] = data
-        mine["error"] = error
-        mine["meta"] = {} if meta is None else meta
 
     def unwrap(self) -> Any:
         """Return the data, or raise ToolCallError."""
@@ -150,8 +119,8 @@ class ToolResult(Frozen):
     @property
     def handle(self) -> str | None:
         """The handle under which the result is stored, where it is."""
-        found = self.meta.get("handle")
-        return found if isinstance(found, str) else None
+        handle = self.meta.get("handle")
+        return handle if isinstance(handle, str) else None
 
     @property
     def links(self) -> list[Any]:
@@ -231,8 +200,8 @@ class ToolResult(Frozen):
         return item in self.unwrap()
 
     def __repr__(self) -> str:
-        shown = f"error={self.error!r}" if self.error is not None else f"data={values.safe_repr(self.data)}"
-        return printable(self._mask()(f"ToolResult(ok={self.ok}, {shown}, meta={self.meta!r})"))
+        outcome = f"error={self.error!r}" if self.error is not None else f"data={values.safe_repr(self.data)}"
+        return printable(self._mask()(f"ToolResult(ok={self.ok}, {outcome}, meta={self.meta!r})"))
 
     def _mask(self) -> Callable[[str], str]:
         """Hide the secrets of the toolbox that made the call, else of the current one."""
@@ -242,16 +211,38 @@ class ToolResult(Frozen):
         return str if box is None else cast("Callable[[str], str]", box.mask)
 
 
+class ToolCallError(OneToolError):
+    """A failed call that was asked to raise. `.error` is the Failure, `.result` the whole ToolResult.
+
+    For a local Python tool its traceback ends in the tool's own frame, so that `%debug` opens there.
+    """
+
+    def __init__(self, result: ToolResult, shown: Sequence[str] = ()) -> None:
+        assert result.error is not None
+        super().__init__(result.error.message, hint=result.error.hint)
+        self.result = result
+        self.error: Failure = result.error
+        self._shown = tuple(shown)
+        self.transient = is_transient(result.error.exception)
+
+    @property
+    def code(self) -> Code:
+        return self.error.code
+
+    def _render_traceback_(self) -> list[str]:
+        return list(self._shown) or super()._render_traceback_()
+
+
 class LinePage(dict[str, Any]):
     """Some lines of a stored result, under the keys of `ot.result`. A notebook shows rows of data as a table.
 
     `.df` is a DataFrame of all rows or lines that were asked for, whatever the limit.
     """
 
-    def __init__(self, result: ToolResult, *, offset: int, limit: int, **asked: Any) -> None:
+    def __init__(self, result: ToolResult, *, offset: int, limit: int, **filters: Any) -> None:
         self._result = result
-        self._asked = asked
-        super().__init__(result._stores().query(result.store(), offset=offset, limit=limit, **asked))
+        self._filters = filters
+        super().__init__(result._stores().query(result.store(), offset=offset, limit=limit, **filters))
 
     @property
     def is_of_rows(self) -> bool:
@@ -276,7 +267,7 @@ class LinePage(dict[str, Any]):
         lines: list[str] = []
         while len(numbers) < self["matched"]:
             left = self["matched"] - len(numbers)
-            page = LinePage(self._result, offset=len(numbers) + 1, limit=left, **self._asked)
+            page = LinePage(self._result, offset=len(numbers) + 1, limit=left, **self._filters)
             if not page["lines"]:
                 break
             numbers += page["line_numbers"]
@@ -372,8 +363,8 @@ def _follow(data: Any, path: str) -> Any:
         try:
             node = node[key]
         except (KeyError, IndexError, TypeError):
-            known = ", ".join(map(str, node)) if isinstance(node, Mapping) else f"a {type(node).__name__}"
-            raise UsageProblem(f"No '{key}' at '{done or 'the result'}'.", hint=f"There is: {known[:200]}") from None
+            keys = ", ".join(map(str, node)) if isinstance(node, Mapping) else f"a {type(node).__name__}"
+            raise UsageProblem(f"No '{key}' at '{done or 'the result'}'.", hint=f"There is: {keys[:200]}") from None
         done = f"{done}.{key}".lstrip(".")
     return node
 
@@ -389,8 +380,8 @@ def _rows(records: Any) -> list[Any]:
 
 
 def _is_dates(column: Any) -> bool:
-    found = [value for value in column if value is not None and value == value]
-    return bool(found) and all(isinstance(v, str) and _DATE.fullmatch(v) is not None for v in found)
+    cells = [value for value in column if value is not None and value == value]
+    return bool(cells) and all(isinstance(v, str) and _DATE.fullmatch(v) is not None for v in cells)
 
 
 def _has_zone(column: Any) -> bool:

@@ -20,8 +20,8 @@ from typing import Any, Literal, NamedTuple, Protocol
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.names import FOR_PEOPLE
-from onetool_ipy.core.result import Json
 from onetool_ipy.schema.check import Checker, Converter
 from onetool_ipy.schema.read import Param, argument_lines, python_names, signature_text
 from onetool_ipy.schema.read import params as schema_params

@@ -24,7 +24,7 @@ from onetool_ipy.base.printable import json_printable, printable
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.commands import Command, CommandContext, DataPage, Option, WrongWords
 from onetool_ipy.faces.commands.shell import say
-from onetool_ipy.faces.commands.table import command_parts, continuation, find, help_lines, shell_lines
+from onetool_ipy.faces.commands.table import command_parts, command_words, continuation, find, help_lines, shell_lines
 from onetool_ipy.faces.line.grammar import Options, read_shell_options
 from onetool_ipy.render.pages import to_text
 from onetool_ipy.render.result import note_line
@@ -128,7 +128,7 @@ def _answer(line: _Line) -> int:
     def open_box() -> Toolbox:
         return open_leniently(config) if command.is_lenient else open_toolbox(config)
 
-    context = CommandContext(open_box)
+    context = CommandContext(open_box, command_words=command_words())
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
     context.width = shutil.get_terminal_size().columns if is_terminal else 0
     if config is not None and command.output == "own":
@@ -220,7 +220,7 @@ def _offers(words: Sequence[str], last: str) -> list[str]:
         if command is not None and command.name == "tools invoke" and len(words) > 2:
             spec = registry.find(words[2])
             return [] if spec is None else [f"{name}=" for name in spec.parameters.get("properties", {})]
-        tools = [spec.name for spec in sorted(registry.known(), key=box.place_of)]
+        tools = [spec.name for spec in sorted(registry.known(), key=registry.place_of)]
         names_by_kind = {
             "tool": tools,
             "server": list(box.servers),

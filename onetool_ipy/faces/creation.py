@@ -89,7 +89,7 @@ def choice(
 
     split = [tuple(word.strip() for text in texts for word in text.split(",")) for texts in (tags, include, exclude)]
     tag_words, in_words, out_words = (tuple(filter(None, words)) for words in split)
-    return OperationChoice(tag_words, in_words, out_words, None, read_only)
+    return OperationChoice(tags=tag_words, include=in_words, exclude=out_words, read_only=read_only)
 
 
 def told(made: Imported, draft: BundleDraft, box: Toolbox) -> list[str]:

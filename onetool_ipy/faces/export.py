@@ -11,12 +11,11 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
-from onetool_ipy.faces.commands.table import command_words
 from onetool_ipy.faces.line.grammar import (
     read_arguments,
     read_body,
@@ -54,9 +53,12 @@ class _Source(str):
         return str(self)
 
 
-def export_notebook(file: Path, box: Toolbox) -> str:
-    """The script of a notebook. Raises UsageProblem that names the cell if it cannot be exported."""
-    cells = [_Cell(text, number, box) for number, text in _code_cells(file)]
+def export_notebook(file: Path, box: Toolbox, commands: Collection[str]) -> str:
+    """The script of a notebook. Raises UsageProblem that names the cell if it cannot be exported.
+
+    `commands` are the words after `%tool` that are no tools.
+    """
+    cells = [_Cell(text, number, box, commands) for number, text in _code_cells(file)]
     tools = {tool.name: tool.parameters for cell in cells for tool in read_outline(cell.source, pack="nb").tools}
     names = [name for name in box.parts.pack_names if name.isidentifier()]
     head = [
@@ -113,7 +115,7 @@ def _code_cells(file: Path) -> list[tuple[int, str]]:
 class _Cell:
     """One cell, to be written as plain Python."""
 
-    def __init__(self, text: str, number: int, box: Toolbox) -> None:
+    def __init__(self, text: str, number: int, box: Toolbox, commands: Collection[str]) -> None:
         from IPython.core.inputtransformer2 import TransformerManager
 
         manager = TransformerManager()  # type: ignore[no-untyped-call]  # IPython has no types here
@@ -121,6 +123,7 @@ class _Cell:
         self.source = manager.transform_cell(text).rstrip("\n")
         self.number = number
         self._box = box
+        self._commands = commands
         self._tools: Mapping[str, Any] = {}
 
     def script(self, tools: Mapping[str, Any]) -> str:
@@ -162,7 +165,7 @@ class _Cell:
 
     def _tool(self, line: str, body: str | None) -> str:
         # A command shows something or changes the project, and is left out of a script.
-        request = split_line(line, command_words())
+        request = split_line(line, self._commands)
         if request.kind == "command" and request.name == "replay":
             return self._replay(request.rest)
         words = read_options(request.rest, {}).words if request.kind == "command" and request.name == "server" else []
@@ -214,12 +217,12 @@ class _Cell:
         if body is None:
             return self._shortcut(line.replace("--show", ""))
         snippet, _ = read_snippet_definition(line, body)
-        self._box.add_snippet(snippet)
+        self._box.session_snippets[snippet.name] = snippet
         params = {p.name: ({} if p.is_required else {"default": p.default}) for p in snippet.params}
         data = {"params": params, "body": snippet.body}
         return (
-            "box.add_snippet(__import__('onetool_ipy.snippets.definition', fromlist=['read_snippet'])"
-            f".read_snippet({snippet.name!r}, {data!r}))"
+            f"box.session_snippets[{snippet.name!r}] = __import__('onetool_ipy.snippets.definition', "
+            f"fromlist=['read_snippet']).read_snippet({snippet.name!r}, {data!r})"
         )
 
     def _refuse(self, why: str) -> Any:

@@ -26,7 +26,7 @@ from onetool_ipy.base.errors import (
     InvalidTool,
     Unavailable,
 )
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.check import Checker
 

@@ -22,7 +22,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool, OneToolError
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.schema.check import Checker

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, InvalidOutput, Unavailable
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
 from onetool_ipy.mcp.content import block_of
 from onetool_ipy.mcp.definition import ServerDefinition

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ask_user,
         call_tool,
         client_can,
+        describe_for_model,
         get_config,
         get_pack,
         get_secret,
@@ -47,6 +48,7 @@ __all__ = [
     "check_deps",
     "client_can",
     "deps_of",
+    "describe_for_model",
     "get_config",
     "get_pack",
     "get_secret",
@@ -67,7 +69,7 @@ _HOMES = {
     "sdk.tools": (
         *("Roots", "Sample", "UserForm"),
         *("ask_client", "ask_model", "ask_user", "call_tool", "client_can", "get_config", "get_pack", "get_secret"),
-        *("log", "progress"),
+        *("describe_for_model", "log", "progress"),
     ),
 }
 

@@ -34,6 +34,13 @@ def stubs(specs: Iterable[ToolSpec]) -> dict[str, str]:
     return {f"{_FOLDER}/__init__.pyi": _HEAD + "\n" + "".join(sorted(offered)), **files}
 
 
+def complete_types(listed: str) -> str:
+    """Complete the types for strict checkers: `dict` becomes `dict[str, Any]`, `**rest` becomes `**rest: Any`."""
+    return _INCOMPLETE.sub(
+        lambda match: _COMPLETE.get(match[0]) or (match[0] if match[1] is None else f"{match[1]}: Any"), listed
+    )
+
+
 def _pack(name: str, tools: Iterable[ToolSpec]) -> Iterator[str]:
     taken: set[str] = set()
     members: list[tuple[str, str]] = []
@@ -50,7 +57,7 @@ def _tool(kind: str, spec: ToolSpec) -> str:
     """Return a tool as a class, since it has `__call__` and `.aio`."""
     labels = set(python_names(spec.params).values())
     this = identifier("self", labels)
-    listed = _typed(spec.signature[len(spec.name) + 1 : -1])
+    listed = complete_types(spec.signature[len(spec.name) + 1 : -1])
     arguments = f"{this}, {listed}" if listed else this
     return "\n".join(
         [
@@ -60,13 +67,6 @@ def _tool(kind: str, spec: ToolSpec) -> str:
             f"    async def aio({arguments}) -> Any: ...",
             "",
         ]
-    )
-
-
-def _typed(listed: str) -> str:
-    """Complete the types for strict checkers: `dict` becomes `dict[str, Any]`, `**rest` becomes `**rest: Any`."""
-    return _INCOMPLETE.sub(
-        lambda match: _COMPLETE.get(match[0]) or (match[0] if match[1] is None else f"{match[1]}: Any"), listed
     )
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import require_wanted
@@ -22,6 +22,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, Question, checked, count_question
 
+T = TypeVar("T")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 _LEVELS = {"debug": 10, "info": 20, "notice": 20, "warning": 30, "error": 40}
 
@@ -61,6 +62,17 @@ def get_secret(name: str) -> str | None:
     """Return the secret of that name, from secrets.yaml, else from the environment."""
     secret = current.require().config.secrets.get(name)
     return None if secret is None else str(secret)
+
+
+def describe_for_model(cls: type[T], function: Callable[[T], object]) -> None:
+    """Say how values of a class are described to a model where a prompt names them with `@`.
+
+    The function returns text, JSON data or an image. It counts for subclasses, too; a class of your own may have a
+    method `_repr_llm_` instead. At most 4 kB of it are sent.
+    """
+    if not isinstance(cls, type) or not callable(function):
+        raise UsageProblem("describe_for_model takes a class and a function.", hint="describe_for_model(Cls, function)")
+    current.require().ask.attachments.describers[cls] = function
 
 
 def progress(done: float, total: float | None = None, text: str = "") -> None:
@@ -160,7 +172,9 @@ def _require_thread() -> None:
 def _ready(question: UserForm | Sample | Roots) -> Question | Sample | Roots:
     if not isinstance(question, UserForm):
         return question
-    count_question()
+    here = current.scope()
+    if here is not None and here.meta is not None:
+        count_question(here.meta)
     return checked(_question(question).masked(current.require().mask))
 
 

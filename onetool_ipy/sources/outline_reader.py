@@ -19,8 +19,8 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.base.syntax import constant, last_name, printable, source
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import describe, names
-from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import Dep
 from onetool_ipy.schema.read import ANNOTATION, DEFAULT
 from onetool_ipy.sdk.requirements import merge_deps, read_declared, read_decorated

@@ -17,25 +17,23 @@ import builtins
 import datetime
 import hashlib
 import json
-import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import Disabled, ExecutionFailed, NotAllowed, OneToolError, UsageProblem, is_transient
 from onetool_ipy.base.files import StoreError, append, write_whole
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import ResolvedCall
-from onetool_ipy.core.result import Failure, Json, ToolResult
-from onetool_ipy.core.tool import ToolSpec, schema_hash
+from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import schema_hash
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
-from onetool_ipy.stores.replays import Mode, Replays
 
 Step = Generator[None, ToolResult, ToolResult | None]
 
@@ -103,7 +101,7 @@ class Cassette:
         self,
         path: Path,
         *,
-        mode: Mode = "auto",
+        mode: str = "auto",
         mask: Callable[[str], str] = str,
         clock: Callable[[], datetime.datetime] | None = None,
     ) -> None:
@@ -208,12 +206,54 @@ class Cassette:
         # Only the outermost call is recorded; a call that `ot` makes, as in `ot.map`, counts as one.
         is_outermost = outer is None or outer.depth == 0
         is_of_ot = outer is not None and outer.depth == 1 and outer.spec is not None and outer.spec.pack == _OT_PACK
-        return _replay_or_record(self, resolved, self._mask) if is_outermost or is_of_ot else None
+        return self._replay_or_record(resolved) if is_outermost or is_of_ot else None
 
     def __repr__(self) -> str:
         refused = f", {self.refused} not recordable" if self.refused else ""
         counts = f"{len(self._calls)} answers; {self.played} played, {self.recorded} recorded{refused} so far"
         return f"<Replay '{self.path}' ({self.mode}): {counts}>"
+
+    def _replay_or_record(self, resolved: ResolvedCall) -> Step:
+        spec, args = resolved.spec, resolved.call.args
+        try:
+            call = RecordedCall(tool=resolved.tool, **_identify(resolved.tool, args, self._mask))
+        except NotEncodable as exc:
+            if self.mode == "replay":
+                raise NotRecorded(f"'{resolved.tool}': its arguments cannot be recorded: {exc.message}.") from exc
+            _warn(resolved.tool, f"in its arguments, {exc.message}")
+            return None
+        try:
+            # Without a schema, then or now, nothing says that the tool has changed.
+            replayed = self.find(call, lambda version: spec is None or version in ("", schema_hash(spec)))
+        except NotRecorded:
+            if resolved.failure is not None:
+                # The call would have failed anyway; the executor says why.
+                return None
+            raise
+        if replayed is not None:
+            failure = None if replayed.failure is None else _read_failure(replayed.failure, resolved.tool)
+            return ToolResult(failure is None, replayed.value, failure, {"replayed": True})
+        result = yield
+        error = result.error
+        if error is not None and (error.code != "execution_error" or is_transient(error.exception)):
+            return None
+        failure_form = None if error is None else values.map_text(values.to_json(_write_failure(error)), self._mask)
+        call = replace(call, failure=failure_form, ms=float(result.meta.get("duration_ms") or 0))
+        if spec is not None:
+            schema = values.map_text(values.to_json(spec.parameters), self._mask)
+            call = replace(call, version=schema_hash(spec), input_schema=schema)
+            with suppress(OneToolError, KeyError, TypeError, ValueError):
+                if spec.http is not None:
+                    sent = spec.http.preview(dict(args))
+                    requests = [{name: self._mask(str(one[name])) for name in ("method", "url")} for one in sent]
+                    call = replace(call, requests=requests)
+        try:
+            reason = self.record(call, result.data)
+        except StoreError as exc:
+            reason = exc.message
+        if reason:
+            _warn(resolved.tool, reason)
+        return None
 
     def _masked(self, form: Any) -> Any:
         masked = values.map_text(form, self._mask)
@@ -238,80 +278,31 @@ class Cassette:
         return NotRecorded(f"{message} Only '{self.path}' may answer here.", hint=hint)
 
 
-class Replaying:
-    """What `ot.replay(...)` returns: use it in a `with` statement, or call `begin()` and `end()`."""
-
-    def __init__(
-        self,
-        replays: Replays,
-        file: str | os.PathLike[str],
-        *,
-        mode: str | None,
-        mask: Callable[[str], str],
-        clock: Callable[[], datetime.datetime],
-    ) -> None:
-        self._replays = replays
-        self._file = Path(file)
-        self._open = partial(Cassette, Path(file).absolute(), mode=replays.mode(mode), mask=mask, clock=clock)
-        self._cassette: Cassette | None = None
-
-    def __repr__(self) -> str:
-        """Show the state, and how to switch it on if the `with` was forgotten."""
-        if self._cassette is not None:
-            return f"<replay of '{self._file}', on>"
-        return f"<replay of '{self._file}', off; switch it on by `with ot.replay(...):` or %tool replay FILE>"
-
-    def begin(self) -> Cassette:
-        """Switch the cassette on, from its first answer."""
-        self.end()
-        self._cassette = self._open()
-        self._replays.begin(self._cassette)
-        return self._cassette
-
-    def begin_alone(self) -> Cassette:
-        """Switch the cassette on in place of those that are on."""
-        cassette = self.begin()
-        self._replays.close(but=cassette)
-        return cassette
-
-    def end(self) -> None:
-        """Switch the cassette off; may be called twice."""
-        if self._cassette is not None:
-            self._replays.end(self._cassette)
-            self._cassette = None
-
-    def __enter__(self) -> Cassette:
-        return self.begin()
-
-    def __exit__(self, *exc: object) -> None:
-        self.end()
-
-
 def read_calls(path: Path) -> list[RecordedCall]:
     """Read the calls that no later one replaces. Raises DamagedCassette, and StoreError if it cannot be opened."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as exc:
         raise StoreError.of(path, exc, doing="read") from exc
-    calls = [_read_call(path, number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    names = {field.name for field in fields(RecordedCall)}
+    calls = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except ValueError as exc:
+            raise _damaged(path, f"line {number} is not JSON, so this version did not record it") from exc
+        if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("tool", "key")):
+            raise _damaged(path, f"line {number} is not a recorded call: it has no 'tool' and 'key'")
+        if record.get("format") != _FORMAT:
+            reason = f"line {number} has format {record.get('format')!r}; this version reads format {_FORMAT}"
+            raise _damaged(path, reason)
+        if not record.keys() & {"result", "failure", "not_recorded"}:
+            raise _damaged(path, f"line {number} has neither 'result' nor 'failure'")
+        calls.append(RecordedCall(**{name: value for name, value in record.items() if name in names}))
     last = {call.key: place for place, call in enumerate(calls) if call.replaces}
     return [replace(call, replaces=False) for place, call in enumerate(calls) if place >= last.get(call.key, 0)]
-
-
-def _read_call(path: Path, number: int, line: bytes) -> RecordedCall:
-    try:
-        record = json.loads(line)
-    except ValueError as exc:
-        raise _damaged(path, f"line {number} is not JSON, so this version did not record it") from exc
-    if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("tool", "key")):
-        raise _damaged(path, f"line {number} is not a recorded call: it has no 'tool' and 'key'")
-    if record.get("format") != _FORMAT:
-        reason = f"line {number} has format {record.get('format')!r}; this version reads format {_FORMAT}"
-        raise _damaged(path, reason)
-    if not record.keys() & {"result", "failure", "not_recorded"}:
-        raise _damaged(path, f"line {number} has neither 'result' nor 'failure'")
-    names = {field.name for field in fields(RecordedCall)}
-    return RecordedCall(**{name: value for name, value in record.items() if name in names})
 
 
 def _damaged(path: Path, reason: str) -> DamagedCassette:
@@ -327,63 +318,8 @@ def _identify(tool: str, args: Any, mask: Callable[[str], str]) -> Json:
     return {"key": digest, "args": form if len(text) <= _MAX_ARGS else values.cut(text, 1000)}
 
 
-def _replay_or_record(cassette: Cassette, resolved: ResolvedCall, mask: Callable[[str], str]) -> Step:
-    spec, args = resolved.spec, resolved.call.args
-    try:
-        call = RecordedCall(tool=resolved.tool, **_identify(resolved.tool, args, mask))
-    except NotEncodable as exc:
-        if cassette.mode == "replay":
-            raise NotRecorded(f"'{resolved.tool}': its arguments cannot be recorded: {exc.message}.") from exc
-        _warn(resolved.tool, f"in its arguments, {exc.message}")
-        return None
-    try:
-        replayed = cassette.find(call, lambda version: _is_current(spec, version))
-    except NotRecorded:
-        if resolved.failure is not None:
-            # The call would have failed anyway; the executor says why.
-            return None
-        raise
-    if replayed is not None:
-        failure = None if replayed.failure is None else _read_failure(replayed.failure, resolved.tool)
-        return ToolResult(failure is None, replayed.value, failure, {"replayed": True})
-    result = yield
-    error = result.error
-    if error is not None and (error.code != "execution_error" or is_transient(error.exception)):
-        return None
-    failure_form = None if error is None else values.map_text(values.to_json(_write_failure(error)), mask)
-    call = replace(call, failure=failure_form, ms=float(result.meta.get("duration_ms") or 0))
-    if spec is not None:
-        call = replace(
-            call,
-            version=schema_hash(spec),
-            input_schema=values.map_text(values.to_json(spec.parameters), mask),
-            requests=_requests(spec, args, mask),
-        )
-    try:
-        reason = cassette.record(call, result.data)
-    except StoreError as exc:
-        reason = exc.message
-    if reason:
-        _warn(resolved.tool, reason)
-    return None
-
-
-def _requests(spec: ToolSpec, args: Mapping[str, Any], mask: Callable[[str], str]) -> list[Json] | None:
-    """Return method and URL of what an HTTP tool sent, masked; None for any other tool."""
-    with suppress(OneToolError, KeyError, TypeError, ValueError):
-        if spec.http is not None:
-            requests = spec.http.preview(dict(args))
-            return [{name: mask(str(request[name])) for name in ("method", "url")} for request in requests]
-    return None
-
-
-def _is_current(spec: ToolSpec | None, version: str) -> bool:
-    """Whether a tool's schema is still the recorded one."""
-    return spec is None or not version or version == schema_hash(spec)
-
-
-def _write_failure(error: Failure) -> dict[str, Any]:
-    form: dict[str, Any] = {"code": error.code, "message": error.message, "reason": error.reason}
+def _write_failure(error: Failure) -> Json:
+    form: Json = {"code": error.code, "message": error.message, "reason": error.reason}
     form |= {"hint": error.hint, "status": error.status, "details": error.details}
     own = error.exception
     if own is not None and type(own) is getattr(builtins, type(own).__name__, None):

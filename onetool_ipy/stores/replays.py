@@ -1,19 +1,23 @@
-"""The cassettes that are on in a toolbox, and the mode of a new one. Imports little, since every toolbox has it."""
+"""The cassettes that are on in a toolbox, and how one is switched on. Imports little, since every toolbox has it."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+import os
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from onetool_ipy.base.errors import UsageProblem
 
 if TYPE_CHECKING:
+    import datetime
+
     from onetool_ipy.core.resolve import ResolvedCall
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.stores.cassettes import Cassette
 
 Mode = Literal["auto", "replay", "refresh"]
-"""auto: answer from the file, record what is not in it. replay: only answer. refresh: record everything anew."""
+"""auto: answer from the file, record what is not in it. replay: only answer. refresh: record everything again."""
 
 _MODE_ENV = "ONETOOL_REPLAY"
 _CI_ENV = "CI"
@@ -58,3 +62,55 @@ class Replays:
         for cassette in tuple(self._on):
             if cassette is not but:
                 self.end(cassette)
+
+
+class Replaying:
+    """What `ot.replay(...)` returns: use it in a `with` statement, or call `begin()` and `end()`."""
+
+    def __init__(
+        self,
+        replays: Replays,
+        file: str | os.PathLike[str],
+        *,
+        mode: str | None,
+        mask: Callable[[str], str],
+        clock: Callable[[], datetime.datetime],
+    ) -> None:
+        self._replays = replays
+        self._file = Path(file)
+        self._mode, self._mask, self._clock = replays.mode(mode), mask, clock
+        self._cassette: Cassette | None = None
+
+    def __repr__(self) -> str:
+        """Show the state, and how to switch it on if the `with` was forgotten."""
+        if self._cassette is not None:
+            return f"<replay of '{self._file}', on>"
+        return f"<replay of '{self._file}', off; switch it on by `with ot.replay(...):` or %tool replay FILE>"
+
+    def begin(self) -> Cassette:
+        """Switch the cassette on, from its first answer."""
+        from onetool_ipy.stores.cassettes import Cassette  # late: it loads the encoding of values
+
+        self.end()
+        path = self._file.absolute()
+        self._cassette = Cassette(path, mode=self._mode, mask=self._mask, clock=self._clock)
+        self._replays.begin(self._cassette)
+        return self._cassette
+
+    def begin_alone(self) -> Cassette:
+        """Switch the cassette on in place of those that are on."""
+        cassette = self.begin()
+        self._replays.close(but=cassette)
+        return cassette
+
+    def end(self) -> None:
+        """Switch the cassette off; may be called twice."""
+        if self._cassette is not None:
+            self._replays.end(self._cassette)
+            self._cassette = None
+
+    def __enter__(self) -> Cassette:
+        return self.begin()
+
+    def __exit__(self, *exc: object) -> None:
+        self.end()

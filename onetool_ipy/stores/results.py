@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import AtomicFile, StoreError, remove_stale_temp_files
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.stores.calls.record import measure
 from onetool_ipy.stores.result_file import ResultText, Sidecar, read_sidecar
 from onetool_ipy.stores.result_lines import form_of, lines_of, pieces, value_of

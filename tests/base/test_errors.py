@@ -17,11 +17,10 @@ from onetool_ipy.base.errors import (
     ExecutionFailed,
     InvalidArgs,
     RateLimited,
-    ToolCallError,
     Unavailable,
     is_transient,
 )
-from onetool_ipy.core.result import Failure
+from onetool_ipy.core.result import Failure, ToolCallError
 from onetool_ipy.net.errors import ConnectionFailed
 
 

@@ -32,7 +32,17 @@ def test_every_key_is_read(tmp_path: Path) -> None:
         " max_seconds: 0.5, context_tokens: 6, stream: false}",
     )
 
-    assert found == AskSettings(False, ("time.*",), 9, ("a.b",), 3, 4, 0.5, 6, False)
+    assert found == AskSettings(
+        with_tools=False,
+        tool_allow=("time.*",),
+        max_steps=9,
+        approve=("a.b",),
+        max_calls=3,
+        max_tokens=4,
+        max_seconds=0.5,
+        context_tokens=6,
+        stream=False,
+    )
 
 
 @pytest.mark.parametrize(

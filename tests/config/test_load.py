@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,10 +97,10 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = st.sampled_from([*Settings.fields(), "alias", "htp"])
+NAMES = st.sampled_from([*Settings.__slots__, "alias", "htp"])
 INNER = st.sampled_from(
     [
-        *HttpSettings.fields(),
+        *HttpSettings.__slots__,
         "default",
         "type",
         "command",
@@ -135,7 +136,7 @@ def test_no_document_raises_and_warm_is_as_cold(project: Project, document: dict
     check(cold)
     warm = project.load(TOKEN="abcdef123")
     assert json.dumps(repr([warm.settings, warm.problems])) == json.dumps(repr([cold.settings, cold.problems]))
-    assert warm == cold.replace(secrets=warm.secrets)
+    assert warm == replace(cold, secrets=warm.secrets)
     assert "abcdef123" not in repr(cold)
 
 

@@ -17,7 +17,7 @@ import pytest
 from onetool_ipy import ToolResult, ToolSpec
 from onetool_ipy.base.background import MAX_ABANDONED
 from onetool_ipy.core.tool import FunctionFacts
-from onetool_ipy.faces.notebook.interrupt import Interrupts
+from onetool_ipy.faces.notebook.running_cell import Interrupts
 from onetool_ipy.sdk import progress
 from tests.core.support import Bench, MakeBench
 from tests.harness.patience import HANG_S, until

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onetool_ipy.base.errors import InvalidArgs, ToolCallError
+from onetool_ipy.base.errors import InvalidArgs
 from onetool_ipy.core.failures import failure_of
-from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
 
 INNER = Failure("invalid_args", "no", "t.g")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -146,7 +147,7 @@ def test_what_a_yes_is_about_has_no_secrets_and_is_not_asked_if_it_cannot_be_sho
 
     assert question.masked(lambda text: text.replace("s3cret", "***")).details == ("+ a: ***",)
     with pytest.raises(QuestionRefused, match=r"^%tool asks about more than can be shown"):
-        checked(question.replace(details=("x" * 40_000, "y" * 40_000)))
+        checked(replace(question, details=("x" * 40_000, "y" * 40_000)))
 
 
 def test_only_a_question_that_takes_a_secret_has_a_field_for_one() -> None:

@@ -110,12 +110,14 @@ def test_odd_words_in_a_failure_still_make_json() -> None:
     json.dumps(failure.to_dict(), allow_nan=False, ensure_ascii=False).encode("utf-8")
 
 
-@pytest.mark.parametrize("value", [ToolResult(True, [1]), Failure("invalid_args", "x", "t")], ids=["result", "failure"])
-def test_values_cannot_be_changed(value: Any) -> None:
-    with pytest.raises(AttributeError, match="cannot be changed"):
-        value.meta = {}
-    with pytest.raises(AttributeError, match="cannot be changed"):
-        del value.ok
+@pytest.mark.parametrize(
+    ("value", "name"), [(ToolResult(True, [1]), "meta"), (Failure("invalid_args", "x", "t"), "code")]
+)
+def test_values_cannot_be_changed(value: Any, name: str) -> None:
+    with pytest.raises(AttributeError):
+        setattr(value, name, {})
+    with pytest.raises(AttributeError):
+        delattr(value, name)
 
 
 def test_results_can_be_copied_and_pickled() -> None:
@@ -153,7 +155,7 @@ def test_each_kind_of_failure_has_one_of_three_codes(kind: type[errors.CallFailu
         ("InvalidTool", errors.InvalidTool, ValueError),
         ("DuplicateTool", errors.DuplicateTool, errors.InvalidTool),
         ("UnknownProvider", errors.UnknownProvider, ValueError),
-        ("ToolCallError", errors.ToolCallError, errors.OneToolError),
+        ("ToolCallError", ToolCallError, errors.OneToolError),
         ("UsageProblem", errors.UsageProblem, errors.OneToolError),
     ],
 )
@@ -168,7 +170,7 @@ def test_the_family_of_errors_is_on_the_face_of_the_package(name: str, kind: typ
     [
         errors.InvalidArgs("no", hint="do", details=[1]),
         errors.InvalidConfig("no", problems=[Problem("a", "b")]),
-        errors.ToolCallError(ToolResult(False, error=Failure("invalid_args", "x", "t"))),
+        ToolCallError(ToolResult(False, error=Failure("invalid_args", "x", "t"))),
     ],
     ids=lambda exc: type(exc).__name__,
 )

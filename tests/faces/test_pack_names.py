@@ -94,13 +94,13 @@ def test_an_imported_bundle_gets_a_free_name(box: Toolbox) -> None:
     from onetool_ipy.bundles.importing.formats import import_document
 
     data = json.dumps(DOCUMENT).encode()
-    draft = import_document(data, ImportRequest(None, None))
+    draft = import_document(data, ImportRequest())
     notes = name_bundle(box, draft, None)
 
     assert store_draft(box, draft).bundle.slug == "time-tools"
     assert notes == ["It is named time-tools: 'time' is the name of a built-in pack."]
     with pytest.raises(UsageProblem, match="'class' is a Python keyword"):
-        name_bundle(box, import_document(data, ImportRequest("class", None)), "class")
+        name_bundle(box, import_document(data, ImportRequest(slug="class")), "class")
 
 
 def test_a_saved_cell_takes_no_name_of_another_pack(box: Toolbox) -> None:

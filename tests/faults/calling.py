@@ -26,7 +26,7 @@ import httpx
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.core.tool import ToolCall
-from onetool_ipy.faces.notebook.progress import CellProgress
+from onetool_ipy.faces.notebook.running_cell import CellProgress
 from onetool_ipy.host import CallListener, Host
 from onetool_ipy.sdk import batch_execute, call_tool, progress, safe_request
 from onetool_ipy.snippets.definition import Snippet
@@ -222,8 +222,8 @@ def wrong(box: Toolbox, folder: Path) -> list[str]:
     odd = {(row.tool, row.code, row.reason, row.message) for row in rows if not row.ok and row.reason != "cancelled"}
     if odd:
         found.append(f"odd ends: {odd}")
-    if not until(lambda: not box.abandoned()):
-        found.append(f"{box.abandoned()} calls never end")
+    if not until(lambda: not box.workers.abandoned()):
+        found.append(f"{box.workers.abandoned()} calls never end")
     if threading.active_count() > 40:
         found.append(f"{threading.active_count()} threads")
     asyncio.run(_at_once(box))

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import onetool_ipy
-from onetool_ipy.faces.notebook.completion import ASSIGNED
+from onetool_ipy.faces.notebook.inspection import ASSIGNED
 
 __all__ = ["Expression", "collect", "cost", "is_slow", "slow_text"]
 

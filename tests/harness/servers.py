@@ -52,8 +52,8 @@ def real(name: str, *args: str, **keys: Any) -> dict[str, Any]:
     return {"type": "stdio", "command": _node(), "args": [str(_script(name)), *args], **keys}
 
 
-def others_python(what: Literal["servers", "clients"]) -> str:
-    """The Python that has the servers, or the clients, that others wrote."""
+def others_python(what: Literal["servers", "clients", "frameworks"]) -> str:
+    """The Python that has the servers, the clients or the frameworks that others wrote."""
     found = ROOT / f".venv-{what}" / "bin" / "python"
     assert found.exists(), f"There is no {found}: run `make test`, which installs it."
     return str(found)

@@ -13,7 +13,8 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
-from onetool_ipy.base.errors import ToolCallError, Unavailable, Untrusted, UsageProblem
+from onetool_ipy.base.errors import Unavailable, Untrusted, UsageProblem
+from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.render.media import Blocks, Image, PromptMessages, ResourceLink
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import everything_over_http, hostile, write_project

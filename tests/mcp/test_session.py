@@ -154,7 +154,7 @@ def test_a_call_past_its_limit_is_cancelled_at_the_server(opened: Open, tmp_path
 
     assert until(lambda: cancelled() == calls())
     assert box.call("srv.echo", {"text": "y"}).data == "y"
-    assert box.abandoned() == 0
+    assert box.workers.abandoned() == 0
 
 
 def test_a_cancelled_job_is_cancelled_at_the_server(opened: Open, tmp_path: Path) -> None:

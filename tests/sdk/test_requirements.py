@@ -192,7 +192,7 @@ def test_a_command_is_asked_for_its_version_only_where_the_project_is_trusted(
     env = {**os.environ, **places, "ONETOOL_TRUST": ""}
     with open_leniently(env=env, cwd=project.root) as box:
         if is_trusted:
-            box.trust()
+            box.gate.grant()
         assert box.ot.health()["version"]
         assert not asked.exists(), "health asks no command"
         (row,) = box.ot.deps(tool="ripgrep.search")

@@ -26,7 +26,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
-from onetool_ipy.bundles.http.template import compile_selector, placeholders, placeholders_in
+from onetool_ipy.bundles.http.template import Select, compile_selector, placeholders, placeholders_in
 
 BodyType = Literal["json", "form", "text", "multipart", "binary"]
 """How a body is encoded. By default Content-Type decides; without one it is JSON, unless it is a text that is not JSON.
@@ -91,7 +91,10 @@ def _url(text: str) -> str:
         raise ValueError(f"'{host}': a ${{name}} may not be in the scheme, host or port")
     if "@" in host:
         raise ValueError("a URL may not hold a user name or password; use auth")
-    if not _HOST.fullmatch(host) or not _is_place(host):
+    place = _PLACE.fullmatch(host)
+    is_host = place is not None and _HOST.fullmatch(host) and int((place["port"] or "1")[:9]) in range(1, 65536)
+    # The HTTP client checks names again before it sends.
+    if place is None or not is_host or not _is_name(place["name"]):
         raise ValueError(f"'{host}' is not a host")
     _path(match["rest"])
     return _template(text)
@@ -128,15 +131,12 @@ def origin(url: str) -> str:
     return f"{scheme}://{name.removesuffix('.')}:{port or ('443' if scheme == 'https' else '80')}"
 
 
-def _is_place(host: str) -> bool:
-    """Whether this can be a host, with or without a port. The HTTP client checks names again before it sends."""
-    match = _PLACE.fullmatch(host)
-    if match is None or (match["port"] and int(match["port"][:9]) not in range(1, 65536)):
-        return False
-    if not match["name"].startswith("["):
-        return "" not in match["name"].removesuffix(".").split(".")
+def _is_name(name: str) -> bool:
+    """Whether this can be the name or the address of a host."""
+    if not name.startswith("["):
+        return "" not in name.removesuffix(".").split(".")
     try:
-        IPv6Address(match["name"][1:-1])
+        IPv6Address(name[1:-1])
     except ValueError:
         return False
     return True
@@ -296,8 +296,12 @@ class Selector(_Record):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        compile_selector(self)
+        self.compiled()
         return self
+
+    def compiled(self) -> Select:
+        """The selector as a function; raises ValueError for an invalid expression."""
+        return compile_selector(self.type, self.expr, every=self.all)
 
 
 class ResponseOptions(_Record):

@@ -43,7 +43,6 @@ from onetool_ipy.bundles.http.template import (
     Ref,
     SecretLookup,
     ValueSource,
-    compile_selector,
 )
 from onetool_ipy.core.failures import failure_of
 from onetool_ipy.net.body import HttpResponse
@@ -115,7 +114,7 @@ class ResponseReader:
         self._is_lenient = response.error_mode == "empty"
         self._encoding = response.encoding
         selector = response.chosen()
-        self._select = compile_selector(selector) if selector is not None else None
+        self._select = selector.compiled() if selector is not None else None
 
     def is_success(self, status: int) -> bool:
         """Whether the tool expects this status."""

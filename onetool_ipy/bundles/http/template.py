@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Set
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput, InvalidTool, MissingSecret, TooLarge
-
-if TYPE_CHECKING:
-    from onetool_ipy.bundles.http.definition import Selector
 
 Kind = Literal["argument", "secret", "step"]
 
@@ -41,7 +38,7 @@ _MAX_DEPTH = 50
 SecretLookup = Callable[[str], str | None]
 """name -> its value, or None."""
 
-Select = Callable[[Any, str], Any]
+Select = Callable[[object, str], object]
 """(data, text) -> the selected part, or None."""
 
 HIDDEN: Final = "***"
@@ -226,12 +223,13 @@ def _length(value: object, depth: int = 0) -> int:
     return 1
 
 
-def compile_selector(selector: Selector) -> Select:
-    """Compile a selector to a function; raises ValueError for an invalid expression."""
-    return _by_pattern(selector) if selector.type == "regex" else _by_jmespath(selector.expr)
+def compile_selector(kind: Literal["jmespath", "regex"], expr: str, *, every: bool = False) -> Select:
+    """Compile a selector to a function; raises ValueError for an invalid expression.
 
-
-def _by_jmespath(expr: str) -> Select:
+    A pattern selects its first match, or `every` match as a list.
+    """
+    if kind == "regex":
+        return _by_pattern(expr, every)
     import jmespath  # type: ignore[import-untyped]  # it ships no types
     from jmespath.exceptions import JMESPathError  # type: ignore[import-untyped]
 
@@ -240,7 +238,7 @@ def _by_jmespath(expr: str) -> Select:
     except (JMESPathError, RecursionError) as exc:
         raise ValueError(f"'{expr[:80]}' is not a JMESPath expression: {str(exc).splitlines()[0][:120]}") from None
 
-    def select(data: Any, text: str) -> Any:  # noqa: ARG001 - the shape of every selector
+    def select(data: object, text: str) -> object:  # noqa: ARG001 - the shape of every selector
         try:
             return compiled.search(data)
         except (JMESPathError, RecursionError) as exc:
@@ -249,36 +247,33 @@ def _by_jmespath(expr: str) -> Select:
     return select
 
 
-def _by_pattern(selector: Selector) -> Select:
+def _by_pattern(expr: str, every: bool) -> Select:
     import re2  # type: ignore[import-untyped]  # it ships no types
 
     options = re2.Options()
     options.log_errors = False
     try:
-        compiled = re2.compile(selector.expr, options)
+        compiled = re2.compile(expr, options)
     except re2.error as exc:
         reason = exc.args[0] if exc.args else exc
         words = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        raise ValueError(f"'{selector.expr[:80]}' is not an RE2 pattern: {words[:120]}") from None
+        raise ValueError(f"'{expr[:80]}' is not an RE2 pattern: {words[:120]}") from None
 
-    def select(data: Any, text: str) -> Any:  # noqa: ARG001 - the shape of every selector
-        if not selector.all:
+    def groups(match: re.Match[str]) -> object:
+        named, listed = match.groupdict(), match.groups()
+        if named or not listed:
+            return named or match[0]
+        return listed[0] if len(listed) == 1 else list(listed)
+
+    def select(data: object, text: str) -> object:  # noqa: ARG001 - the shape of every selector
+        if not every:
             match = compiled.search(text)
-            return None if match is None else _groups(match)
+            return None if match is None else groups(match)
         matches = []
         for match in compiled.finditer(text):
-            matches.append(_groups(match))
+            matches.append(groups(match))
             if len(matches) > _MAX_MATCHES:
                 raise InvalidOutput(f"The selector matches more than {_MAX_MATCHES:,} times.")
         return matches
 
     return select
-
-
-def _groups(match: Any) -> Any:
-    if named := match.groupdict():
-        return named
-    groups = match.groups()
-    if not groups:
-        return match[0]
-    return groups[0] if len(groups) == 1 else list(groups)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
@@ -60,7 +59,19 @@ _NOTED = {
     "expect100-timeout": "it is not needed",
     "time-cond": "a time condition is not sent",
 }
-_DATA = ("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json")
+_PAIRS = dict.fromkeys(("data", "data-ascii", "data-raw", "data-binary", "data-urlencode", "json"), "data")
+_PAIRS |= {"form": "form", "form-string": "form"}
+"""Options that are added to a list of the sample, each with its own name."""
+_FIELDS = {"request": "method", "user": "user", "oauth2-bearer": "bearer", "cookie": "cookie"}
+"""Options that set a field of the sample."""
+_LISTS = {
+    "url": ("urls", ""),
+    "url-query": ("query", ""),
+    "header": ("headers", ""),
+    "user-agent": ("headers", "User-Agent: "),
+    "referer": ("headers", "Referer: "),
+}
+"""Options that are added to a list of the sample, behind these words."""
 _TOKEN = re.compile(
     r"""(?P<blank>[ \t]+)|(?P<line>\n\s*+)|(?P<joined>\\\n)"""
     r"""|'(?P<single>[^']*)'|\$'(?P<ansi>(?:[^'\\]|\\.)*)'|\$?"(?P<double>(?:[^"\\]|\\.)*)\""""
@@ -82,11 +93,7 @@ def import_curl(text: str, *, slug: str | None = None, secret_prefix: str | None
         raise InvalidRequest(f"The command has {len(text):,} characters; at most {_MAX_TEXT:,} are read.")
     if text != values.encodable(text):
         raise InvalidRequest("The command holds half a character (a lone surrogate). Copy it again.")
-    return draft_tool(_read_command(_words(text)), slug=slug, prefix=secret_prefix)
-
-
-def _read_command(words: list[str]) -> SampleRequest:
-    """Parse the words of a curl command. Raises InvalidRequest if they are not one."""
+    words = _words(text)
     if not words or words[0].rpartition("/")[2] not in ("curl", "curl.exe"):
         raise InvalidRequest("The command does not begin with 'curl'.", hint="Paste it whole, from 'curl' on.")
     sample = SampleRequest()
@@ -101,25 +108,20 @@ def _read_command(words: list[str]) -> SampleRequest:
         elif word.startswith("--"):
             _take(sample, word[2:], None, rest)
         else:
-            _short(sample, word[1:], rest)
+            # Short options may be written together, as in `-sSXPOST`; the last one may have its value attached.
+            for index, letter in enumerate(word[1:], start=2):
+                name = _SHORT.get(letter)
+                if name is None:
+                    raise InvalidRequest(f"The option '-{letter}' of curl is not known here.", hint="Leave it out.")
+                _take(sample, name, word[index:] or None, rest)
+                if name in _VALUED:
+                    break
     if len(sample.urls) != 1:
         count = f"{len(sample.urls)} URLs" if sample.urls else "no URL"
         raise InvalidRequest(
             f"The command has {count}; it needs exactly one.", hint="Quote a URL that has blanks or & in it."
         )
-    return sample
-
-
-def _short(sample: SampleRequest, letters: str, rest: deque[str]) -> None:
-    """Read short options together, such as `-sSXPOST`; the last one may have its value attached."""
-    for index, letter in enumerate(letters):
-        name = _SHORT.get(letter)
-        if name is None:
-            raise InvalidRequest(f"The option '-{letter}' of curl is not known here.", hint="Leave it out.")
-        if name in _VALUED:
-            _take(sample, name, letters[index + 1 :] or None, rest)
-            return
-        _take(sample, name, None, rest)
+    return draft_tool(sample, slug=slug, prefix=secret_prefix)
 
 
 def _take(sample: SampleRequest, name: str, attached: str | None, rest: deque[str]) -> None:
@@ -128,41 +130,26 @@ def _take(sample: SampleRequest, name: str, attached: str | None, rest: deque[st
         if attached is None and not rest:
             raise InvalidRequest(f"The option '{name}' has no value.")
         value = attached if attached is not None else rest.popleft()
-    if name in _DATA:
-        sample.data.append((name, value))
-    elif name in ("form", "form-string"):
-        sample.form.append((name, value))
-    elif name in _SETS:
-        _SETS[name](sample, value)
+    if name in _PAIRS:
+        getattr(sample, _PAIRS[name]).append((name, value))
+    elif name in _FIELDS:
+        setattr(sample, _FIELDS[name], value)
+    elif name in _LISTS:
+        field, lead = _LISTS[name]
+        getattr(sample, field).append(lead + value)
+    elif name in ("get", "head"):
+        setattr(sample, f"is_{name}", True)
+    elif name == "max-time":
+        try:
+            sample.max_time_s = float(value)
+        except ValueError:
+            raise InvalidRequest(f"'{value}' is not a number of seconds.") from None
     elif name in _NOTED:
         sample.notes.append(f"'{name}' is left out: {_NOTED[name]}")
     elif name in ("next", "config", "upload-file", "aws-sigv4", "unix-socket", "digest", "ntlm", "negotiate"):
         raise InvalidRequest(f"The option '{name}' of curl cannot be imported.")
     elif name not in _QUIET:
         raise InvalidRequest(f"The option '--{name}' of curl is not known here.", hint="Leave it out.")
-
-
-def _max_time(sample: SampleRequest, value: str) -> None:
-    try:
-        sample.max_time_s = float(value)
-    except ValueError:
-        raise InvalidRequest(f"'{value}' is not a number of seconds.") from None
-
-
-_SETS: dict[str, Callable[[SampleRequest, str], None]] = {
-    "url": lambda found, value: found.urls.append(value),
-    "request": lambda found, value: setattr(found, "method", value),
-    "header": lambda found, value: found.headers.append(value),
-    "user": lambda found, value: setattr(found, "user", value),
-    "oauth2-bearer": lambda found, value: setattr(found, "bearer", value),
-    "cookie": lambda found, value: setattr(found, "cookie", value),
-    "user-agent": lambda found, value: found.headers.append(f"User-Agent: {value}"),
-    "referer": lambda found, value: found.headers.append(f"Referer: {value}"),
-    "url-query": lambda found, value: found.query.append(value),
-    "max-time": _max_time,
-    "get": lambda found, _: setattr(found, "is_get", True),
-    "head": lambda found, _: setattr(found, "is_head", True),
-}
 
 
 def _words(text: str) -> list[str]:
@@ -197,17 +184,17 @@ def _piece(token: re.Match[str], text: str) -> str:
     if kind == "end":
         raise InvalidRequest(f"'{excerpt}': only one curl command can be read, nothing more.")
     if kind == "double":
-        return "".join(_in_double(part) for part in _IN_DOUBLE.finditer(token["double"]))
+        parts = []
+        for part in _IN_DOUBLE.finditer(token["double"]):
+            if part.lastgroup == "escaped":
+                escaped = part["escaped"]
+                parts.append("" if escaped == "\n" else escaped if escaped in '"\\$`' else part[0])
+            else:
+                parts.append(_variable(part) if part.lastgroup else part[0])
+        return "".join(parts)
     if kind == "ansi":
         return _ANSI.sub(_unescaped, token["ansi"])
     return _variable(token) if kind in ("command", "variable") else str(token[kind])
-
-
-def _in_double(part: re.Match[str]) -> str:
-    if part.lastgroup != "escaped":
-        return _variable(part) if part.lastgroup else part[0]
-    escaped = part["escaped"]
-    return "" if escaped == "\n" else escaped if escaped in '"\\$`' else part[0]
 
 
 def _variable(token: re.Match[str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import Json
 from onetool_ipy.config import yaml_text
 from onetool_ipy.schema.read import at_ref
 
@@ -50,11 +51,11 @@ class OpenApiDocument:
         self.notes = notes
         self._targets: dict[str, Any] = {}
 
-    def part(self, name: str) -> dict[str, Any]:
+    def part(self, name: str) -> Json:
         """A top-level section; empty if it is missing or not a mapping."""
         return as_dict(self.root.get(name))
 
-    def follow(self, node: Any) -> dict[str, Any]:
+    def follow(self, node: object) -> Json:
         """Follow the `$ref` of a node; empty if it leads nowhere."""
         for _ in range(_MAX_HOPS):
             target = as_dict(node)
@@ -78,17 +79,17 @@ class OpenApiDocument:
         return self._targets[ref]
 
 
-def as_dict(value: Any) -> dict[str, Any]:
+def as_dict(value: object) -> Json:
     """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else dict(value) if isinstance(value, Mapping) else {}
 
 
-def as_list(value: Any) -> list[Any]:
+def as_list(value: object) -> list[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """The value, stripped, if it is text, else an empty text."""
     return value.strip() if isinstance(value, str) else ""
 
@@ -106,11 +107,18 @@ def parse_document(source: bytes | str | Mapping[str, Any], notes: ImportNotes) 
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
     # YAML in flow style begins with a brace too.
     document = _json(data) if data[:1] == b"{" else None
-    if document is None:
-        document = _yaml(data, notes)
-    if not isinstance(document, Mapping):
+    if document is not None:
+        return document
+    try:
+        # Without aliases a text has fewer values than this; what aliases expand to stays in proportion to its length.
+        text = yaml_text.parse(data, imported=True, most=max(yaml_text.MAX_VALUES, 2 * len(data)))
+    except yaml_text.NotYaml as exc:
+        raise InvalidRequest(f"The document is neither JSON nor YAML: line {exc.fault.line}: {exc}") from None
+    for fault in text.faults:
+        notes.add(f"line {fault.line}: {fault.message}")
+    if not isinstance(text.data, Mapping):
         raise InvalidRequest("The document is not an object.")
-    return document
+    return text.data
 
 
 def _encodable(document: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -145,14 +153,3 @@ def _json(data: bytes) -> Mapping[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return _encodable(document)
-
-
-def _yaml(data: bytes, notes: ImportNotes) -> Any:
-    try:
-        # Without aliases a text has fewer values than this; what aliases expand to stays in proportion to its length.
-        text = yaml_text.parse(data, imported=True, most=max(yaml_text.MAX_VALUES, 2 * len(data)))
-    except yaml_text.NotYaml as exc:
-        raise InvalidRequest(f"The document is neither JSON nor YAML: line {exc.fault.line}: {exc}") from None
-    for fault in text.faults:
-        notes.add(f"line {fault.line}: {fault.message}")
-    return text.data

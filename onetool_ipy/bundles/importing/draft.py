@@ -7,13 +7,13 @@ else is imported with it.
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.base.records import Value
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.importing.document import ImportNotes
 from onetool_ipy.bundles.importing.labels import UniqueNames
 from onetool_ipy.net.hosts import pattern_of
@@ -27,7 +27,8 @@ class MissingServer(InvalidRequest):
     """The document does not say where its server is."""
 
 
-class OperationChoice(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationChoice:
     """Which operations become tools. Patterns match a name, a path or `GET /path`; `names` are exact names."""
 
     tags: tuple[str, ...] = ()
@@ -52,7 +53,8 @@ class OperationChoice(Value):
         return (not self.include or is_meant(self.include)) and not is_meant(self.exclude)
 
 
-class ImportRequest(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRequest:
     """How to import a document: the bundle's name, where it came from, the server to call, and what to take of it.
 
     `secrets` are the names of existing secrets: an argument of such a name is renamed.
@@ -89,23 +91,33 @@ class ImportRequest(Value):
         return urljoin(self.base_url, url)
 
 
-class BundleDraft(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleDraft:
     """The result of an import: a bundle, its tools, the secrets and hosts they need, and what was not imported.
 
     `kind` is the document's format in words; `offered` is how many operations it has.
     """
 
     kind: str
-    bundle: dict[str, Any]
-    tools: list[dict[str, Any]]
+    bundle: Json
+    tools: list[Json]
     secrets: list[dict[str, str]]
     hosts: list[str]
     notes: list[str]
     offered: int
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """What would be imported, one row for each tool."""
-        return [_row(tool) for tool in self.tools]
+        return [
+            {
+                "name": tool["slug"],
+                "method": tool["http"]["request"]["method"],
+                "url": tool["http"]["request"]["urlTemplate"],
+                "tags": tool["tags"],
+                "description": tool["displayName"],
+            }
+            for tool in self.tools
+        ]
 
 
 class OfferedOperations:
@@ -132,7 +144,7 @@ class OfferedOperations:
             )
         return name
 
-    def require_some(self, tools: Collection[Any], notes: ImportNotes) -> None:
+    def require_some(self, tools: Collection[Json], notes: ImportNotes) -> None:
         """Raise InvalidRequest if nothing was taken, and say why."""
         if tools:
             return
@@ -159,14 +171,3 @@ def host_of(url: str) -> str | None:
     if not host or not url.isprintable() or parts.scheme.lower() not in ("http", "https"):
         return None
     return pattern_of(parts.scheme.lower(), host, port)
-
-
-def _row(tool: dict[str, Any]) -> dict[str, Any]:
-    request = tool["http"]["request"]
-    return {
-        "name": tool["slug"],
-        "method": request["method"],
-        "url": request["urlTemplate"],
-        "tags": tool["tags"],
-        "description": tool["displayName"],
-    }

@@ -1,7 +1,7 @@
 """An OpenAPI 3 or Swagger 2.0 document -> the draft of a bundle and its tools. Pure; what is not imported is noted.
 
 `_Maker` makes a tool of each chosen operation: `Operation` its request, `SecuritySchemes` its auth, `SchemaTranslator`
-its schemas. A Swagger document is converted to OpenAPI 3.0 first (`to_openapi`).
+its schemas. A Swagger document is converted to OpenAPI 3.0 first (`SwaggerConverter`).
 
 Parameters and the fields of a JSON or form body become arguments; a body that is not a plain object is the one argument
 `body`. A server's defaults are described, not sent. Of several alternatives of auth the first that we support is used.
@@ -25,6 +25,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.importing.document import ImportNotes, OpenApiDocument, as_dict, as_list, as_text
@@ -38,13 +39,15 @@ _MAX_OUTPUT = 16_000
 """A longer outputSchema is left out: it would be most of the record, and break at the next change of the API."""
 
 _IN_BRACES = re.compile(r"\{([^{}]*)\}")
+_JSON_MIME = re.compile(r"application/(?:[\w.+-]+\+)?json")
+_DELIMITERS = {"spaceDelimited": "space", "pipeDelimited": "pipe"}
 _SAFE = "/:@!&'()*+,;=-._~%"
-_SPOKEN = frozenset(("accept", "content-type", "authorization"))
+_DESCRIBED_ELSEWHERE = ("accept", "content-type", "authorization")
 """Headers that a document describes elsewhere; as parameters they are ignored."""
 
 _COMBINED = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "discriminator")
 _MAX_FIELDS = 100
-_ANY: dict[str, Any] = {}
+_ANY: Json = {}
 _TEXT = {"type": "string"}
 _FILE = {
     "anyOf": [
@@ -94,7 +97,7 @@ _MAX_OWN_TEXT = 60
 
 def import_openapi(root: Mapping[str, Any], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
     """Import a document; raises InvalidRequest if it is not one, or has no usable server."""
-    api = _converted(root, notes, request.server or request.base_url)
+    api = _as_openapi_3(root, notes, request.server or request.base_url)
     info = api.part("info")
     title = printable(as_text(info.get("title")))
     name = request.slug or slug(title.lower(), "api")
@@ -107,7 +110,33 @@ def import_openapi(root: Mapping[str, Any], notes: ImportNotes, request: ImportR
     bundle = {"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True}
     secrets = [{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())]
     kind = "OpenAPI document" if "openapi" in root else "Swagger 2.0 document"
-    return BundleDraft(kind, bundle, tools, secrets, maker.hosts(), notes.list(), maker.offered.count)
+    return BundleDraft(
+        kind=kind,
+        bundle=bundle,
+        tools=tools,
+        secrets=secrets,
+        hosts=maker.hosts(),
+        notes=notes.list(),
+        offered=maker.offered.count,
+    )
+
+
+def _as_openapi_3(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> OpenApiDocument:
+    """The document as OpenAPI 3; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
+    version = root.get("openapi")
+    swagger = root.get("swagger", root.get("swaggerVersion"))
+    if swagger is not None and version is None:
+        if str(swagger) not in ("2.0", "2"):
+            raise InvalidRequest(
+                f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
+                hint="Convert it first, for example with swagger2openapi.",
+            )
+        return OpenApiDocument(SwaggerConverter(root, notes).document(base_url), notes)
+    if not isinstance(version, (str, float)) or not str(version).startswith("3."):
+        raise InvalidRequest("This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.")
+    if not str(version).startswith(("3.0", "3.1")):
+        notes.add(f"the document is of version {str(version)[:10]}, and is read as 3.1")
+    return OpenApiDocument(root, notes)
 
 
 class _Maker:
@@ -115,8 +144,7 @@ class _Maker:
 
     def __init__(self, api: OpenApiDocument, name: str, request: ImportRequest) -> None:
         self._api = api
-        self._asked = request
-        self._known = frozenset(request.secrets)
+        self._request = request
         self._schemas = SchemaTranslator(api)
         self._prefix = common_prefix([str(path) for path in api.part("paths")])
         self.offered = OfferedOperations(request.choice)
@@ -127,13 +155,9 @@ class _Maker:
         """The hosts of the servers that the tools call, sorted."""
         return sorted({host for host in self._hosts.values() if host is not None})
 
-    def tools(self, version: str) -> Iterator[dict[str, Any]]:
-        for path, method, item, operation, name in list(self._chosen()):
-            tool = self._tool(path, method, item, operation)
-            if tool is not None:
-                yield {"slug": name, "version": version, **tool}
-
-    def _chosen(self) -> Iterator[tuple[str, str, dict[str, Any], dict[str, Any], str]]:
+    def tools(self, version: str) -> Iterator[Json]:
+        """Name all operations first, so that a name does not depend on what is left out later; then make the tools."""
+        operations = []
         for path, node in self._api.part("paths").items():
             item = self._api.follow(node)
             for method in _METHODS:
@@ -142,25 +166,35 @@ class _Maker:
                     proposal = _name(operation, method, str(path), self._prefix)
                     name = self.offered.take(proposal, method.upper(), str(path), _tags(operation))
                     if name is not None:
-                        yield str(path), method, item, operation, name
+                        operations.append((name, method, str(path), item, operation))
             if "trace" in item:
                 self._api.notes.add(f"TRACE {path}: a trace cannot be a tool, and is left out")
+        for name, method, path, item, operation in operations:
+            tool = self._tool(path, method, item, operation)
+            if tool is not None:
+                yield {"slug": name, "version": version, **tool}
 
-    def _tool(self, path: str, method: str, item: dict[str, Any], operation: dict[str, Any]) -> dict[str, Any] | None:
+    def _tool(self, path: str, method: str, item: Json, operation: Json) -> Json | None:
         place = f"{method.upper()} {path}"
         server = self._server(operation, item, place)
         if server is None:
             return None
-        required = self.security.of(operation, place)
-        reserved = self._known | {placeholder.name for placeholder in placeholders_in(_signs(required))}
-        taken = Operation(self._api, self._schemas, method, path, reserved)
-        taken.take(operation, as_list(item.get("parameters")))
-        request = self._request(taken, server, method, operation, required)
-        tool: dict[str, Any] = {
-            **_words(operation, place),
+        auth = self.security.of(operation, place)
+        credentials = [list(part.values()) for part in (auth.scheme or {}, auth.headers, auth.query)]
+        reserved = {*self._request.secrets, *(placeholder.name for placeholder in placeholders_in(credentials))}
+        request = Operation(self._api, self._schemas, method, path, reserved)
+        request.read(operation, as_list(item.get("parameters")))
+        http = self._http_request(request, server, method, operation, auth)
+        summary, about = (printable(as_text(operation.get(key))) for key in ("summary", "description"))
+        is_deprecated = operation.get("deprecated") is True
+        texts = [summary, about if about != summary else "", "Deprecated." if is_deprecated else ""]
+        tool: Json = {
+            "displayName": (summary or printable(as_text(operation.get("operationId")) or place))[:256],
+            "description": "\n\n".join(filter(None, texts))[:4000] or printable(place),
+            "tags": _tags(operation),
             "type": "http",
-            "argSchema": self._arguments(taken, place),
-            "http": {"request": request},
+            "argSchema": self._arguments(request),
+            "http": {"request": http},
         }
         output = self._output(operation, place)
         if output is not None:
@@ -169,78 +203,76 @@ class _Maker:
             self._api.notes.add(f"{place}: its callbacks are left out")
         return tool
 
-    def _request(
-        self, taken: Operation, server: str, method: str, operation: dict[str, Any], required: RequiredAuth
-    ) -> dict[str, Any]:
-        target = taken.target()
-        named = {name.lower() for name in (*required.headers, *_header_of(required.auth))}
-        request: dict[str, Any] = {"method": method.upper(), "urlTemplate": server + target}
-        query = {**taken.query, **required.query}
-        headers = {n: v for n, v in taken.headers.items() if n.lower() not in named} | required.headers
-        if accept := self._json_mime(operation):
-            headers["Accept"] = accept
+    def _http_request(self, request: Operation, server: str, method: str, operation: Json, auth: RequiredAuth) -> Json:
+        url = server + request.target()
+        names = {name.lower() for name in auth.headers}
+        if auth.scheme is not None and auth.scheme.get("in") == "header":
+            names.add(auth.scheme["name"].lower())
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in names} | auth.headers
+        contents = [as_dict(response.get("content")) for response in self._good_responses(operation)]
+        mimes = [str(mime) for content in contents for mime in content if _JSON_MIME.fullmatch(str(mime))]
+        if mimes:
+            headers["Accept"] = mimes[0]
         parts = {
-            "query": query,
+            "query": {**request.query, **auth.query},
             "headers": headers,
-            "body": taken.body,
-            "bodyType": taken.body_type,
-            "auth": required.auth,
+            "body": request.body,
+            "bodyType": request.body_type,
+            "auth": auth.scheme,
         }
-        if method == "head" and taken.body is not None:
-            self._api.notes.add(f"{taken.place}: a HEAD request has no body; the given one is left out")
+        if method == "head" and request.body is not None:
+            self._api.notes.add(f"{request.place}: a HEAD request has no body; the given one is left out")
             parts["body"] = parts["bodyType"] = None
-        return request | {key: value for key, value in parts.items() if value not in (None, {})}
+        used = {key: value for key, value in parts.items() if value not in (None, {})}
+        return {"method": method.upper(), "urlTemplate": url, **used}
 
-    def _json_mime(self, operation: dict[str, Any]) -> str:
-        """The JSON media type of a successful response, or an empty text."""
-        for code, node in as_dict(operation.get("responses")).items():
-            if str(code)[:1] == "2":
-                for mime in as_dict(self._api.follow(node).get("content")):
-                    if re.fullmatch(r"application/(?:[\w.+-]+\+)?json", str(mime)):
-                        return str(mime)
-        return ""
-
-    def _arguments(self, taken: Operation, place: str) -> dict[str, Any]:
-        """The schema of the arguments. A translated schema is valid, but its references may multiply beyond all use."""
-        schema = taken.schema()
-        if branch_count(schema) <= MOST:
-            return schema
-        self._api.notes.add(f"{place}: the schemas of its arguments are not kept: their references multiply")
-        loose = {
-            name: {"description": as_text(as_dict(sub).get("description"))} for name, sub in taken.properties.items()
-        }
-        return {"type": "object", "properties": loose, "required": taken.required, "additionalProperties": False}
-
-    def _output(self, operation: dict[str, Any], place: str) -> Any:
-        """The schema of the successful response, if there is exactly one, in JSON and of a reasonable size."""
+    def _good_responses(self, operation: Json) -> list[Json]:
         responses = as_dict(operation.get("responses"))
-        good = [self._api.follow(node) for code, node in responses.items() if str(code)[:1] == "2"]
-        if len(good) != 1:
+        return [self._api.follow(node) for code, node in responses.items() if str(code)[:1] == "2"]
+
+    def _arguments(self, request: Operation) -> Json:
+        """The schema of the arguments. A translated schema is valid, but its references may multiply beyond all use."""
+        schema = request.schema()
+        if "$defs" not in schema or branch_count(schema) <= MOST:
+            return schema
+        self._api.notes.add(f"{request.place}: the schemas of its arguments are not kept: their references multiply")
+        loose = {
+            name: {"description": as_text(as_dict(sub).get("description"))} for name, sub in request.properties.items()
+        }
+        return {"type": "object", "properties": loose, "required": request.required, "additionalProperties": False}
+
+    def _output(self, operation: Json, place: str) -> Json | None:
+        """The schema of the successful response, if there is exactly one, in JSON and of a reasonable size."""
+        responses = self._good_responses(operation)
+        content = as_dict(responses[0].get("content")) if len(responses) == 1 else {}
+        source = next(
+            (as_dict(media).get("schema") for mime, media in content.items() if "json" in str(mime).lower()), None
+        )
+        if len(content) != 1 or not as_dict(source):
             return None
-        content = as_dict(good[0].get("content"))
-        medias = [as_dict(media) for mime, media in content.items() if "json" in str(mime).lower()]
-        if len(medias) != 1 or len(content) != 1 or not as_dict(medias[0].get("schema")):
-            return None
-        schema, refs = self._schemas.translated(medias[0]["schema"], "response")
+        schema, refs = self._schemas.translated(source, "response")
         components = self._schemas.reachable(refs, "response")
         if len(text_of(schema)) + sum(component.size for component in components.values()) > _MAX_OUTPUT:
             self._api.notes.add(f"{place}: its outputSchema is left out, since it is very large")
             return None
-        whole = dict(schema) if isinstance(schema, dict) else {}
+        whole: Json = dict(schema) if isinstance(schema, dict) else {}
         if components:
             whole["$defs"] = {name: component.schema for name, component in components.items()}
-        if branch_count(whole) > MOST:
-            self._api.notes.add(f"{place}: its outputSchema is left out: its references multiply")
-            return None
+            if branch_count(whole) > MOST:
+                self._api.notes.add(f"{place}: its outputSchema is left out: its references multiply")
+                return None
         return whole or None
 
-    def _server(self, operation: dict[str, Any], item: dict[str, Any], place: str) -> str | None:
+    def _server(self, operation: Json, item: Json, place: str) -> str | None:
         """The server URL: of the operation, the path or the document."""
-        listed = next(
-            (x for x in (operation.get("servers"), item.get("servers"), self._api.root.get("servers")) if x), None
+        lists = (part.get("servers") for part in (operation, item, self._api.root))
+        server = as_dict(next(iter(as_list(next(filter(None, lists), None))), {"url": "/"}))
+        variables = as_dict(server.get("variables"))
+        url = self._request.url_of(
+            _IN_BRACES.sub(
+                lambda match: str(as_dict(variables.get(match[1])).get("default", match[0])), as_text(server.get("url"))
+            )
         )
-        servers = [as_dict(server) for server in as_list(listed)] or [{"url": "/"}]
-        url = self._asked.url_of(_filled(servers[0]))
         if url not in self._hosts:
             self._hosts[url] = None if any(sign in url for sign in "{}$@?#\\ ") else host_of(url)
         if self._hosts[url] is None:
@@ -249,67 +281,19 @@ class _Maker:
         return url.rstrip("/")
 
 
-def _filled(server: dict[str, Any]) -> str:
-    variables = as_dict(server.get("variables"))
-
-    def value(match: re.Match[str]) -> str:
-        variable = as_dict(variables.get(match[1]))
-        return str(variable.get("default", match[0]))
-
-    return _IN_BRACES.sub(value, as_text(server.get("url")))
-
-
-def _signs(required: RequiredAuth) -> list[Any]:
-    """Every text of the auth of a request."""
-    return [list(part.values()) for part in (required.auth or {}, required.headers, required.query)]
-
-
-def _header_of(auth: dict[str, Any] | None) -> list[str]:
-    """The header that the auth sets."""
-    return [auth["name"]] if auth is not None and auth.get("in") == "header" else []
-
-
-def _name(operation: dict[str, Any], method: str, path: str, prefix: str) -> str:
+def _name(operation: Json, method: str, path: str, prefix: str) -> str:
     """The name that an operation has by itself: its operationId, its summary, or its method and path."""
     label = as_text(operation.get("operationId"))
-    label = label.removesuffix(re.sub(r"\W", "_", path) + f"_{method}") or label  # FastAPI adds path and method
+    # FastAPI adds the path and the method to an id.
+    label = label.removesuffix(re.sub(r"\W", "_", path) + f"_{method}") or label
     summary = as_text(operation.get("summary"))
     words = summary if len(summary.split()) <= _MAX_WORDS else ""
     return slug(label, "") or slug(words.lower(), "") or slug(f"{method}-{unquote(path.removeprefix(prefix))}", method)
 
 
-def _tags(operation: dict[str, Any]) -> list[str]:
+def _tags(operation: Json) -> list[str]:
     tags = [re.sub(r"[\x00-\x1f\x7f,]", " ", as_text(tag))[:64].strip() for tag in as_list(operation.get("tags"))]
-    return list(dict.fromkeys(tag for tag in tags if tag))[:64]
-
-
-def _words(operation: dict[str, Any], place: str) -> dict[str, Any]:
-    """Display name, description and tags of a tool."""
-    summary, about = (printable(as_text(operation.get(key))) for key in ("summary", "description"))
-    parts = [summary, about if about != summary else "", "Deprecated." if operation.get("deprecated") is True else ""]
-    return {
-        "displayName": (summary or printable(as_text(operation.get("operationId")) or place))[:256],
-        "description": "\n\n".join(part for part in parts if part)[:4000] or printable(place),
-        "tags": _tags(operation),
-    }
-
-
-def _converted(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> OpenApiDocument:
-    """The document as OpenAPI 3; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
-    version = root.get("openapi")
-    swagger = root.get("swagger", root.get("swaggerVersion"))
-    if swagger is not None and version is None:
-        if str(swagger) not in ("2.0", "2"):
-            raise InvalidRequest(
-                f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
-                hint="Convert it first, for example with swagger2openapi.",
-            )
-        return OpenApiDocument(to_openapi(root, notes, base_url), notes)
-    if not isinstance(version, (str, float)) or not str(version).startswith("3."):
-        raise InvalidRequest("This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.")
-    if not str(version).startswith(("3.0", "3.1")):
-        notes.add(f"the document is of version {str(version)[:10]}, and is read as 3.1")
-    return OpenApiDocument(root, notes)
+    return list(dict.fromkeys(filter(None, tags)))[:64]
 
 
 class Operation:
@@ -329,27 +313,34 @@ class Operation:
         self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
         self._refs: set[str] = set()
         self._in_path: dict[str, str] = {}
-        self.properties: dict[str, Any] = {}
+        self.properties: Json = {}
         self.required: list[str] = []
-        self.query: dict[str, Any] = {}
+        self.query: Json = {}
         self.headers: dict[str, str] = {}
         self.body: Any = None
         self.body_type: str | None = None
 
-    def take(self, operation: dict[str, Any], shared: list[Any]) -> None:
+    def read(self, operation: Json, shared: list[Any]) -> None:
         """Read the parameters and the body."""
-        parameters: dict[tuple[str, str], dict[str, Any]] = {}
-        for node in (*shared, *as_list(operation.get("parameters"))):
-            parameter = self._api.follow(node)
-            parameters[as_text(parameter.get("in")), as_text(parameter.get("name"))] = parameter
+        nodes = map(self._api.follow, (*shared, *as_list(operation.get("parameters"))))
+        parameters = {(as_text(node.get("in")), as_text(node.get("name"))): node for node in nodes}
         for (where, name), parameter in parameters.items():
-            self._parameter(where, name, parameter)
+            if not name or where not in ("path", "query", "header", "cookie"):
+                self._note(f"a parameter in '{where[:40]}' named '{name[:40]}' is left out")
+            elif where == "cookie":
+                self._note(f"the cookie parameter '{name}' is left out")
+            elif where == "header" and name.lower() in _DESCRIBED_ELSEWHERE:
+                continue
+            elif where == "header" and (name.lower() in OWN_HEADERS or not HEADER_NAME.fullmatch(name)):
+                self._note(f"the header '{name[:60]}' cannot be set, and is left out")
+            else:
+                self._add_parameter(where, name, parameter)
         if "requestBody" in operation:
-            self._request_body(self._api.follow(operation["requestBody"]))
+            self._add_body(self._api.follow(operation["requestBody"]))
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Json:
         """The schema of the arguments, self-contained."""
-        out: dict[str, Any] = {"type": "object", "properties": self.properties}
+        out: Json = {"type": "object", "properties": self.properties}
         if self.required:
             out["required"] = self.required
         out["additionalProperties"] = False
@@ -359,32 +350,20 @@ class Operation:
 
     def target(self) -> str:
         """The path with its placeholders."""
+        safe = _SAFE + "?" if "?" in self._path else _SAFE
         out, end = "", 0
         for match in _IN_BRACES.finditer(self._path):
-            out += _literal(self._path[end : match.start()])
             if match[1] not in self._in_path:
                 self._note(f"the path's '{match[1]}' is not a parameter, and is taken as text")
                 self._in_path[match[1]] = f"${{{self._argument(match[1], _TEXT, required=True)}}}"
-            out += self._in_path[match[1]]
+            out += quote(self._path[end : match.start()], safe=safe) + self._in_path[match[1]]
             end = match.end()
-        return out + _literal(self._path[end:])
+        return out + quote(self._path[end:], safe=safe)
 
     def _note(self, text: str) -> None:
         self._api.notes.add(f"{self.place}: {text}")
 
-    def _parameter(self, where: str, name: str, parameter: dict[str, Any]) -> None:
-        if not name or where not in ("path", "query", "header", "cookie"):
-            self._note(f"a parameter in '{where[:40]}' named '{name[:40]}' is left out")
-        elif where == "cookie":
-            self._note(f"the cookie parameter '{name}' is left out")
-        elif where == "header" and name.lower() in _SPOKEN:
-            return
-        elif where == "header" and (name.lower() in OWN_HEADERS or not HEADER_NAME.fullmatch(name)):
-            self._note(f"the header '{name[:60]}' cannot be set, and is left out")
-        else:
-            self._placed(where, name, parameter)
-
-    def _placed(self, where: str, name: str, parameter: dict[str, Any]) -> None:
+    def _add_parameter(self, where: str, name: str, parameter: Json) -> None:
         content = as_dict(parameter.get("content"))
         source = as_dict(next(iter(content.values()), None)).get("schema") if content else parameter.get("schema")
         about = as_text(parameter.get("description"))
@@ -395,18 +374,22 @@ class Operation:
         if parameter.get("allowReserved") is True:
             self._note(f"'{name}' allows reserved characters; they are percent-encoded all the same")
         if where == "path":
-            self._in_path[name] = self._in_style(name, parameter) + placeholder
+            style = as_text(parameter.get("style"))
+            if style in ("label", "matrix") and parameter.get("explode") is True:
+                self._note(f"'{name}': {style} with explode is written without it")
+            lead = {"label": ".", "matrix": f";{quote(name, safe='')}="}.get(style, "")
+            self._in_path[name] = lead + placeholder
         elif where == "query":
             self.query[literal(name)] = placeholder
         else:
             self.headers[name] = placeholder
 
-    def _form(self, where: str, name: str, parameter: dict[str, Any], source: Any) -> str:
+    def _form(self, where: str, name: str, parameter: Json, source: object) -> str:
         """The form in which a list or an object of this parameter is written."""
         style = parameter.get("style") or ("form" if where == "query" else "simple")
         explode = parameter.get("explode", style in ("form", "deepObject"))
-        shape = self._schemas.shape(source)
-        is_object = _is_object(shape)
+        shape = self._api.follow(source)
+        is_object = shape.get("type", "object" if "properties" in shape else None) == "object"
         if shape.get("type") in ("string", "integer", "number", "boolean"):
             return ""
         if where != "query":
@@ -417,148 +400,102 @@ class Operation:
             return "deep"
         if explode:
             return "spread" if is_object else ""
-        return {"spaceDelimited": "space", "pipeDelimited": "pipe"}.get(str(style), "csv")
+        return _DELIMITERS.get(str(style), "csv")
 
-    def _in_style(self, name: str, parameter: dict[str, Any]) -> str:
-        """The text before a value in the path."""
-        style = as_text(parameter.get("style"))
-        if style in ("label", "matrix") and parameter.get("explode") is True:
-            self._note(f"'{name}': {style} with explode is written without it")
-        return {"label": ".", "matrix": f";{quote(name, safe='')}="}.get(style, "")
-
-    def _argument(self, name: str, source: Any, *, required: bool, about: str = "") -> str:
-        """Add an argument with its schema."""
-        taken = self._arguments.take(argument(name))
-        if taken != name:
-            self._note(f"'{name}' is the argument '{taken}'")
+    def _argument(self, name: str, source: object, *, required: bool, about: str = "") -> str:
+        """Add an argument with its schema, which has its default in words."""
+        label = self._arguments.take(argument(name))
+        if label != name:
+            self._note(f"'{name}' is the argument '{label}'")
         schema, refs = self._schemas.translated(_ANY if source is None else source, "request")
         self._refs.update(refs)
-        self.properties[taken] = _told(schema, about)
+        if isinstance(schema, dict):
+            schema = dict(schema)
+            words = about or as_text(schema.get("description"))
+            if "default" in schema:
+                default = json.dumps(schema.pop("default"), ensure_ascii=False)
+                words = f"{words} (default: {default[:100]})".strip()
+            if words:
+                schema["description"] = words[:2000]
+        elif about and schema is True:
+            schema = {"description": about}
+        self.properties[label] = schema
         if required:
-            self.required.append(taken)
-        return taken
+            self.required.append(label)
+        return label
 
-    def _request_body(self, body: dict[str, Any]) -> None:
+    def _add_body(self, body: Json) -> None:
         content = as_dict(body.get("content"))
         if not content:
             return
-        mime, kind = _chosen(content)
+        mime, kind = _media_type(content)
         if kind is None:
             self._note(f"a body of '{', '.join(map(str, content))[:80]}' is not imported")
             return
         media = as_dict(content[mime])
-        required = body.get("required") is True
         self.body_type = kind
         if kind in ("text", "binary") or (kind == "json" and "json" in mime and mime != "application/json"):
             self.headers["Content-Type"] = literal(mime) if "*" not in mime else "application/octet-stream"
-        fields = self._fields(media.get("schema")) if kind in ("json", "form", "multipart") else None
-        if fields is None:
-            self._whole_body(kind, media, required=required, about=as_text(body.get("description")))
-            return
-        shape, names = fields
-        is_needed = body.get("required", True) is not False  # many documents do not say
-        required_names = as_list(shape.get("required")) if is_needed else []
-        styles = as_dict(media.get("encoding"))
-        self.body = {}
-        for name, source in names.items():
-            is_file = kind == "multipart" and _is_file(self._schemas.shape(source))
-            argument = self._argument(name, _FILE if is_file else source, required=name in required_names)
-            form = _field_form(kind, as_dict(styles.get(name)))
-            self.body[literal(name)] = f"${{{argument}{form}}}"
-
-    def _whole_body(self, kind: str, media: dict[str, Any], *, required: bool, about: str) -> None:
-        """Make the whole body one argument."""
-        if kind == "multipart":
+        shape = self._api.follow(media.get("schema"))
+        if kind in ("json", "form", "multipart") and self._is_plain_object(shape):
+            # Many documents do not say whether a body is required: its fields then decide.
+            required = as_list(shape.get("required")) if body.get("required", True) is not False else []
+            self.body = {}
+            for name, source in shape["properties"].items():
+                inner = self._api.follow(source)
+                if inner.get("readOnly") is not True:
+                    is_file = inner.get("format") in ("binary", "base64") or "contentMediaType" in inner
+                    schema = _FILE if kind == "multipart" and is_file else source
+                    argument = self._argument(name, schema, required=name in required)
+                    encoding = as_dict(as_dict(media.get("encoding")).get(name)) if kind == "form" else {}
+                    form = ""
+                    if encoding.get("style") == "deepObject":
+                        form = "|deep"
+                    elif encoding.get("explode") is False:
+                        form = f"|{_DELIMITERS.get(as_text(encoding.get('style')), 'csv')}"
+                    self.body[literal(name)] = f"${{{argument}{form}}}"
+        elif kind == "multipart":
             self._note("a multipart body that is not a plain object is not imported")
             self.body_type = None
-            return
-        source = {"text": _TEXT, "binary": _FILE}.get(kind, media.get("schema"))
-        argument = self._argument("body", source, required=required, about=about)
-        self.body = f"${{{argument}}}" if kind != "form" else {"body": f"${{{argument}|spread}}"}
+        else:
+            source = {"text": _TEXT, "binary": _FILE}.get(kind, media.get("schema"))
+            about, is_required = as_text(body.get("description")), body.get("required") is True
+            argument = self._argument("body", source, required=is_required, about=about)
+            self.body = f"${{{argument}}}" if kind != "form" else {"body": f"${{{argument}|spread}}"}
 
-    def _fields(self, source: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The fields of a body that is a plain object, or None."""
-        shape = self._schemas.shape(source)
+    def _is_plain_object(self, shape: Json) -> bool:
+        """Whether each field of a body can be an argument of its own."""
         names = as_dict(shape.get("properties"))
-        open_ = shape.get("additionalProperties", False)
-        if not names or len(names) > _MAX_FIELDS or any(key in shape for key in _COMBINED) or open_ is not False:
-            return None
-        if shape.get("type", "object") not in ("object", ["object"], ["object", "null"], ["null", "object"]):
-            return None
-        taken = set(self.properties)
-        if any(name in taken or argument(name) != name for name in names):
-            return None
-        fields = {
-            name: sub for name, sub in names.items() if as_dict(self._schemas.shape(sub)).get("readOnly") is not True
-        }
-        return shape, fields
+        return (
+            0 < len(names) <= _MAX_FIELDS
+            and not any(key in shape for key in _COMBINED)
+            and shape.get("additionalProperties", False) is False
+            and shape.get("type", "object") in ("object", ["object"], ["object", "null"], ["null", "object"])
+            and not any(name in self.properties or argument(name) != name for name in names)
+        )
 
 
-def _literal(text: str) -> str:
-    return quote(text, safe=_SAFE + "?") if "?" in text else quote(text, safe=_SAFE)
-
-
-def _is_file(shape: dict[str, Any]) -> bool:
-    return shape.get("format") in ("binary", "base64") or "contentMediaType" in shape
-
-
-def _is_object(shape: dict[str, Any]) -> bool:
-    kind = shape.get("type")
-    return kind == "object" or (kind is None and "properties" in shape)
-
-
-def _told(schema: Any, about: str) -> Any:
-    """The schema of an argument, with its description and its default in words."""
-    if not isinstance(schema, dict):
-        return {"description": about} if about and schema is True else schema
-    out = dict(schema)
-    words = about or as_text(out.get("description"))
-    if "default" in out:
-        default = json.dumps(out.pop("default"), ensure_ascii=False)
-        words = f"{words} (default: {default[:100]})".strip()
-    if words:
-        out["description"] = words[:2000]
-    return out
-
-
-def _field_form(kind: str, encoding: dict[str, Any]) -> str:
-    if kind != "form":
-        return ""
-    if encoding.get("style") == "deepObject":
-        return "|deep"
-    style = {"spaceDelimited": "|space", "pipeDelimited": "|pipe"}.get(as_text(encoding.get("style")), "|csv")
-    return style if encoding.get("explode") is False else ""
-
-
-def _chosen(content: dict[str, Any]) -> tuple[str, str | None]:
+def _media_type(content: Json) -> tuple[str, str | None]:
     """The media type to send, and how its body is encoded."""
-    plain = {str(mime).partition(";")[0].strip().lower(): str(mime) for mime in content}
-    for mime, written in plain.items():
-        if mime in ("application/json", "*/*", "application/*"):
-            return written, "json"
-    for mime, written in plain.items():
-        if mime.endswith("+json") or "json" in mime:
-            return written, "json"
-    if "application/x-www-form-urlencoded" in plain:
-        return plain["application/x-www-form-urlencoded"], "form"
-    if "multipart/form-data" in plain:
-        return plain["multipart/form-data"], "multipart"
-    for mime, written in plain.items():
-        if mime.startswith("text/") or mime.endswith(("/xml", "+xml", "/graphql", "/yaml")):
-            return written, "text"
-    whole = next((written for mime, written in plain.items() if not mime.startswith("multipart/")), None)
-    return (whole, "binary") if whole is not None else (next(iter(content)), None)
+    names = {str(mime).partition(";")[0].strip().lower(): str(mime) for mime in content}
+    kinds: list[tuple[str, Callable[[str], bool]]] = [
+        ("json", lambda mime: mime in ("application/json", "*/*", "application/*")),
+        ("json", lambda mime: "json" in mime),
+        ("form", lambda mime: mime == _FORM),
+        ("multipart", lambda mime: mime == _MULTIPART),
+        ("text", lambda mime: mime.startswith("text/") or mime.endswith(("/xml", "+xml", "/graphql", "/yaml"))),
+        ("binary", lambda mime: not mime.startswith("multipart/")),
+    ]
+    options = ((written, kind) for kind, fits in kinds for mime, written in names.items() if fits(mime))
+    return next(options, (next(iter(content)), None))
 
 
 class RequiredAuth(NamedTuple):
     """The auth of a request: one scheme, and keys in headers and query."""
 
-    auth: dict[str, Any] | None
+    scheme: Json | None
     headers: dict[str, str]
     query: dict[str, str]
-
-
-_NOTHING = RequiredAuth(None, {}, {})
 
 
 class SecuritySchemes:
@@ -567,28 +504,31 @@ class SecuritySchemes:
     def __init__(self, api: OpenApiDocument, prefix: str) -> None:
         self._api = api
         self._prefix = prefix
-        self._auths: dict[str, dict[str, Any] | None] = {}
-        self._named: dict[tuple[str, ...], str] = {}
+        self._auths: dict[tuple[str, ...], Json | None] = {}
+        self._names: dict[tuple[str, ...], str] = {}
         self._unique = UniqueNames(mark="_", longest=120)
         self.secrets: dict[str, str] = {}
 
-    def of(self, operation: dict[str, Any], place: str) -> RequiredAuth:
+    def of(self, operation: Json, place: str) -> RequiredAuth:
         """The auth of an operation: its own security, else that of the document."""
-        listed = operation.get("security", self._api.root.get("security"))
-        ways = [as_dict(way) for way in as_list(listed)]
-        if not ways:
-            return _NOTHING
+        ways = [as_dict(way) for way in as_list(operation.get("security", self._api.root.get("security")))]
         if any(not way for way in ways):
             self._api.notes.add(f"{place}: auth is optional, and is left out")
-            return _NOTHING
+            return RequiredAuth(None, {}, {})
         for way in ways:
-            auths = [self._auth(name, [str(scope) for scope in as_list(scopes)]) for name, scopes in way.items()]
-            if all(auth is not None for auth in auths):
-                return self._together([auth for auth in auths if auth is not None], place)
-        self._api.notes.add(f"{place}: none of its kinds of auth can be imported: {', '.join(map(str, ways[0]))}")
-        return _NOTHING
+            auths = []
+            for name, listed in way.items():
+                scopes = [str(scope) for scope in as_list(listed)]
+                if (name, *scopes) not in self._auths:
+                    self._auths[(name, *scopes)] = self._auth(name, scopes)
+                auths.append(self._auths[(name, *scopes)])
+            if None not in auths:
+                return self._combined([auth for auth in auths if auth is not None], place)
+        if ways:
+            self._api.notes.add(f"{place}: none of its kinds of auth can be imported: {', '.join(map(str, ways[0]))}")
+        return RequiredAuth(None, {}, {})
 
-    def _together(self, auths: list[dict[str, Any]], place: str) -> RequiredAuth:
+    def _combined(self, auths: list[Json], place: str) -> RequiredAuth:
         """Combine schemes that are required together. Only API keys can be combined with another scheme."""
         keys = [auth for auth in auths if auth["type"] == "apiKey"]
         others = [auth for auth in auths if auth["type"] != "apiKey"]
@@ -599,201 +539,171 @@ class SecuritySchemes:
         query = {literal(key["name"]): key["value"] for key in keys if key["in"] == "query"}
         return RequiredAuth(first, headers, query)
 
-    def _auth(self, name: str, scopes: list[str]) -> dict[str, Any] | None:
-        key = "\0".join((name, *scopes))
-        if key not in self._auths:
-            scheme = self._api.follow(as_dict(self._api.part("components").get("securitySchemes")).get(name))
-            self._auths[key] = self._made(name, scheme, scopes)
-        return self._auths[key]
-
-    def _made(self, name: str, scheme: dict[str, Any], scopes: list[str]) -> dict[str, Any] | None:
+    def _auth(self, name: str, scopes: list[str]) -> Json | None:
+        """The auth that a scheme means; None, with a note, if it cannot be imported."""
+        scheme = self._api.follow(as_dict(self._api.part("components").get("securitySchemes")).get(name))
         kind, about = as_text(scheme.get("type")), as_text(scheme.get("description"))
         if kind == "http":
-            return self._http(name, as_text(scheme.get("scheme")).lower(), about)
-        if kind == "apiKey":
-            return self._key(name, scheme, about)
-        if kind in ("oauth2", "openIdConnect"):
-            return self._oauth2(name, scheme, scopes, about)
-        self._api.notes.add(f"the security scheme '{name}' is {f'of type {kind!r}' if kind else 'not there'}")
+            method = as_text(scheme.get("scheme")).lower()
+            if method == "bearer":
+                return {"type": "bearer", "value": self._secret(about or "A bearer token.", name)}
+            if method == "basic":
+                user = self._secret(about or "The user name.", name, "USERNAME")
+                return {"type": "basic", "username": user, "password": self._secret("The password.", name, "PASSWORD")}
+            problem = f"uses HTTP {method!r}, which is not imported"
+        elif kind == "apiKey":
+            where, header = scheme.get("in"), as_text(scheme.get("name"))
+            if where in ("header", "query") and header:
+                if where == "header" and header.lower() == "authorization":
+                    about = about or "The whole value of the header Authorization, such as 'Bearer ...' or 'Token ...'."
+                value = self._secret(about or "An API key.", name)
+                return {"type": "apiKey", "in": where, "name": header, "value": value}
+            problem = f"has its key in a {where}, which is not imported"
+        elif kind in ("oauth2", "openIdConnect"):
+            url = as_text(as_dict(as_dict(scheme.get("flows")).get("clientCredentials")).get("tokenUrl"))
+            if url.startswith(("http://", "https://")) and "{" not in url:
+                auth = {
+                    "type": "oauth2",
+                    "tokenUrl": url,
+                    "clientId": self._secret(about or "The client's id.", name, "CLIENT_ID"),
+                    "clientSecret": self._secret("The client's secret.", name, "CLIENT_SECRET"),
+                }
+                return {**auth, "scope": literal(" ".join(scopes))} if scopes else auth
+            note = f"the security scheme '{name}' needs a person to log in: put an access token into its secret"
+            self._api.notes.add(note)
+            return {"type": "bearer", "value": self._secret(about or "An access token.", name, "TOKEN")}
+        else:
+            problem = f"is {f'of type {kind!r}' if kind else 'not there'}"
+        self._api.notes.add(f"the security scheme '{name}' {problem}")
         return None
-
-    def _http(self, name: str, scheme: str, about: str) -> dict[str, Any] | None:
-        if scheme == "bearer":
-            return {"type": "bearer", "value": self._secret(about or "A bearer token.", name)}
-        if scheme == "basic":
-            user = self._secret(about or "The user name.", name, "USERNAME")
-            return {"type": "basic", "username": user, "password": self._secret("The password.", name, "PASSWORD")}
-        self._api.notes.add(f"the security scheme '{name}' uses HTTP {scheme!r}, which is not imported")
-        return None
-
-    def _key(self, name: str, scheme: dict[str, Any], about: str) -> dict[str, Any] | None:
-        place, label = scheme.get("in"), as_text(scheme.get("name"))
-        if place not in ("header", "query") or not label:
-            self._api.notes.add(f"the security scheme '{name}' has its key in a {place}, which is not imported")
-            return None
-        if place == "header" and label.lower() == "authorization":
-            words = about or "The whole value of the header Authorization, such as 'Bearer ...' or 'Token ...'."
-            return {"type": "apiKey", "in": "header", "name": label, "value": self._secret(words, name)}
-        return {"type": "apiKey", "in": place, "name": label, "value": self._secret(about or "An API key.", name)}
-
-    def _oauth2(self, name: str, scheme: dict[str, Any], scopes: list[str], about: str) -> dict[str, Any]:
-        flow = as_dict(as_dict(scheme.get("flows")).get("clientCredentials"))
-        url = as_text(flow.get("tokenUrl"))
-        if url.startswith(("http://", "https://")) and "{" not in url:
-            auth = {
-                "type": "oauth2",
-                "tokenUrl": url,
-                "clientId": self._secret(about or "The client's id.", name, "CLIENT_ID"),
-                "clientSecret": self._secret("The client's secret.", name, "CLIENT_SECRET"),
-            }
-            return {**auth, "scope": literal(" ".join(scopes))} if scopes else auth
-        self._api.notes.add(
-            f"the security scheme '{name}' needs a person to log in: put an access token into its secret"
-        )
-        return {"type": "bearer", "value": self._secret(about or "An access token.", name, "TOKEN")}
 
     def _secret(self, about: str, *names: str) -> str:
-        if names not in self._named:
-            self._named[names] = self._unique.take(secret(self._prefix, *names))
-            self.secrets[self._named[names]] = " ".join(about.split())[:300]
-        return f"${{{self._named[names]}}}"
+        if names not in self._names:
+            self._names[names] = self._unique.take(secret(self._prefix, *names))
+            self.secrets[self._names[names]] = " ".join(about.split())[:300]
+        return f"${{{self._names[names]}}}"
 
 
-def to_openapi(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> dict[str, Any]:
-    """Convert a Swagger document to OpenAPI 3.0. A missing scheme is taken from `base_url`, the document's own address.
+class SwaggerConverter:
+    """Converts a Swagger 2.0 document to OpenAPI 3.0.
 
     Schemas stay under `#/definitions/`; parameters and responses are written out, since OpenAPI 3 has bodies, forms and
     media types elsewhere.
     """
-    return _Converter(root, notes).document(base_url)
 
-
-class _Converter:
     def __init__(self, root: Mapping[str, Any], notes: ImportNotes) -> None:
         self._root = root
         self._notes = notes
         self._api = OpenApiDocument(root, notes)
 
-    def document(self, base_url: str | None) -> dict[str, Any]:
-        schemes = {name: _security(as_dict(node)) for name, node in self._api.part("securityDefinitions").items()}
+    def document(self, base_url: str | None) -> Json:
+        """The converted document. A missing scheme is taken from `base_url`, the document's own address."""
+        schemes = {name: dict(as_dict(node)) for name, node in self._api.part("securityDefinitions").items()}
+        for scheme in schemes.values():
+            if scheme.get("type") == "basic":
+                scheme |= {"type": "http", "scheme": "basic"}
+            elif scheme.get("type") == "oauth2":
+                flow = as_text(scheme.get("flow"))
+                details = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
+                scheme["flows"] = {_FLOWS.get(flow, flow): details}
+        paths: dict[str, Json] = {}
+        for path, node in self._api.part("paths").items():
+            item = self._api.follow(node)
+            shared = as_list(item.get("parameters"))
+            methods = [method for method in _METHODS if method in item]
+            paths[path] = {method: self._operation(self._api.follow(item[method]), shared) for method in methods}
         return {
             **self._root,
             "openapi": "3.0.3",
-            "servers": [{"url": self._server(as_list(self._root.get("schemes")), base_url)}],
+            "servers": [{"url": self._server(base_url)}],
             "components": {"securitySchemes": schemes},
-            "paths": {path: self._item(self._api.follow(node)) for path, node in self._api.part("paths").items()},
+            "paths": paths,
         }
 
-    def _server(self, schemes: list[Any], base_url: str | None) -> str:
+    def _server(self, base_url: str | None) -> str:
         host = as_text(self._root.get("host"))
         path = "/" + as_text(self._root.get("basePath")).strip("/")
         if not host:
             return path
-        usable = [scheme for scheme in schemes if scheme in ("https", "http")]
-        came_by = urlsplit(base_url).scheme if base_url is not None else ""
-        scheme = "https" if "https" in usable or not usable else "http"
-        if not usable and came_by in ("https", "http"):
-            scheme = came_by
-        return f"{scheme}://{host}{path}"
+        schemes = [scheme for scheme in as_list(self._root.get("schemes")) if scheme in ("https", "http")]
+        own = urlsplit(base_url).scheme if base_url is not None else ""
+        if not schemes:
+            schemes = [own] if own in ("https", "http") else ["https"]
+        return f"{'https' if 'https' in schemes else 'http'}://{host}{path}"
 
-    def _item(self, item: dict[str, Any]) -> dict[str, Any]:
-        shared = as_list(item.get("parameters"))
-        return {
-            method: self._operation(self._api.follow(item[method]), shared) for method in _METHODS if method in item
-        }
-
-    def _operation(self, operation: dict[str, Any], shared: list[Any]) -> dict[str, Any]:
-        parameters: dict[tuple[str, str], dict[str, Any]] = {}
+    def _operation(self, operation: Json, shared: list[Any]) -> Json:
+        parameters: dict[tuple[str, str], Json] = {}
         for node in (*shared, *as_list(operation.get("parameters"))):
             parameter = self._api.follow(node)
             where = as_text(parameter.get("in"))
             parameters[where, "" if where == "body" else as_text(parameter.get("name"))] = parameter
-        listed = list(parameters.values())
+        by_place: dict[str, list[Json]] = {"body": [], "formData": [], "": []}
+        for (where, _), parameter in parameters.items():
+            by_place[where if where in by_place else ""].append(parameter)
         out = {key: value for key, value in operation.items() if key not in ("parameters", "responses", "schemes")}
-        out["parameters"] = [self._parameter(one) for one in listed if one.get("in") not in ("body", "formData")]
-        body = next((one for one in listed if one.get("in") == "body"), None)
-        fields = [one for one in listed if one.get("in") == "formData"]
-        if body is not None:
-            out["requestBody"] = self._body(body, self._mimes(operation, "consumes"))
-        elif fields:
-            out["requestBody"] = self._form(fields, self._mimes(operation, "consumes"))
-        produced = self._mimes(operation, "produces")
-        answers = as_dict(operation.get("responses"))
-        out["responses"] = {code: self._response(self._api.follow(node), produced) for code, node in answers.items()}
+        out["parameters"] = [self._parameter(parameter) for parameter in by_place[""]]
+        consumed, produced = (
+            [mime for mime in as_list(operation.get(key, self._root.get(key))) if isinstance(mime, str)]
+            for key in ("consumes", "produces")
+        )
+        if by_place["body"]:
+            body = by_place["body"][0]
+            out["requestBody"] = {
+                "description": as_text(body.get("description")),
+                "required": body.get("required") is True,
+                "content": {mime: {"schema": body.get("schema", {})} for mime in consumed or [_JSON]},
+            }
+        elif by_place["formData"]:
+            out["requestBody"] = self._form(by_place["formData"], consumed)
+        responses = as_dict(operation.get("responses"))
+        out["responses"] = {code: self._response(self._api.follow(node), produced) for code, node in responses.items()}
         return out
 
-    def _mimes(self, operation: dict[str, Any], key: str) -> list[str]:
-        """The media types of an operation, else those of the document."""
-        listed = operation.get(key, self._root.get(key))
-        return [mime for mime in as_list(listed) if isinstance(mime, str)]
-
-    def _parameter(self, parameter: dict[str, Any]) -> dict[str, Any]:
-        out: dict[str, Any] = {k: parameter[k] for k in ("name", "in", "description", "required") if k in parameter}
-        out["schema"] = _schema(parameter)
+    def _parameter(self, parameter: Json) -> Json:
+        out: Json = {key: parameter[key] for key in ("name", "in", "description", "required") if key in parameter}
+        out["schema"] = _parameter_schema(parameter)
         if parameter.get("type") == "array" and parameter.get("in") == "query":
             out |= self._style(parameter)
         return out
 
-    def _style(self, parameter: dict[str, Any]) -> dict[str, Any]:
+    def _style(self, parameter: Json) -> Json:
         kind = str(parameter.get("collectionFormat", "csv"))
         if kind not in _STYLES:
             self._notes.add(f"'{as_text(parameter.get('name'))[:40]}': a list as {kind[:20]} is written as csv")
         return _STYLES.get(kind, _STYLES["csv"])
 
-    def _body(self, parameter: dict[str, Any], consumed: list[str]) -> dict[str, Any]:
-        media = {"schema": parameter.get("schema", {})}
-        return {
-            "description": as_text(parameter.get("description")),
-            "required": parameter.get("required") is True,
-            "content": dict.fromkeys(consumed or [_JSON], media),
-        }
-
-    def _form(self, fields: list[dict[str, Any]], consumed: list[str]) -> dict[str, Any]:
+    def _form(self, fields: list[Json], consumed: list[str]) -> Json:
         has_file = any(field.get("type") == "file" for field in fields)
-        plain = {mime.partition(";")[0].strip().lower() for mime in consumed}
-        mime = _MULTIPART if has_file or (_MULTIPART in plain and _FORM not in plain) else _FORM
-        names = [as_text(field.get("name")) for field in fields]
+        mimes = {mime.partition(";")[0].strip().lower() for mime in consumed}
+        mime = _MULTIPART if has_file or (_MULTIPART in mimes and _FORM not in mimes) else _FORM
+        by_name = {as_text(field.get("name")): field for field in fields}
         schema = {
             "type": "object",
             "properties": {
-                name: {**_schema(field), "description": as_text(field.get("description"))}
-                for name, field in zip(names, fields, strict=True)
+                name: {**_parameter_schema(field), "description": as_text(field.get("description"))}
+                for name, field in by_name.items()
             },
-            "required": [name for name, field in zip(names, fields, strict=True) if field.get("required") is True],
+            "required": [name for name, field in by_name.items() if field.get("required") is True],
         }
-        styles = {n: self._style(f) for n, f in zip(names, fields, strict=True) if f.get("type") == "array"}
+        styles = {name: self._style(field) for name, field in by_name.items() if field.get("type") == "array"}
         return {"required": True, "content": {mime: {"schema": schema, "encoding": styles}}}
 
-    def _response(self, response: dict[str, Any], produced: list[str]) -> dict[str, Any]:
-        out: dict[str, Any] = {key: response[key] for key in ("description", "headers") if key in response}
+    def _response(self, response: Json, produced: list[str]) -> Json:
+        out: Json = {key: response[key] for key in ("description", "headers") if key in response}
         schema = as_dict(response.get("schema"))
         if not schema:
             return out
         if schema.get("type") == "file":
             return {**out, "content": {"application/octet-stream": {"schema": _BINARY}}}
-        is_json = [mime for mime in produced if "json" in mime.lower()] if produced else [_JSON]
-        return {**out, "content": {mime: {"schema": schema} for mime in is_json[:1] or produced}}
+        json_mimes = [mime for mime in produced if "json" in mime.lower()] if produced else [_JSON]
+        return {**out, "content": {mime: {"schema": schema} for mime in json_mimes[:1] or produced}}
 
 
-def _schema(parameter: dict[str, Any]) -> dict[str, Any]:
+def _parameter_schema(parameter: Json) -> Json:
     """The schema of a parameter that is not a body."""
     if parameter.get("type") == "file":
         return dict(_BINARY)
     return {key: value for key, value in parameter.items() if key in _OF_SCHEMA}
-
-
-def _security(scheme: dict[str, Any]) -> dict[str, Any]:
-    kind = scheme.get("type")
-    if kind == "basic":
-        return {**scheme, "type": "http", "scheme": "basic"}
-    if kind == "oauth2":
-        flow = as_text(scheme.get("flow"))
-        details = {key: scheme[key] for key in ("authorizationUrl", "tokenUrl", "scopes") if key in scheme}
-        return {**scheme, "flows": {_FLOWS.get(flow, flow): details}}
-    return scheme
-
-
-# --- schemas --------------------------------------------------------------------------------------
 
 
 class _Translation:
@@ -822,7 +732,7 @@ class SchemaTranslator:
         self._seen: dict[tuple[int, Direction], _Translation] = {}
         self._patterns: dict[str, bool] = {}
 
-    def translated(self, schema: Any, direction: Direction) -> tuple[Any, list[str]]:
+    def translated(self, schema: object, direction: Direction) -> tuple[Any, list[str]]:
         """Translate a schema; returns it with its references, which `reachable` resolves."""
         # The document outlives this object, so that an id means one schema.
         key = (id(schema), direction)
@@ -838,20 +748,13 @@ class SchemaTranslator:
         while waiting:
             ref = waiting.pop()
             if ref not in components:
-                components[ref] = self._component(ref, direction)
+                if (ref, direction) not in self._components:
+                    inner: set[str] = set()
+                    schema = self._translate(self._api.at(ref), direction, inner, 0)
+                    self._components[ref, direction] = _Translation(schema, inner)
+                components[ref] = self._components[ref, direction]
                 waiting += components[ref].refs
         return {self._name(ref): components[ref] for ref in sorted(components)}
-
-    def shape(self, schema: Any) -> dict[str, Any]:
-        """The schema behind its references, to look at its type and properties."""
-        return self._api.follow(schema)
-
-    def _component(self, ref: str, direction: Direction) -> _Translation:
-        key = (ref, direction)
-        if key not in self._components:
-            refs: set[str] = set()
-            self._components[key] = _Translation(self._translate(self._api.at(ref), direction, refs, 0), refs)
-        return self._components[key]
 
     def _name(self, ref: str) -> str:
         if ref not in self._names:
@@ -869,82 +772,91 @@ class SchemaTranslator:
         ref = node.get("$ref")
         if isinstance(ref, str):
             return self._reference(node, ref, refs)
-        out = self._plain(node)
-
-        def inner(sub: Any) -> Any:
-            return self._translate(sub, direction, refs, depth + 1)
-
-        self._nested(node, out, inner, direction)
+        out = self._keywords(node)
+        # Most schemas of a large document hold no other schema.
+        if not node.keys().isdisjoint(_INNER):
+            self._add_inner(node, out, lambda sub: self._translate(sub, direction, refs, depth + 1), direction)
         if self._is_old and (node.get("nullable") is True or node.get("x-nullable") is True):
             return _nullable(out)
         return out
 
-    def _reference(self, node: Mapping[str, Any], ref: str, refs: set[str]) -> dict[str, Any]:
-        if not ref.startswith("#/"):
-            if ref == "#":
-                self._notes.add("a schema refers to the whole document, and takes anything there")
-            else:
-                self._api.at(ref)  # notes that it is not fetched
+    def _reference(self, node: Mapping[str, Any], ref: str, refs: set[str]) -> Json:
+        if ref == "#":
+            self._notes.add("a schema refers to the whole document, and takes anything there")
             return {}
+        # Of a reference that leads nowhere or out of the document, `at` notes that it is left out.
         if self._api.at(ref) is None:
             return {}
         refs.add(ref)
-        out: dict[str, Any] = {"$ref": f"#/$defs/{self._name(ref)}"}
+        out: Json = {"$ref": f"#/$defs/{self._name(ref)}"}
         if not self._is_old and isinstance(node.get("description"), str):
             out["description"] = node["description"][:_MAX_DESCRIPTION]
         return out
 
-    def _plain(self, node: Mapping[str, Any]) -> dict[str, Any]:
+    def _keywords(self, node: Mapping[str, Any]) -> Json:
         """The keywords that hold no other schema."""
-        out: dict[str, Any] = {}
-        if (kind := _type(node.get("type"))) is not None:
-            out["type"] = kind
-        elif node.get("type") is not None:
-            self._notes.add(f"the type {values.safe_repr(node['type'], 60)} does not exist, and is left out")
+        out: Json = {}
+        if (kind := node.get("type")) is not None:
+            listed = [kind] if isinstance(kind, str) else as_list(kind)
+            kinds = list(dict.fromkeys(one for one in listed if isinstance(one, str) and one in _TYPES))
+            if kinds:
+                out["type"] = kinds[0] if isinstance(kind, str) else kinds
+            else:
+                self._notes.add(f"the type {values.safe_repr(kind, 60)} does not exist, and is left out")
         if options := as_list(node.get("enum")):
             out["enum"] = list({json.dumps(option, sort_keys=True, default=str): option for option in options}.values())
         for key in _WORDS:
             if isinstance(node.get(key), str):
                 out[key] = node[key][:_MAX_DESCRIPTION]
         if not node.keys().isdisjoint(_RARE):
-            out |= {key: node[key] for key in _PLAIN if key in node and values.is_json(node[key])}
-            out |= {key: node[key] for key in _COUNTS if _is_count(node.get(key))}
-            out |= _numbers(node)
-            for key in _UNTAKEN:
-                if key in node:
-                    self._notes.add(f"'{key}' in a schema is left out")
+            self._add_rare(node, out)
         if names := [name for name in as_list(node.get("required")) if isinstance(name, str)]:
             out["required"] = list(dict.fromkeys(names))
         pattern = node.get("pattern")
         if isinstance(pattern, str) and self._is_pattern(pattern):
             out["pattern"] = pattern
-        return out | _example(node)
+        example = node.get("example", next(iter(as_list(node.get("examples"))), None))
+        is_plain = example is not None and "$ref" not in as_dict(example) and values.is_json(example)
+        return {**out, "examples": [example]} if is_plain and len(json.dumps(example)) <= _MAX_EXAMPLE else out
 
-    def _nested(
-        self, node: Mapping[str, Any], out: dict[str, Any], inner: Callable[[Any], Any], direction: Direction
-    ) -> None:
-        if node.keys().isdisjoint(_INNER):
-            return
+    def _add_rare(self, node: Mapping[str, Any], out: Json) -> None:
+        """Add bounds and other plain keywords. In 3.0 `exclusiveMinimum: true` changes the meaning of `minimum`."""
+        out |= {key: node[key] for key in _PLAIN if key in node and values.is_json(node[key])}
+        numbers = {key: node[key] for key in (*_COUNTS, *_NUMBERS) if type(node.get(key)) in (int, float)}
+        for key, number in numbers.items():
+            is_count = isinstance(number, int) and number >= 0
+            if is_count if key in _COUNTS else values.is_json(number) and (key != "multipleOf" or number > 0):
+                out[key] = number
+        for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+            if node.get(strict) is True and plain in out:
+                out[strict] = out.pop(plain)
+        for key in _UNTAKEN:
+            if key in node:
+                self._notes.add(f"'{key}' in a schema is left out")
+
+    def _add_inner(self, node: Mapping[str, Any], out: Json, inner: Callable[[Any], Any], direction: Direction) -> None:
+        """Add the keywords that hold other schemas."""
         for key in _ONE:
             if key in node and isinstance(node[key], (Mapping, bool)):
                 out[key] = inner(node[key])
         for key in _MANY:
             if parts := as_list(node.get(key)):
                 out[key] = [inner(part) for part in parts]
+        hidden = "readOnly" if direction == "request" else "writeOnly"
         for key in _NAMED:
-            named = as_dict(node.get(key))
+            schemas = as_dict(node.get(key))
             if key == "patternProperties":
-                named = {pattern: sub for pattern, sub in named.items() if self._is_pattern(pattern)}
-            if named:
-                out[key] = {str(name): inner(sub) for name, sub in named.items()}
-        if "properties" in out:
-            hidden = "readOnly" if direction == "request" else "writeOnly"
-            gone = {str(name) for name, sub in as_dict(node["properties"]).items() if as_dict(sub).get(hidden) is True}
-            if gone:
-                out["properties"] = {name: sub for name, sub in out["properties"].items() if name not in gone}
-                out["required"] = [name for name in out.get("required", ()) if name not in gone]
-                if not out["required"]:
-                    del out["required"]
+                schemas = {pattern: sub for pattern, sub in schemas.items() if self._is_pattern(pattern)}
+            elif key == "properties":
+                gone = {str(name) for name, sub in schemas.items() if as_dict(sub).get(hidden) is True}
+                if gone and (names := [name for name in out.pop("required", ()) if name not in gone]):
+                    out["required"] = names
+                is_empty = len(gone) == len(schemas) > 0
+                schemas = {name: sub for name, sub in schemas.items() if str(name) not in gone}
+                if is_empty:
+                    out[key] = {}
+            if schemas:
+                out[key] = {str(name): inner(sub) for name, sub in schemas.items()}
 
     def _is_pattern(self, pattern: str) -> bool:
         if pattern not in self._patterns:
@@ -959,30 +871,7 @@ class SchemaTranslator:
         return self._patterns[pattern]
 
 
-def _example(node: Mapping[str, Any]) -> dict[str, Any]:
-    example = node.get("example", next(iter(as_list(node.get("examples"))), None))
-    if (
-        example is None
-        or "$ref" in as_dict(example)
-        or not values.is_json(example)
-        or len(json.dumps(example)) > _MAX_EXAMPLE
-    ):
-        return {}
-    return {"examples": [example]}
-
-
-def _type(kind: Any) -> Any:
-    if isinstance(kind, str):
-        return kind if kind in _TYPES else None
-    kinds = [one for one in as_list(kind) if isinstance(one, str) and one in _TYPES]
-    return list(dict.fromkeys(kinds)) or None
-
-
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
-def text_of(schema: Any) -> bytes:
+def text_of(schema: object) -> bytes:
     """A schema as JSON text."""
     import orjson
 
@@ -992,22 +881,7 @@ def text_of(schema: Any) -> bytes:
         return json.dumps(schema).encode()
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and values.is_json(value)
-
-
-def _numbers(node: Mapping[str, Any]) -> dict[str, Any]:
-    """The bounds of numbers; in 3.0 `exclusiveMinimum: true` changes the meaning of `minimum`."""
-    out = {key: node[key] for key in _NUMBERS if _is_number(node.get(key))}
-    if out.get("multipleOf", 1) <= 0:
-        del out["multipleOf"]
-    for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        if node.get(strict) is True and plain in out:
-            out[strict] = out.pop(plain)
-    return out
-
-
-def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+def _nullable(schema: Json) -> Json:
     kind = schema.get("type")
     if isinstance(kind, str):
         out = {**schema, "type": [kind, "null"]}
@@ -1018,5 +892,5 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
         return {**schema, "type": list(dict.fromkeys([*kind, "null"]))}
     if not any(key in schema for key in ("allOf", "anyOf", "oneOf", "enum", "not")):
         return schema
-    words: dict[str, Any] = {key: schema.pop(key) for key in ("title", "description") if key in schema}
+    words: Json = {key: schema.pop(key) for key in ("title", "description") if key in schema}
     return {**words, "anyOf": [schema, {"type": "null"}]}

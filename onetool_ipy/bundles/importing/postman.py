@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.document import ImportNotes, as_dict, as_list, as_text
@@ -54,11 +56,16 @@ def import_postman(root: Mapping[str, Any], notes: ImportNotes, request: ImportR
             hint="Name its server: --server https://api.example.com",
         )
     reader.offered.require_some(tools, notes)
-    bundle = {"slug": name, "displayName": (title or name)[:256], "isEnabled": True}
-    bundle["description"] = printable(_words(info.get("description")))[:2000]
-    secrets = [{"name": each, "description": "A credential of the collection."} for each in sorted(reader.secrets)]
-    kind = "Postman collection"
-    return BundleDraft(kind, bundle, tools, secrets, sorted(reader.hosts), notes.list(), reader.offered.count)
+    about = printable(_words(info.get("description")))[:2000]
+    return BundleDraft(
+        kind="Postman collection",
+        bundle={"slug": name, "displayName": (title or name)[:256], "isEnabled": True, "description": about},
+        tools=tools,
+        secrets=[{"name": each, "description": "A credential of the collection."} for each in sorted(reader.secrets)],
+        hosts=sorted(reader.hosts),
+        notes=notes.list(),
+        offered=reader.offered.count,
+    )
 
 
 class _Variable(NamedTuple):
@@ -71,8 +78,8 @@ class _Item(NamedTuple):
 
     name: str
     folders: tuple[str, ...]
-    request: dict[str, Any]
-    auth: Any
+    request: Json
+    auth: object
     variables: dict[str, _Variable]
 
     @property
@@ -80,32 +87,60 @@ class _Item(NamedTuple):
         """The name that its tool would have; empty if Postman made the name of the URL."""
         return "" if re.match(r"\w+://|/|\{\{", self.name) else labels.slug(self.name.lower(), "")
 
+    @property
+    def method(self) -> str:
+        return (as_text(self.request.get("method")) or "GET").upper()
+
+    @property
+    def url(self) -> str:
+        """The URL as text; older collections have it in parts."""
+        node = self.request.get("url")
+        if isinstance(node, str):
+            return node.strip()
+        parts = as_dict(node)
+
+        def join(key: str, sign: str) -> str:
+            part = parts.get(key)
+            if isinstance(part, list):
+                return sign.join(_text(each.get("value") if isinstance(each, dict) else each) for each in part)
+            return _text(part)
+
+        scheme, port = as_text(parts.get("protocol")), _text(parts.get("port"))
+        lead, port = f"{scheme}://" if scheme else "", f":{port}" if port else ""
+        return as_text(parts.get("raw")) or f"{lead}{join('host', '.')}{port}/{join('path', '/')}".strip()
+
+    @property
+    def path(self) -> str:
+        """The path for people: without server and query."""
+        head = self.url.partition("#")[0].partition("?")[0]
+        match = _VARIABLE.match(head) or _AUTHORITY.match(head)
+        path = head[match.end() :] if match else "/" + head.partition("/")[2]
+        return printable_line(_VARIABLE.sub(r"{\1}", path))[:500] or "/"
+
 
 class _Collection:
-    def __init__(self, root: dict[str, Any], name: str, notes: ImportNotes, request: ImportRequest) -> None:
+    def __init__(self, root: Json, name: str, notes: ImportNotes, request: ImportRequest) -> None:
         self._root = root
         self._name = name
         self._notes = notes
-        self._asked = request
+        self._request = request
         self._secrets = SecretNames()
         self.offered = OfferedOperations(request.choice)
         self.secrets: set[str] = set()
         self.hosts: set[str] = set()
         self.unknown: list[str] = []
 
-    def tools(self) -> Iterator[dict[str, Any]]:
+    def tools(self) -> Iterator[Json]:
         items = list(self._items())
         often = Counter(item.label for item in items)
-        paths = [_path_of(item) for item in items]
-        prefix = labels.common_prefix([path for path in paths if path.startswith("/")])
+        prefix = labels.common_prefix([item.path for item in items if item.path.startswith("/")])
         chosen = []
-        for item, path in zip(items, paths, strict=True):
-            method = _method_of(item)
-            label = item.label
+        for item in items:
+            method, label = item.method, item.label
             if often[label] > 1 and item.folders:
                 label = labels.slug(f"{item.folders[-1]}-{label}".lower(), label)
-            label = label or labels.slug(f"{method.lower()}-{path.removeprefix(prefix)}", method.lower())
-            name = self.offered.take(label, method, path, item.folders)
+            label = label or labels.slug(f"{method.lower()}-{item.path.removeprefix(prefix)}", method.lower())
+            name = self.offered.take(label, method, item.path, item.folders)
             if name is not None:
                 chosen.append((item, name))
         for item, name in chosen:
@@ -117,7 +152,7 @@ class _Collection:
 
     def _items(self) -> Iterator[_Item]:
         """The requests of all folders, in order."""
-        waiting: list[tuple[Any, tuple[str, ...], Any, dict[str, _Variable]]] = [(self._root, (), None, {})]
+        waiting: list[tuple[object, tuple[str, ...], object, dict[str, _Variable]]] = [(self._root, (), None, {})]
         while waiting:
             node, folders, auth, variables = waiting.pop()
             own = as_dict(node)
@@ -134,15 +169,18 @@ class _Collection:
                 self._notes.add(f"folders in more than {_MAX_DEPTH} levels are left out")
             else:
                 inside = folders if own is self._root or not name else (*folders, name.replace(",", " ")[:64])
-                scope = {**variables, **_variables(own.get("variable"))}
+                scope = dict(variables)
+                for each in _dicts(own.get("variable")):
+                    if (key := _key(each)) and each.get("disabled") is not True:
+                        scope[key] = _Variable(_text(each.get("value")).strip(), each.get("type") == "secret")
                 waiting += [(each, inside, auth, scope) for each in reversed(as_list(own.get("item")))]
 
     def _tool(self, item: _Item, name: str) -> SampleDraft | None:
         place = f"'{item.name or name}'"
         try:
-            sample = _Sampler(item, self._name, self._asked).sample()
+            sample = _Sampler(item, self._name, self._request).sample()
             draft = draft_tool(
-                sample, slug=name, prefix=self._name, secrets=self._secrets, reserved=self._asked.secrets
+                sample, slug=name, prefix=self._name, secrets=self._secrets, reserved=self._request.secrets
             )
         except _UnknownServer as exc:
             self.unknown.append(exc.name)
@@ -174,14 +212,18 @@ class _Sampler:
     def __init__(self, item: _Item, prefix: str, request: ImportRequest) -> None:
         self._item = item
         self._prefix = prefix
-        self._asked = request
-        self._sample = SampleRequest(method=_method_of(item))
+        self._request = request
+        self._sample = SampleRequest(method=item.method)
 
     def sample(self) -> SampleRequest:
-        self._url(self._item.request.get("url"))
+        self._url()
         self._auth(as_dict(self._item.auth))
         for key, value in _pairs(self._item.request.get("header")):
-            self._header(key, value)
+            if HEADER_NAME.fullmatch(key):
+                text = self._fill(printable_line(value), is_credential=is_secret_name(key))
+                self._sample.headers.append(f"{key}: {text}")
+            else:
+                self._sample.notes.append(f"the header '{printable_line(key)[:60]}' cannot be sent, and is left out")
         self._body(as_dict(self._item.request.get("body")))
         return self._sample
 
@@ -210,11 +252,9 @@ class _Sampler:
         values = {each: self._value(each.strip(), hops - 1) for each in inner}
         return "" if "" in values.values() else _VARIABLE.sub(lambda match: values[match[1]], variable.value)
 
-    def _url(self, url: Any) -> None:
-        parts = as_dict(url)
-        raw = url if isinstance(url, str) else as_text(parts.get("raw")) or _joined(parts)
-        raw = raw.strip()
-        head, _, query = raw.partition("#")[0].partition("?")
+    def _url(self) -> None:
+        parts = as_dict(self._item.request.get("url"))
+        head, _, query = self._item.url.partition("#")[0].partition("?")
         server, path = self._server(head)
         variables = {_key(each): each for each in _dicts(parts.get("variable"))}
         segments = [self._segment(segment, variables) for segment in path.split("/")]
@@ -235,7 +275,7 @@ class _Sampler:
         """The scheme and host of a URL, and its path. A variable in them must have a value."""
         leading = _VARIABLE.match(head)
         authority = _AUTHORITY.match(head)
-        own = self._asked.own_server()
+        own = self._request.own_server()
         if own is not None:
             end = leading.end() if leading else authority.end() if authority else len(head.partition("/")[0])
             return own.rstrip("/"), head[end:]
@@ -254,7 +294,7 @@ class _Sampler:
                 raise _UnknownServer(name.strip())
         return _VARIABLE.sub(lambda match: self._value(match[1].strip()), authority[0]), head[authority.end() :]
 
-    def _segment(self, segment: str, variables: dict[str, dict[str, Any]]) -> str:
+    def _segment(self, segment: str, variables: dict[str, Json]) -> str:
         if not segment.startswith(":") or len(segment) < 2:
             return self._fill(segment)
         variable = variables.get(segment[1:], {})
@@ -264,24 +304,32 @@ class _Sampler:
         self._sample.about[word] = _words(variable.get("description"))
         return mark(word)
 
-    def _header(self, key: str, value: str) -> None:
-        if not HEADER_NAME.fullmatch(key):
-            self._sample.notes.append(f"the header '{printable_line(key)[:60]}' cannot be sent, and is left out")
-        else:
-            self._sample.headers.append(
-                f"{key}: {self._fill(printable_line(value), is_credential=is_secret_name(key))}"
-            )
-
-    def _auth(self, auth: dict[str, Any]) -> None:
+    def _auth(self, auth: Json) -> None:
+        """Take the auth in our terms, with the credentials as they are."""
         kind = as_text(auth.get("type"))
         node = auth.get(kind)
         values_by_key = {as_text(each.get("key")): each.get("value") for each in _dicts(node)} or as_dict(node)
-        fields = {key: self._fill(_text(value), is_credential=True) for key, value in values_by_key.items()}
-        self._sample.auth = _auth_of(kind, fields, _text(as_dict(values_by_key).get("accessTokenUrl")))
-        if self._sample.auth is None and kind not in ("", "noauth"):
+        texts = {key: self._fill(_text(value), is_credential=True) for key, value in values_by_key.items()}
+        fields = defaultdict(str, texts)
+        token_url = _text(values_by_key.get("accessTokenUrl"))
+        is_url = token_url.startswith(("https://", "http://")) and "{" not in token_url
+        if kind == "bearer":
+            self._sample.auth = {"type": "bearer", "value": fields["token"]}
+        elif kind == "basic":
+            self._sample.auth = {"type": "basic", "username": fields["username"], "password": fields["password"]}
+        elif kind == "apikey" and HEADER_NAME.fullmatch(fields["key"]):
+            place = "query" if fields["in"] == "query" else "header"
+            self._sample.auth = {"type": "apiKey", "in": place, "name": fields["key"], "value": fields["value"]}
+        elif kind == "oauth2" and fields["grant_type"] == "client_credentials" and is_url:
+            client = {"clientId": fields["clientId"], "clientSecret": fields["clientSecret"]}
+            scope = {"scope": fields["scope"]} if fields["scope"] else {}
+            self._sample.auth = {"type": "oauth2", "tokenUrl": token_url, **client, **scope}
+        elif kind == "oauth2":
+            self._sample.auth = {"type": "bearer", "value": fields["accessToken"]}
+        elif kind not in ("", "noauth"):
             self._sample.notes.append(f"auth of the kind '{kind[:20]}' is not imported")
 
-    def _body(self, body: dict[str, Any]) -> None:
+    def _body(self, body: Json) -> None:
         mode = as_text(body.get("mode"))
         if body.get("disabled") is True or not mode:
             return
@@ -289,7 +337,17 @@ class _Sampler:
             language = as_text(as_dict(as_dict(body.get("options")).get("raw")).get("language"))
             self._raw(_text(body.get("raw")), _MIMES.get(language, ""))
         elif mode == "graphql":
-            self._raw(_graphql(as_dict(body.get("graphql"))), _MIMES["json"])
+            query = as_dict(body.get("graphql"))
+            source = query.get("variables")
+            variables = source
+            if isinstance(source, str):
+                variables = None
+                with suppress(ValueError):
+                    variables = json.loads(source)
+            whole = {"query": _text(query.get("query")), "variables": as_dict(variables)}
+            if name := as_text(query.get("operationName")):
+                whole["operationName"] = name
+            self._raw(json.dumps(whole, ensure_ascii=False), _MIMES["json"])
         elif mode == "urlencoded":
             fields = [(k, self._fill(text, is_credential=is_secret_name(k))) for k, text in _pairs(body.get(mode))]
             self._sample.data = [("data-raw", urlencode(fields))] if fields else []
@@ -314,57 +372,12 @@ class _Sampler:
             self._sample.headers.append(f"Content-Type: {mime}")
 
 
-def _auth_of(kind: str, fields: dict[str, str], token_url: str) -> dict[str, str] | None:
-    """The auth in our terms, with the credentials as they are; None if it is of no kind that we know."""
-
-    def field(name: str) -> str:
-        return fields.get(name, "")
-
-    if kind == "bearer":
-        return {"type": "bearer", "value": field("token")}
-    if kind == "basic":
-        return {"type": "basic", "username": field("username"), "password": field("password")}
-    if kind == "apikey" and HEADER_NAME.fullmatch(field("key")):
-        place = "query" if field("in") == "query" else "header"
-        return {"type": "apiKey", "in": place, "name": field("key"), "value": field("value")}
-    if kind == "oauth2" and field("grant_type") == "client_credentials" and _is_url(token_url):
-        scope = {"scope": field("scope")} if field("scope") else {}
-        own = {"clientId": field("clientId"), "clientSecret": field("clientSecret")}
-        return {"type": "oauth2", "tokenUrl": token_url, **own, **scope}
-    return {"type": "bearer", "value": field("accessToken")} if kind == "oauth2" else None
-
-
-def _is_url(text: str) -> bool:
-    return text.startswith(("https://", "http://")) and "{" not in text
-
-
-def _graphql(body: dict[str, Any]) -> str:
-    source = body.get("variables")
-    try:
-        variables = json.loads(source) if isinstance(source, str) and source.strip() else source
-    except ValueError:
-        variables = None
-    whole = {"query": _text(body.get("query")), "variables": as_dict(variables)}
-    if name := as_text(body.get("operationName")):
-        whole["operationName"] = name
-    return json.dumps(whole, ensure_ascii=False)
-
-
-def _variables(node: Any) -> dict[str, _Variable]:
-    variables = {}
-    for each in _dicts(node):
-        key = _key(each)
-        if key and each.get("disabled") is not True:
-            variables[key] = _Variable(_text(each.get("value")).strip(), each.get("type") == "secret")
-    return variables
-
-
-def _key(node: dict[str, Any]) -> str:
+def _key(node: Json) -> str:
     """The name of a variable; older collections call it its id."""
     return as_text(node.get("key")) or as_text(node.get("id"))
 
 
-def _pairs(node: Any) -> list[tuple[str, str]]:
+def _pairs(node: object) -> list[tuple[str, str]]:
     """The enabled pairs of a list, or of a text with one pair in each line."""
     if isinstance(node, str):
         lines = (line.partition(":") for line in node.splitlines())
@@ -376,17 +389,17 @@ def _pairs(node: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _dicts(node: Any) -> list[dict[str, Any]]:
+def _dicts(node: object) -> list[Json]:
     return [each for each in as_list(node) if isinstance(each, dict)]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     return "" if value is None or isinstance(value, (dict, list)) else json.dumps(value)
 
 
-def _words(node: Any) -> str:
+def _words(node: object) -> str:
     """A description: a text, or an object with one."""
     return as_text(node) or as_text(as_dict(node).get("content"))
 
@@ -395,29 +408,3 @@ def _word(name: str) -> str:
     """The name of a variable as a mark can hold it."""
     word = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_") or "value"
     return f"_{word}" if word[0].isdigit() else word
-
-
-def _joined(parts: dict[str, Any]) -> str:
-    def join(key: str, sign: str) -> str:
-        node = parts.get(key)
-        if isinstance(node, list):
-            return sign.join(_text(part.get("value") if isinstance(part, dict) else part) for part in node)
-        return _text(node)
-
-    scheme, port = as_text(parts.get("protocol")), _text(parts.get("port"))
-    host = join("host", ".") + (f":{port}" if port else "")
-    return f"{scheme}://{host}/{join('path', '/')}" if scheme else f"{host}/{join('path', '/')}"
-
-
-def _method_of(item: _Item) -> str:
-    return (as_text(item.request.get("method")) or "GET").upper()
-
-
-def _path_of(item: _Item) -> str:
-    """The path of a request for people: without server and query."""
-    url = item.request.get("url")
-    raw = url if isinstance(url, str) else as_text(as_dict(url).get("raw")) or _joined(as_dict(url))
-    head = raw.strip().partition("#")[0].partition("?")[0]
-    match = _VARIABLE.match(head) or _AUTHORITY.match(head)
-    path = head[match.end() :] if match else "/" + head.partition("/")[2]
-    return printable_line(_VARIABLE.sub(r"{\1}", path))[:500] or "/"

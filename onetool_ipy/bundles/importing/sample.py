@@ -9,10 +9,10 @@ else an argument.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import re
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
@@ -21,7 +21,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.base.records import Value
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.importing import labels
 from onetool_ipy.bundles.importing.labels import UniqueNames
@@ -41,6 +41,8 @@ _MAX_DEFAULT = 20_000
 _MAX_ABOUT = 500
 _MAX_DEPTH = 40
 _MAX_SECRETS = 100
+_NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
+_KINDS = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"))
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][\w.-]*)\}|<([A-Za-z_][\w .-]*)>")
 _LITERAL = "/:@!&'()*+,;=-._~%"
 
@@ -113,18 +115,16 @@ class ArgumentNames:
         self._about = sample.about
         self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
         self._unique = secrets or SecretNames()
-        self._properties: dict[str, Any] = {}
+        self._properties: Json = {}
         self._required: list[str] = []
         self._placeholders: dict[str, str] = {}
         self._mentioned: dict[str, None] = {}
         self.secrets: dict[str, str] = {}
 
-    def schema(self) -> dict[str, Any]:
+    def schema(self) -> Json:
         """The schema of the arguments."""
-        out: dict[str, Any] = {"type": "object", "properties": self._properties}
-        if self._required:
-            out["required"] = self._required
-        return {**out, "additionalProperties": False}
+        required = {"required": self._required} if self._required else {}
+        return {"type": "object", "properties": self._properties, **required, "additionalProperties": False}
 
     def missing(self) -> list[str]:
         """Secrets that the command only names, without a value."""
@@ -132,23 +132,21 @@ class ArgumentNames:
 
     def argument(self, name: str, default: Any, *, typed: bool) -> str:
         """Add an argument with a default. Its type is that of the default if `typed`, else guessed from the text."""
-        taken = self._arguments.take(labels.argument(name))
-        value = default if typed else _guessed(default)
-        kind = _kind(value)
-        self._properties[taken] = {**({"type": kind} if kind else {}), **self._told(name)}
-        if isinstance(value, (str, list, dict)) and len(json.dumps(value)) > _MAX_DEFAULT:
-            self._required.append(taken)
-        else:
-            self._properties[taken]["default"] = value
-        return f"${{{taken}}}"
+        value = default
+        if not typed and isinstance(value, str):
+            if value in ("true", "false"):
+                value = value == "true"
+            elif _NUMBER.fullmatch(value):
+                value = int(value)
+        kind = next((word for kind, word in _KINDS if isinstance(value, kind)), None)
+        is_long = isinstance(value, (str, list, dict)) and len(json.dumps(value)) > _MAX_DEFAULT
+        schema = {"type": kind} if kind else {}
+        return self._add(name, schema if is_long else {**schema, "default": value}, required=is_long)
 
     def required(self, name: str) -> str:
         """Add a required argument; the same name is the same argument."""
         if name not in self._placeholders:
-            taken = self._arguments.take(labels.argument(name))
-            self._properties[taken] = {"type": "string", **self._told(name)}
-            self._required.append(taken)
-            self._placeholders[name] = f"${{{taken}}}"
+            self._placeholders[name] = self._add(name, {"type": "string"}, required=True)
         return self._placeholders[name]
 
     def variable(self, name: str, default: str | None) -> str:
@@ -159,58 +157,43 @@ class ArgumentNames:
 
     def optional(self, name: str) -> str:
         """Add an argument that is not sent unless it is given."""
-        taken = self._arguments.take(labels.argument(name))
-        self._properties[taken] = self._told(name)
-        return f"${{{taken}}}"
-
-    def _told(self, name: str) -> dict[str, Any]:
-        about = " ".join(self._about.get(name, "").split())[:_MAX_ABOUT]
-        return {"description": about} if about else {}
+        return self._add(name, {}, required=False)
 
     def file(self, name: str) -> str:
         """Add an argument that is a file."""
-        taken = self._arguments.take(labels.argument(name))
-        self._properties[taken] = {"anyOf": [{"type": "string"}, _FILE]}
-        self._required.append(taken)
-        return f"${{{taken}}}"
+        return self._add(name, {"anyOf": [{"type": "string"}, _FILE]}, required=True)
 
     def secret(self, name: str, value: str) -> str:
         """Add a secret. A variable keeps its name and has no value here."""
         if marks(value):
             return unmarked(labels.literal(value), self.mentioned)
-        taken = self._unique.take(labels.secret(self._prefix, re.sub(r"(?i)^x-", "", name)), value)
-        if value:
-            self.secrets[taken] = value
-            if len(self.secrets) > _MAX_SECRETS:
-                raise InvalidRequest(f"The request has more than {_MAX_SECRETS} credentials.")
-        else:
-            self._mentioned[taken] = None
-        return f"${{{taken}}}"
+        label = self._unique.take(labels.secret(self._prefix, re.sub(r"(?i)^x-", "", name)), value)
+        if not value:
+            return self.mentioned(label)
+        self.secrets[label] = value
+        if len(self.secrets) > _MAX_SECRETS:
+            raise InvalidRequest(f"The request has more than {_MAX_SECRETS} credentials.")
+        return f"${{{label}}}"
 
     def mentioned(self, name: str) -> str:
         """Add a secret by the name of a variable."""
         self._mentioned[name] = None
         return f"${{{name}}}"
 
-
-def _guessed(text: Any) -> Any:
-    """Read a number or a truth value from a text in a URL; else return the text."""
-    if not isinstance(text, str):
-        return text
-    if text in ("true", "false"):
-        return text == "true"
-    return int(text) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})", text) else text
-
-
-def _kind(value: Any) -> str | None:
-    kinds = ((bool, "boolean"), (int, "integer"), (float, "number"), (str, "string"), (list, "array"), (dict, "object"))
-    return next((word for kind, word in kinds if isinstance(value, kind)), None)
+    def _add(self, name: str, schema: Json, *, required: bool) -> str:
+        label = self._arguments.take(labels.argument(name))
+        about = " ".join(self._about.get(name, "").split())[:_MAX_ABOUT]
+        self._properties[label] = {**schema, "description": about} if about else schema
+        if required:
+            self._required.append(label)
+        return f"${{{label}}}"
 
 
-class SampleDraft(Value):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleDraft:
     """A tool, the secrets in the command (for secrets.yaml), those it only names, its hosts and notes."""
 
-    tool: dict[str, Any]
+    tool: Json
     secrets: dict[str, str]
     missing: list[str]
     hosts: list[str]
@@ -255,11 +238,16 @@ class _Maker:
             raise InvalidRequest("The URL is not a complete http:// or https:// address.")
         if marks(self._host) or _PLACEHOLDER.search(self._host):
             raise InvalidRequest("The host cannot be a variable.", hint="Write the server's name.")
-        self._names = ArgumentNames(prefix or _prefix(self._url.hostname), command, secrets, reserved)
-        self._auth: dict[str, Any] | None = None
+        if prefix is None:
+            # Secrets of `api.github.com` are named after `github`.
+            names = [part for part in self._url.hostname.split(".") if part not in ("www", "api")]
+            is_address = not names or names[-1].isdigit() or ":" in self._url.hostname
+            prefix = "api" if is_address else names[-2:][0]
+        self._names = ArgumentNames(prefix, command, secrets, reserved)
+        self._auth: Json | None = None
         self._headers: dict[str, str] = {}
         self._written: dict[str, str] = {}
-        self._query: dict[str, Any] = {}
+        self._query: Json = {}
         self._body: Any = None
         self._body_type: str | None = None
 
@@ -268,17 +256,21 @@ class _Maker:
         self._credentials()
         for line in self._command.headers:
             self._header(line)
-        self._take_query(self._url.query)
-        for extra in self._command.query:
-            self._take_query(extra)
+        for query in (self._url.query, *self._command.query):
+            self._query |= self._fields(query)
         for name in self._command.optional:
             if labels.literal(name) not in self._query:
                 self._query[labels.literal(name)] = self._names.optional(name)
         self._take_body()
         method = self._method()
-        place = printable_line(f"{self._host}{_spoken(self._url.path)}")
+        words = unmarked(self._url.path, str.lower)
+        place = printable_line(f"{self._host}{words}")
+        try:
+            host = pattern_of(self._url.scheme.lower(), self._url.hostname or "", self._url.port)
+        except ValueError as exc:
+            raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
         tool = {
-            "slug": slug or labels.slug(f"{method.lower()}-{_spoken(self._url.path)}", method.lower()),
+            "slug": slug or labels.slug(f"{method.lower()}-{words}", method.lower()),
             "version": "1",
             "displayName": f"{method} {place}"[:256],
             "description": f"{method} {self._url.scheme}://{place}"[:2000],
@@ -288,18 +280,15 @@ class _Maker:
             "http": {"request": self._request(method, path)},
         }
         return SampleDraft(
-            self._without_values(tool), self._names.secrets, self._names.missing(), [self._pattern()], self._notes
+            tool=self._without_values(tool),
+            secrets=self._names.secrets,
+            missing=self._names.missing(),
+            hosts=[host],
+            notes=self._notes,
         )
 
-    def _pattern(self) -> str:
-        """The host as a pattern of `http.allowed_hosts`."""
-        try:
-            return pattern_of(self._url.scheme.lower(), self._url.hostname or "", self._url.port)
-        except ValueError as exc:
-            raise InvalidRequest(f"The URL cannot be read: {exc}.") from None
-
-    def _without_values(self, tool: dict[str, Any]) -> dict[str, Any]:
-        """The record without any value of a secret, wherever else the command had it."""
+    def _without_values(self, tool: Json) -> Json:
+        """Hide the value of each secret wherever else it is in the record."""
         secrets = sorted(self._names.secrets.items(), key=lambda pair: len(pair[1]), reverse=True)
 
         def hide(text: str, *, by_name: bool) -> str:
@@ -308,15 +297,15 @@ class _Maker:
                     text = text.replace(form, f"${{{name}}}" if by_name else "***")
             return text
 
-        masked: dict[str, Any] = values.map_text(tool, lambda text: hide(text, by_name=False))
+        masked: Json = values.map_text(tool, lambda text: hide(text, by_name=False))
         if masked is tool:
             return tool
         self._notes.append("the value of a secret stood elsewhere in the command too, and is hidden there")
         http = values.map_text(tool["http"], lambda text: hide(text, by_name=True))
         return {**masked, "http": http, "slug": labels.slug(masked["slug"], "tool")}
 
-    def _request(self, method: str, path: str) -> dict[str, Any]:
-        request: dict[str, Any] = {"method": method, "urlTemplate": f"{self._url.scheme.lower()}://{self._host}{path}"}
+    def _request(self, method: str, path: str) -> Json:
+        request: Json = {"method": method, "urlTemplate": f"{self._url.scheme.lower()}://{self._host}{path}"}
         limit_s = self._command.max_time_s
         parts = {
             "query": self._query,
@@ -356,7 +345,15 @@ class _Maker:
         command = self._command
         user = command.user if command.user is not None else unquote(self._url.netloc.rpartition("@")[0]) or None
         if command.auth is not None:
-            self._given_auth(command.auth)
+            # Each credential of the auth becomes the name of a secret.
+            credentials = {"username": "USERNAME", "password": "PASSWORD", "clientId": "CLIENT_ID"}
+            credentials |= {"clientSecret": "CLIENT_SECRET", "value": command.auth.get("name", "TOKEN")}
+            self._auth = {
+                key: self._names.secret(credentials[key], text)
+                if key in credentials
+                else self._text(text, in_header=True)
+                for key, text in command.auth.items()
+            }
         elif command.bearer is not None:
             self._auth = {"type": "bearer", "value": self._names.secret("TOKEN", command.bearer)}
         elif user is not None:
@@ -366,15 +363,6 @@ class _Maker:
                 self._keep("Cookie", self._names.secret("COOKIE", command.cookie))
             else:
                 self._notes.append(f"the cookies of the file '{command.cookie[:60]}' are left out")
-
-    def _given_auth(self, auth: dict[str, str]) -> None:
-        """The auth that the request names by its kind: each credential becomes the name of a secret."""
-        labelled = {"username": "USERNAME", "password": "PASSWORD", "clientId": "CLIENT_ID"}
-        labelled |= {"clientSecret": "CLIENT_SECRET", "value": auth.get("name", "TOKEN")}
-        self._auth = {
-            key: self._names.secret(labelled[key], text) if key in labelled else self._text(text, in_header=True)
-            for key, text in auth.items()
-        }
 
     def _basic(self, user: str) -> None:
         name, colon, password = user.partition(":")
@@ -395,7 +383,8 @@ class _Maker:
         if not colon and line.endswith(";"):
             name, value = line[:-1].strip(), ""
         elif colon and not value:
-            return  # it tells curl not to send it
+            # An empty header tells curl not to send it.
+            return
         lowered = name.lower()
         if lowered == "host":
             self._notes.append("the header Host is set by the connection itself")
@@ -419,17 +408,19 @@ class _Maker:
 
     def _authorization(self, name: str, value: str) -> None:
         word, blank, rest = value.partition(" ")
+        if word.lower() == "basic":
+            user = None
+            with suppress(ValueError):
+                user = base64.b64decode(rest.strip(), validate=True).decode("utf-8")
+            if user is not None:
+                self._basic(user)
+                return
         if word.lower() == "bearer" and blank:
             self._auth = {"type": "bearer", "value": self._names.secret("TOKEN", rest.strip())}
-        elif word.lower() == "basic" and (user := _decoded(rest)) is not None:
-            self._basic(user)
         else:
             lead, secret = (f"{word} ", rest.strip()) if blank else ("", value)
             header = labels.literal(lead) + self._names.secret("TOKEN", secret)
             self._auth = {"type": "apiKey", "in": "header", "name": name, "value": header}
-
-    def _take_query(self, text: str) -> None:
-        self._query |= self._fields(text)
 
     def _take_body(self) -> None:
         command = self._command
@@ -442,11 +433,12 @@ class _Maker:
             return
         if not command.data:
             return
+        fields = [_urlencoded(text) if kind == "data-urlencode" else text for kind, text in command.data]
         if command.is_get:
-            for kind, text in command.data:
-                self._take_query(_urlencoded(text) if kind == "data-urlencode" else text)
+            for text in fields:
+                self._query |= self._fields(text)
             return
-        files = [text for kind, text in command.data if kind not in ("data-raw",) and text.startswith("@")]
+        files = [text for kind, text in command.data if kind != "data-raw" and text.startswith("@")]
         if files:
             self._notes.append(f"the file '{files[0][1:60]}' is not read; its content is the argument 'body'")
             self._body, self._body_type = self._names.required("body"), "text"
@@ -458,7 +450,7 @@ class _Maker:
             self._headers.setdefault("Accept", "application/json")
             self._json_or_text("".join(text for _, text in command.data), "application/json")
             return
-        joined = "&".join(_urlencoded(text) if kind == "data-urlencode" else text for kind, text in command.data)
+        joined = "&".join(fields)
         mime = next((v.lower() for n, v in self._headers.items() if n.lower() == "content-type"), "")
         if mime and "x-www-form-urlencoded" not in mime:
             self._json_or_text(joined, mime)
@@ -466,17 +458,14 @@ class _Maker:
             self._notes.append("the data looks like JSON, and is sent as JSON; curl would say that it is a form")
             self._json_or_text(joined, "application/json")
         else:
-            self._form(joined)
+            self._body_type, self._body = "form", self._fields(joined)
 
-    def _form(self, text: str) -> None:
-        self._body_type, self._body = "form", self._fields(text)
-
-    def _fields(self, text: str) -> dict[str, Any]:
+    def _fields(self, text: str) -> Json:
         """The pairs of a query or form; a repeated name is one argument, a list."""
         grouped: dict[str, list[str]] = {}
         for name, value in parse_qsl(text, keep_blank_values=True):
             grouped.setdefault(name, []).append(value)
-        out: dict[str, Any] = {}
+        out: Json = {}
         for name, group in grouped.items():
             is_list = len(group) > 1 and not is_secret_name(name) and not any(marks(value) for value in group)
             items = [group] if is_list else group
@@ -520,7 +509,7 @@ class _Maker:
                 return self._text(value, in_header=False)
         return self._names.argument(name, self._default(value), typed=typed)
 
-    def _has_more(self, value: Any) -> bool:
+    def _has_more(self, value: object) -> bool:
         """Whether a value holds a secret or a variable of the request."""
         if isinstance(value, dict):
             return any((is_secret_name(k) and isinstance(v, str)) or self._has_more(v) for k, v in value.items())
@@ -552,25 +541,6 @@ class _Maker:
         return self._names.mentioned(name) if is_hidden else self._names.required(name.lower())
 
 
-def _prefix(host: str) -> str:
-    """`GITHUB` of `api.github.com`."""
-    names = [part for part in host.split(".") if part not in ("www", "api")]
-    if not names or names[-1].isdigit() or ":" in host:
-        return "api"
-    return names[-2] if len(names) > 1 else names[0]
-
-
-def _spoken(path: str) -> str:
-    return unmarked(path, str.lower)
-
-
-def _decoded(text: str) -> str | None:
-    try:
-        return base64.b64decode(text.strip(), validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        return None
-
-
 def _urlencoded(text: str) -> str:
     """One value of --data-urlencode: `content`, `=content`, `name=content`."""
     name, equals, content = text.partition("=")
@@ -595,7 +565,7 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _is_deep(value: Any, left: int = _MAX_DEPTH) -> bool:
+def _is_deep(value: object, left: int = _MAX_DEPTH) -> bool:
     if not isinstance(value, (dict, list)):
         return False
     inner = value.values() if isinstance(value, dict) else value

@@ -104,8 +104,12 @@ class CommandContext:
         profile: Path | None = None,
         run_example: Callable[[str], object] | None = None,
         shell: Any = None,
+        *,
+        command_words: frozenset[str],
     ) -> None:
         self._open_box = open_box
+        self.command_words = command_words
+        """The words after `%tool` that name a command, and so no tool."""
         self._last = last
         self.profile = profile
         self.run_example = run_example

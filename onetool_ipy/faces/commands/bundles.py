@@ -465,7 +465,11 @@ def import_tools(context: CommandContext, options: Options) -> object:
     lists = [values.get(name, []) for name in ("--tag", "--include", "--exclude")]
     choice = creation.choice(*lists, read_only="--read-only" in values)
     request = ImportRequest(
-        values.get("--bundle"), base_url, values.get("--server"), box.config.secrets.names(), choice
+        slug=values.get("--bundle"),
+        base_url=base_url,
+        server=values.get("--server"),
+        secrets=box.config.secrets.names(),
+        choice=choice,
     )
     draft = import_document(data, request)
     if "--dry" in values:

@@ -17,7 +17,7 @@ from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import CommandContext, Page, confirmed, one_word
 from onetool_ipy.faces.line.grammar import Options
-from onetool_ipy.faces.notebook.progress import seconds
+from onetool_ipy.faces.notebook.running_cell import seconds
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import params
 from onetool_ipy.schema.sample import samples

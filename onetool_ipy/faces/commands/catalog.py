@@ -52,7 +52,7 @@ class Pages:
         """The packs, recommended and one's own first, and what to type next."""
         packs = self._box.registry.packs()
         total = sum(len(specs) for specs in packs.values())
-        names = sorted(packs, key=lambda name: min(map(self._box.place_of, packs[name])))
+        names = sorted(packs, key=lambda name: min(map(self._box.registry.place_of, packs[name])))
         packs_rows = (Row(name, _names(packs[name]), self._label(packs[name]), link="tool") for name in names)
         parts: list[Part] = [
             Heading(f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}"),
@@ -69,7 +69,7 @@ class Pages:
         return page(self._box, parts)
 
     def _label(self, specs: Sequence[ToolSpec]) -> str:
-        recommended = [spec.short_name for spec in specs if self._box.is_recommended(spec)]
+        recommended = [spec.short_name for spec in specs if self._box.registry.is_recommended(spec)]
         which = "" if len(recommended) == len(specs) else f": {', '.join(recommended[:6])}"
         return counted(len(specs), "tool") + (f", recommended{which}" if recommended else "")
 
@@ -87,7 +87,7 @@ class Pages:
 
     def list_page(self, specs: Sequence[ToolSpec]) -> Page:
         """Tools, recommended and one's own first; those about the toolbox itself are folded, if there are others."""
-        ordered, is_recommended = sorted(specs, key=self._box.place_of), self._box.is_recommended
+        ordered, is_recommended = sorted(specs, key=self._box.registry.place_of), self._box.registry.is_recommended
         others = [spec for spec in ordered if spec.pack != "ot" or is_recommended(spec)]
         about = ordered[len(others) :]
         if len(ordered) > _MOST_LISTED:

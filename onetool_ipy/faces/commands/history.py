@@ -19,7 +19,7 @@ from onetool_ipy.faces.commands import CommandContext, DataPage, Page, confirmed
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.moments import read_since
 from onetool_ipy.faces.notebook.errors import raise_result
-from onetool_ipy.faces.notebook.progress import seconds
+from onetool_ipy.faces.notebook.running_cell import seconds
 from onetool_ipy.render.pages import Note, Row, Rows
 from onetool_ipy.render.views import counted, local_time
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow

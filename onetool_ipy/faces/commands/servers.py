@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,7 +31,6 @@ from onetool_ipy.faces.client_files import (
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, confirmed, put
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.notebook.errors import raise_result
-from onetool_ipy.faces.notebook.host import can_ask
 from onetool_ipy.faces.server_setup import CardInput, ServerSetup, card_name, is_card, server_of
 from onetool_ipy.mcp.definition import UnconfirmedIssuer
 from onetool_ipy.proxies import prompts_of, resources_of
@@ -232,7 +232,9 @@ def login(context: CommandContext, options: Options) -> Page | None:
     servers = context.box.servers
     if "--code" in values:
         return _signed_in(context, name, servers.await_sign_in(name, values["--code"]))
-    if not can_ask(context.shell):
+    kernel = getattr(context.shell, "kernel", None)
+    is_terminal = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+    if not (is_terminal if kernel is None else getattr(kernel, "_allow_stdin", False)):
         raise UsageProblem(
             f"Nobody is here to sign in to '{name}'.",
             hint="Sign in once in a notebook or a terminal; or set 'auth: {grant: client_credentials, ...}'.",

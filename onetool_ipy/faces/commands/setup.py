@@ -1,4 +1,4 @@
-"""`%tool install` and `%tool trust`: have `%tool` in every notebook, and say which projects may run.
+"""`%tool install`, `trust` and `adopt`: have `%tool` in every notebook, say which projects may run, adopt tools.
 
 `install` writes one startup file into the IPython profile and nothing else: `--lazy` loads us at the first `%tool`,
 `--always` at every start, `--remove` deletes the file. A file that we did not write is never touched. If the package is
@@ -16,7 +16,6 @@ from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords
 from onetool_ipy.faces.line.grammar import Options
-from onetool_ipy.trust_gate import removal_lines, trust_lines
 
 Mode = Literal["lazy", "always"]
 _MARK = "# Written by `%tool install` of onetool_ipy; remove with `%tool install --remove`."
@@ -96,11 +95,11 @@ def trust(context: CommandContext, options: Options) -> Page:
     if options.words:
         raise UsageProblem(f"%tool trust does not know '{options.words[0][:40]}'.", hint="It knows: list, --remove.")
     if options.values:
-        was_listed = context.box.distrust()
-        return context.page(*removal_lines(context.box, was_listed=was_listed))
-    context.box.follow_trust()
-    lines, inventory = trust_lines(context.box), context.box.would_run()
-    context.box.trust(shown=inventory)
+        was_listed = context.box.gate.revoke()
+        return context.page(*context.box.gate.removal_lines(was_listed=was_listed))
+    context.box.gate.follow()
+    lines, inventory = context.box.gate.covered_lines(), context.box.gate.inventory()
+    context.box.gate.grant(shown=inventory)
     return context.page(*lines)
 
 
@@ -108,3 +107,21 @@ def list_trusted(_context: CommandContext, _options: Options) -> Page:
     """`%tool trust list`."""
     folders = TrustList.of(os.environ, Path.home()).folders()
     return Page("\n".join(printable_line(str(folder)) for folder in folders) or "You trust no project yet.")
+
+
+def adopt(context: CommandContext, options: Options) -> Page:
+    """`%tool adopt EXPR`: make tools of what an expression of the notebook, or `module:name`, gives."""
+    from onetool_ipy.sources.adopted import PLACE  # late: few notebooks adopt
+
+    text = " ".join(options.words)
+    if not text:
+        raise WrongWords("%tool adopt needs what to adopt.", hint="For example: %tool adopt my_toolkit --pack shop")
+    thing: object = text
+    if not PLACE.fullmatch(text):
+        try:
+            thing = eval(text, context.shell.user_ns)  # noqa: S307 - the user's own expression
+        except (NameError, SyntaxError) as exc:
+            raise UsageProblem(f"'{text}' is not a value of this notebook: {exc}.") from exc
+    values = options.values
+    adopted = context.box.adopt(thing, values.get("--pack", ""), read_only=values.get("--read-only", ()))
+    return context.page(f"Adopted: {', '.join(adopted)}", f"See one with: %tool info {adopted[0]}")

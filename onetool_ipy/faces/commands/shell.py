@@ -27,7 +27,6 @@ from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
 from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.sdk.stubs import stubs
-from onetool_ipy.trust_gate import question_lines, removal_lines, settled_line
 
 SHELLS = ("bash", "zsh", "fish")
 _TOKEN = "ONETOOL_MCP_TOKEN"
@@ -57,7 +56,7 @@ def list_tools(context: CommandContext, options: Options) -> DataPage:
     box = context.box
     specs = box.registry.list(options.values.get("--tool-allow"))
     data = [{"name": s.name, "description": s.description, "inputSchema": s.parameters} for s in specs]
-    ordered = sorted(specs, key=box.place_of)
+    ordered = sorted(specs, key=box.registry.place_of)
     width = max((len(spec.name) for spec in ordered), default=4)
     lines = [f"{'NAME':<{width}}  DESCRIPTION  (INPUT)"]
     lines += [f"{s.name:<{width}}  {s.summary}  ({s.signature.partition('(')[2][:-1]})" for s in ordered]
@@ -259,7 +258,7 @@ def _new_pack(folder: Path, name: str) -> list[str]:
 def write_stubs(context: CommandContext, options: Options) -> Page:
     """`stubs`: `.pyi` files for editors."""
     lines = []
-    for place, text in stubs(context.box.registry.loaded(context.box.registry.list())).items():
+    for place, text in stubs(context.box.registry.loaded(context.box.registry.known())).items():
         path = Path(options.values.get("--output") or options.values.get("-o") or "typings") / place
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -272,7 +271,7 @@ def export_script(context: CommandContext, options: Options) -> Page | None:
     from onetool_ipy.faces.export import export_notebook
 
     source = Path(one_word(options, "export", what="notebook", hint="For example: onetool-ipy export report.ipynb"))
-    text = export_notebook(source, context.box)
+    text = export_notebook(source, context.box, context.command_words)
     output = options.values.get("--output") or options.values.get("-o")
     if output == "-":
         sys.stdout.write(printable(text) if sys.stdout.isatty() else text)
@@ -297,22 +296,22 @@ def trust(_context: CommandContext, options: Options) -> Page | None:
         raise NotDone(f"There is no folder '{path}'.")
     with open_leniently(cwd=folder) as box:
         if "--remove" in options.values:
-            was_listed = box.distrust()
-            say("\n".join(box.mask(line) for line in removal_lines(box, was_listed=was_listed)))
+            was_listed = box.gate.revoke()
+            say("\n".join(box.mask(line) for line in box.gate.removal_lines(was_listed=was_listed)))
             return None
-        if line := settled_line(box):
+        if line := box.gate.settled_line():
             say(line)
             return None
-        inventory = box.would_run()
+        inventory = box.gate.inventory()
         if box.config.trust.how != "no project":
-            say("\n".join(question_lines(box)))
+            say("\n".join(box.gate.question_lines()))
             reply = "y" if "--yes" in options.values else ask_at_terminal("Trust it? [y/N] ")
             if reply is None:
                 line = shlex.join(["onetool-ipy", "trust", "--yes", *([] if path == "." else [path])])
                 raise NotDone(f"Nothing was trusted, since nobody can be asked here. If you agree, run: {line}")
             if reply.strip().lower() not in ("y", "yes"):
                 raise NotDone("Nothing was trusted.")
-        box.trust(shown=inventory)
+        box.gate.grant(shown=inventory)
     say(f"{folder} is trusted from now on. To take it back, run: onetool-ipy trust --remove")
     return None
 

@@ -86,6 +86,10 @@ TABLE: tuple[Command, ...] = (
         options=(Option("--call", help="also call a tool that may change something, after a yes"),), takes=("tool",)),
     Command("browse", "[NAME]", "the tool browser: search, forms, results", catalog.browse, takes=("tool",),
         place="notebook", elsewhere="The tool browser is a screen of a notebook: %tool browse"),
+    Command("adopt", "EXPR", "make tools of another framework's, of an object, a server or module:name", setup.adopt,
+        options=(Option("--pack", "text", "their pack; by default the object's or framework's name", "NAME"),
+        Option("--read-only", "names", "those that change nothing", "CSV")), place="notebook",
+        elsewhere="Tools are adopted for one session: %tool adopt in a notebook, box.adopt(...) in a program"),
     # --- calls
     Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history, options=_FILTERS),
     Command("history rerun", "[N]", "call again what stands at N in the list; the last call without N", past.rerun,
@@ -368,10 +372,6 @@ class Commands:
         self._context = context
         self.pages = catalog.Pages(context.box, help_lines("notebook"))
 
-    def words(self) -> frozenset[str]:
-        """The words that name a command, and so no tool."""
-        return command_words()
-
     def run(self, word: str, rest: str, cell: str | None = None) -> object:
         """Run a command, given by its first word and the text behind it."""
         if word == "help":
@@ -400,7 +400,7 @@ class Commands:
             raise UsageProblem(f"'{word}' is a command of the shell, and no tool has this name.", hint=elsewhere)
 
     def _help(self, name: str) -> Page:
-        is_command = name in self.words() and self._context.box.registry.find(name) is None
+        is_command = name in self._context.command_words and self._context.box.registry.find(name) is None
         if is_command and name != "help":
             return page(self._context.box, command_parts(name, "notebook"))
         return self.pages.usage(name)

@@ -22,7 +22,8 @@ import mcp_types as types
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool, OneToolError, TooLarge
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.base.values import Json
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.check import Checker
 from onetool_ipy.schema.read import resolve

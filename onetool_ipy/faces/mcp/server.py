@@ -135,17 +135,22 @@ class ToolboxServer:
 
     def offer(self, flag: str) -> str:
         """Say how many tools are offered, how many are not, and how to offer others with that flag."""
-        specs = [spec for spec in self._box.registry.list() if not spec.disabled]
+        specs = [spec for spec in self._box.registry.known() if not spec.disabled]
         offered = sum(self._is_offered(spec) and not (spec.prompt or spec.resource) for spec in specs)
         text = f"Offering {counted(offered, 'tool')}"
+        unknown = "".join(
+            f" The tools of the server '{name}' are not offered: it has not been started yet. "
+            f"Start it with: %tool server start {name}"
+            for name in self._box.servers.unlisted()
+        )
         if self._allow is None:
             left = sum(not spec.read_only for spec in specs)
             others = f" Left out, since they may change something: {left}." if left else ""
-            return f"{text} that only read.{others} Name what to offer instead with {flag}; '*' is all."
+            return f"{text} that only read.{others} Name what to offer instead with {flag}; '*' is all.{unknown}"
         snippets = {"$*", *(f"${name}" for name in self._box.shortcuts.snippets)}
         tools = [entry for entry in self._allow if entry not in snippets]
         lost = [entry for entry in tools if not any(names.allowed(spec.name, [entry]) for spec in specs)]
-        return text + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".")
+        return text + (f". No tool is named {', '.join(map(repr, lost))}." if lost else ".") + unknown
 
     def close(self) -> None:
         """Stop watching the toolbox, and the requests that wait for answers. May be called twice."""
@@ -167,7 +172,7 @@ class ToolboxServer:
         registry = self._box.registry
         registry.refresh()
         return registry.loaded(
-            spec for spec in registry.list() if not spec.disabled and (self._is_offered(spec) or self._is_listed(spec))
+            spec for spec in registry.known() if not spec.disabled and (self._is_offered(spec) or self._is_listed(spec))
         )
 
     def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
@@ -380,7 +385,7 @@ class ToolboxServer:
     def _offered(self) -> dict[str, ToolSpec]:
         """Return the tools that are offered, by wire name."""
         wire = self._names()
-        specs = self._box.registry.list()
+        specs = self._box.registry.known()
         return {wire[spec.name]: spec for spec in specs if not spec.disabled and self._is_offered(spec)}
 
     def _is_offered(self, spec: ToolSpec) -> bool:
@@ -612,7 +617,7 @@ class _PromptOffers:
         packs = {spec.pack for spec in offered.values()}
         prompts: dict[str, Any] = {pack: text for pack, text in config.prompts.items() if pack in packs and text}
         for name, snippet in self._box.shortcuts.snippets.items():
-            is_known = config.trust.how != "untrusted" or self._box.is_session_snippet(name)
+            is_known = config.trust.how != "untrusted" or name in self._box.session_snippets
             if is_known and (self._allow is None or {"*", "$*", f"${name}"} & set(self._allow)):
                 prompts[name] = snippet
         return prompts | {name: spec for name, spec in offered.items() if spec.prompt}

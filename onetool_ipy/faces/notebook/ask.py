@@ -4,10 +4,11 @@
     %%ask [flags]                               the cell's text is the prompt
     %ask --distil                               the last answer's calls as a cell of %tool lines
 
-Flags come before the prompt; after them the text is taken as it is. `+pack.tool` in it offers only those tools,
-`+server:uri` attaches a resource, and `$server.prompt k=v` at its beginning stands for a server's prompt. In a
-notebook each piece of text is a Markdown output that grows, and each call a line that unfolds; a line on top names the
-model, the cost and the end. Outputs are renewed at most ten times a second. Everything is masked.
+Flags come before the prompt; after them the text is taken as it is. `@name` in it sends a variable's description,
+`+pack.tool` offers only those tools, `+server:uri` attaches a resource, and `$server.prompt k=v` at its beginning
+stands for a server's prompt. In a notebook each piece of text is a Markdown output that grows, and each call a line
+that unfolds; a line on top names the model, the cost and the end. Outputs are renewed at most ten times a second.
+Everything is masked.
 """
 
 from __future__ import annotations
@@ -32,13 +33,14 @@ from onetool_ipy.llm.ask.answer import Answer, AnswerCall, call_view, mime_bundl
 from onetool_ipy.llm.ask.asker import as_call
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
+from onetool_ipy.llm.ask.variables import as_written, named_variables, variables_of
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
 from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.magics import OneTool
+    from onetool_ipy.faces.notebook.display import CellOptions
 
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
@@ -58,12 +60,17 @@ class NotebookView(AskListener):
         self._has_model = False
         self._status = self._output()
         self._text: _Output | None = None
+        self._sent: _Output | None = None
         self._said = ""
         self._calls: dict[int, _Output] = {}
 
     def began(self, model: str, session: Session) -> None:
         self._has_model = True
         self._status.show(_line(self._mask(f"{model} · asking …{_of(session)}")))
+
+    def sent(self, text: str) -> None:
+        self._sent = self._output()
+        self._sent.show(_line(self._mask(text)))
 
     def text(self, piece: str) -> None:
         self._said += piece
@@ -85,6 +92,8 @@ class NotebookView(AskListener):
     def ended(self, answer: Answer) -> None:
         self._end_text()
         self._status.show(_line(self._mask(_ending(answer, is_soft=self._is_soft))))
+        if self._sent is not None:
+            self._sent.show(_line(self._mask(answer.sent)))
         # The line on top may have scrolled away, and the text alone does not show that its end is missing.
         if answer.stop_reason in ("cut", "refused"):
             self._output().show(_line(self._mask(answer.note)))
@@ -108,6 +117,9 @@ class TerminalView(AskListener):
         self._mask = mask
         self._is_soft = is_soft
         self._is_open = False
+
+    def sent(self, text: str) -> None:
+        self._line(self._mask(text))
 
     def text(self, piece: str) -> None:
         self._is_open = not piece.endswith("\n")
@@ -179,6 +191,7 @@ FLAGS: Mapping[str, OptionKind] = {
     "--max-steps": "number",
     "--approve": "text",
     "--session": "text",
+    "--show": "switch",
     "--distil": "switch",
     "--soft": "switch",
     "--help": "switch",
@@ -196,12 +209,14 @@ USAGE = """\
 %%ask [flags]              the same with the cell's text as the prompt
 %ask tool:NAME {json}      run one tool, without a model
 +pack.tool or +pack        in the prompt: offer just these tools
+@name                      in the prompt: a variable, sent as a description of at most 4 kB; @@ is an @
 +server:uri                in the prompt: attach a resource of a server
 %ask $server.prompt k=v    ask with a prompt of a server
 
 --model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all that are allowed
 --allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
 --max-steps N      requests before it must answer      --session NAME        go on with this conversation
+--show             what would be sent, part by part; sends nothing
 --distil           put the calls into the next cell; without a prompt those of the last answer
 --soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
 
@@ -209,7 +224,7 @@ USAGE = """\
 class AskMagic:
     """Runs `%ask` in one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: OneTool, magic: str = "tool") -> None:
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: CellOptions, magic: str = "tool") -> None:
         self._shell = shell
         self._box = box
         self._last = last
@@ -220,14 +235,17 @@ class AskMagic:
         if self._is_notebook:
             self._formatter.for_type(Answer, self._display)
 
-    def run(self, line: str, cell: str | None) -> Any:
-        """`%ask` and `%%ask`."""
+    def run(self, line: str, cell: str | None, variables: Mapping[str, object]) -> Any:
+        """`%ask` and `%%ask`. `variables` are the local ones, where it stands in a function."""
         with self._remembered():
             flags, prompt = _read(line, cell)
             if flags.get("--help") or (not prompt and "--distil" not in flags):
                 return Page(USAGE)
-            is_typed = self._is_typed(line, cell)
-            answer = self._last_answer() if not prompt else self._ask(prompt, flags, is_typed=is_typed)
+            # Only what a person typed names variables and resources; the text of a variable does not.
+            namespace = {**self._shell.user_ns, **variables} if self._is_typed(line, cell) else None
+            if flags.get("--show"):
+                return self._preview(prompt, flags, namespace)
+            answer = self._last_answer() if not prompt else self._ask(prompt, flags, namespace)
             if flags.get("--distil"):
                 self._distil(answer)
             if not (flags.get("--soft") or self._config.soft):
@@ -241,37 +259,55 @@ class AskMagic:
         """Undo the display of answers."""
         self._formatter.type_printers.pop(Answer, None)
 
-    def _ask(self, prompt: str, given: Mapping[str, Any], *, is_typed: bool) -> Answer:
-        options, view = _options(given), self._view(is_soft=bool(given.get("--soft") or self._config.soft))
-        allow = options.get("tool_allow")
-        answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, listener=view) if is_typed else None
+    def _ask(self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None) -> Answer:
+        options, view = _options(flags), self._view(is_soft=bool(flags.get("--soft") or self._config.soft))
+        answer = None
+        if namespace is not None:
+            allow = options.get("tool_allow")
+            answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, listener=view)
         if answer is None:
-            if is_typed:
-                prompt, options["attach"] = self._expanded(prompt)
+            prompt, options["attach"] = self._expanded(prompt, namespace)
             options["model"] = self._model(options.get("model"))
             answer = self._box.ask(prompt, **options, listener=view, source="magic")
         self._shown = (answer, self._shell.execution_count)
         return answer
 
-    def _expanded(self, prompt: str) -> tuple[str, list[Any]]:
-        """The prompt with a server's prompt at its beginning filled in, and what `+server:uri` in it attaches."""
-        attached: list[Any] = []
+    def _preview(self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None) -> Page:
+        """Return a page with what would be sent, part by part."""
+        options = _options(flags)
+        prompt, options["attach"] = self._expanded(prompt, namespace)
+        options["model"] = self._model(options.get("model"))
+        taken = ("model", "with_tools", "tool_allow", "session", "attach")
+        parts = self._box.ask.preview(prompt, **{key: value for key, value in options.items() if key in taken})
+        total = sum(part.tokens for part in parts)
+        texts = [f"{part.name} · about {part.tokens:,} tokens\n{part.text}".rstrip() for part in parts]
+        return Page("\n\n".join([f"This would be sent, about {total:,} tokens. Nothing was sent.", *texts]))
+
+    def _expanded(self, prompt: str, namespace: Mapping[str, object] | None) -> tuple[str, dict[str, object]]:
+        """Return a typed prompt with a server's prompt at its beginning filled in, and what goes along with it.
+
+        `@name` attaches a variable of the namespace, `+server:uri` a resource.
+        """
+        if namespace is None:
+            return prompt, {}
+        attachments: dict[str, object] = {}
         text, own = "", prompt
         if (hit := _PROMPT.match(prompt)) is not None:
             self._box.gate.prepare(hit["name"], None, "magic")
-            spec = next((each for each in self._box.prompts() if each.name == hit["name"]), None)
+            spec = next((each for each in self._box.registry.prompts() if each.name == hit["name"]), None)
             if spec is not None:
                 args = read_arguments(hit["rest"], spec.parameters, self._shell.ev)
                 messages = self._box.run(spec.name, args).data
-                attached += messages.images
+                attachments |= {f"image {number}": image for number, image in enumerate(messages.images, start=1)}
                 text, own = messages.text, prompt[hit.end() :]
+        attachments |= variables_of(own, namespace)
         for hit in _ATTACHED.finditer(own):  # what a server wrote names nothing of ours
             if hit["server"] in self._box.servers:
                 result = self._box.read_resource(hit["server"], hit["uri"].rstrip(_PUNCTUATION), source="magic")
                 result.unwrap()
                 result.meta["attached"] = hit[0].rstrip(_PUNCTUATION)
-                attached.append(result)
-        return text + own, attached
+                attachments[result.meta["attached"]] = result
+        return text + as_written(own), attachments
 
     def _is_typed(self, line: str, cell: str | None) -> bool:
         """Whether the text stands in the notebook's code as written, not in a variable."""
@@ -335,7 +371,7 @@ class AskMagic:
 def as_python(line: str, cell: str | None, models: Container[str], servers: Container[str] = ()) -> str:
     """The call of `box.ask` for a line or cell; empty if it has no prompt. A prompt of a server stays text."""
     flags, prompt = _read(line, cell)
-    if not prompt or flags.get("--help"):
+    if not prompt or flags.get("--help") or flags.get("--show"):
         return ""
     options = {key: repr(value) for key, value in _options(flags).items()}
     name = flags.get("--model", "")
@@ -345,10 +381,14 @@ def as_python(line: str, cell: str | None, models: Container[str], servers: Cont
         call = f"box.run({direct[0]!r}, {direct[1]!r})"
         return f"({flags['-o']} := {call})" if "-o" in flags else call
     attachments = [(hit["server"], hit["uri"].rstrip(_PUNCTUATION)) for hit in _ATTACHED.finditer(prompt)]
-    read = [f"box.read_resource({server!r}, {uri!r})" for server, uri in attachments if server in servers]
-    if read:
-        options["attach"] = f"[{', '.join(read)}]"
-    call = f"box.ask({', '.join([repr(prompt), *(f'{key}={value}' for key, value in options.items())])})"
+    entries = {name: name for name in named_variables(prompt)} | {
+        f"+{server}:{uri}": f"box.read_resource({server!r}, {uri!r})"
+        for server, uri in attachments
+        if server in servers
+    }
+    if entries:
+        options["attach"] = "{" + ", ".join(f"{name!r}: {code}" for name, code in entries.items()) + "}"
+    call = f"box.ask({', '.join([repr(as_written(prompt)), *(f'{key}={value}' for key, value in options.items())])})"
     call += "" if flags.get("--soft") else ".unwrap()"
     return f"({flags['-o']} := {call})" if "-o" in flags else call
 

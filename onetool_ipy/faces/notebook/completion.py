@@ -19,14 +19,14 @@ from onetool_ipy.faces.commands.table import continuation
 from onetool_ipy.faces.line.grammar import FLAGS, plain_words
 from onetool_ipy.faces.line.tokenizer import Word, words
 from onetool_ipy.faces.line.values import Expected
-from onetool_ipy.faces.notebook.extension import LazyObject
+from onetool_ipy.faces.notebook.inspection import ASSIGNED
+from onetool_ipy.faces.notebook.names import LazyObject
 from onetool_ipy.mcp.resources import resource_rows
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.schema.read import params as schema_params
 from onetool_ipy.toolbox import Toolbox
 
-ASSIGNED = r"^\s*+(?:[^=!%$#\n]++%?=\s*+)?"
 _SHORTCUT = re.compile(ASSIGNED + r"\$(?P<rest>[^$]*)$")
 _ASK = re.compile(ASSIGNED + r"%{1,2}ask\s")
 _INSIDE_OT = re.compile(
@@ -43,6 +43,7 @@ _TOOL_CALL = re.compile(
 _OF_PACK = re.compile(r"(?:[^\"'#]*[^\w.\"'#%$])?(?P<pack>[^\W\d]\w*)\.(?P<typed>\w*)$")
 _SNIPPET = re.compile(ASSIGNED + r"%snippet\s+(?P<rest>.*)$")
 _OF_FILES = re.compile(r"path|file|folder|dir", re.IGNORECASE)
+_IPYTHON_NAMES = ("In", "Out", "exit", "quit", "get_ipython", "open")
 _MAX_FILES = 200
 _MAX_OFFERS = 400
 
@@ -84,7 +85,7 @@ class CompletionContext(NamedTuple):
                 continue
             spec = self.box.registry.get(target) if isinstance(target, str) else None
             yield name, "function", spec.parameters if spec is not None else {}
-        for prompt in self.box.prompts():
+        for prompt in self.box.registry.prompts():
             yield prompt.name, "snippet", prompt.parameters
 
     def uris(self, server: str) -> list[CompletionItem]:
@@ -236,7 +237,7 @@ def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:
     """Tools whose name, or whose part after the pack, begins as typed."""
     lower = typed.lower()
     specs = context.box.registry.unlisted() if "@" in typed else context.box.registry.known()
-    first = [s.name for s in sorted(specs, key=context.box.place_of) if s.name.lower().startswith(lower)]
+    first = [s.name for s in sorted(specs, key=context.box.registry.place_of) if s.name.lower().startswith(lower)]
     second = sorted(s.name for s in specs if lower and s.short_name.lower().startswith(lower))
     return [CompletionItem(name, "function") for name in dict.fromkeys([*first, *second])][:_MAX_OFFERS]
 
@@ -327,7 +328,7 @@ def _shortcut(rest: str, context: CompletionContext, kinds: Collection[str] = ("
 
 
 def _prompt(before: str, context: CompletionContext) -> Completions:
-    """In a prompt: `+pack.tool`; before it flags, models and sessions."""
+    """In a prompt: `@name` and `+pack.tool`; before it flags, models and sessions."""
     from onetool_ipy.faces.notebook.ask import FLAGS as ASK_FLAGS
 
     *done, last = re.split(r"\s+", before)
@@ -335,11 +336,15 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
     if last.startswith("+") and is_uri:
         return _picked(last, [CompletionItem(f"+{server}:{o.text}", o.type) for o in context.uris(server)])
     if last.startswith("$"):
-        return _picked(last, [CompletionItem(f"${prompt.name}", "snippet") for prompt in context.box.prompts()])
+        prompts = context.box.registry.prompts()
+        return _picked(last, [CompletionItem(f"${prompt.name}", "snippet") for prompt in prompts])
     if last.startswith("+"):
         packs = [CompletionItem(f"+{pack}", "module") for pack in sorted(context.box.registry.known_packs())]
         picked = _picked(last, packs).offers if "." not in last else []
         return Completions(last, [*picked, *(CompletionItem(f"+{o.text}", o.type) for o in _tools(last[1:], context))])
+    if (variable := re.search(r"(?<![\w@.])@\w*$", last)) is not None:
+        names = [name for name in context.names if not name.startswith("_") and name not in _IPYTHON_NAMES]
+        return _picked(variable[0], [CompletionItem(f"@{name}", "instance") for name in sorted(names)])
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in ASK_FLAGS])
     values = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.sessions}

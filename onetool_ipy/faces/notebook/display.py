@@ -43,6 +43,15 @@ class CellLimits(Protocol):
     max_chars: int
 
 
+class CellOptions(CellLimits, Protocol):
+    """All that `%config OneTool` says about the calls of a notebook."""
+
+    soft: bool
+
+    @property
+    def timeout(self) -> float | None: ...
+
+
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[dict[str, Any], dict[str, Any]]:
     """The MIME bundle of a result, and its metadata. A line below says what is to be known of it."""
     mime_bundle, about = _bundle(shell, box, result, limits)

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from onetool_ipy.base.errors import OneToolError, ToolCallError
+from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.failures import own_frames
-from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
 
 _OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
 

@@ -2,19 +2,14 @@
 
 Prints nothing, unless the configuration has a fault or the name of a magic is taken; runs nothing of the project. If
 there is no configuration, the first cell that needs the toolbox opens it, so loading costs next to nothing.
-
-`Namespace` holds our names among the user's variables: `ot` and the project's packs, where the name is free. A name of
-the user is never replaced. Ours are hidden from `%who`, restored after `%reset`, and removed on unload.
 """
 
 from __future__ import annotations
 
-import builtins
 import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from shutil import get_terminal_size
@@ -28,6 +23,7 @@ from onetool_ipy.core import current
 from onetool_ipy.faces.notebook import cell_input
 from onetool_ipy.faces.notebook.inspection import Inspector
 from onetool_ipy.faces.notebook.magics import OneTool
+from onetool_ipy.faces.notebook.names import LazyObject, Namespace
 from onetool_ipy.faces.widgets.comms import PanelComms
 
 if TYPE_CHECKING:
@@ -48,7 +44,7 @@ class Extension:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.names = Namespace(shell)
-        self.magics = OneTool(shell, self)
+        self.magics = OneTool(shell, lambda: self.host)
         self.input_hooks = InputHooks(shell)
         self.inspector = Inspector(shell)
         self.panels = PanelComms(shell, lambda: self.host)
@@ -84,7 +80,7 @@ class Extension:
         from onetool_ipy.assemble import open_leniently
         from onetool_ipy.faces.notebook.host import NotebookHost
 
-        host = NotebookHost(self.shell, open_leniently(), self.magics, self.names, self.panels)
+        host = NotebookHost(self.shell, open_leniently(), self.magics, self.names, self.panels, self._run_code)
         host.box.log.notebook = _notebook(self.shell)
         current.expect(None)  # not before: a panel may open it while a cell registers a tool, which must wait for it
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
@@ -129,6 +125,9 @@ class Extension:
         from onetool_ipy.faces.mcp.http import serve_to_process  # late: it loads the MCP SDK
 
         return json.dumps(serve_to_process(self.box, pid).client())
+
+    def _run_code(self, code: str, name: str) -> object:
+        return self.magics.runner.run_code(code, name)
 
     def _page_text(self, name: str, is_shortcut: bool) -> str:
         return self.magics.runner.page_text(name, is_shortcut)
@@ -193,7 +192,8 @@ class Extension:
         plain.for_type_by_name(*_RECORD, table)
 
     def _before_cell(self, _info: Any) -> None:
-        self.names.restore()
+        if "ot" not in self.shell.user_ns_hidden:  # `%reset` has emptied it, or the name is the user's
+            self.names.restore()
         self._is_in_cell = True
         current.enter_cell(_running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed)))
         if self._host is not None:
@@ -307,65 +307,3 @@ def unload(shell: Any) -> None:
     extension = shell.magics_manager.registry.pop(_KEY, None)
     if extension is not None:
         extension.stop()
-
-
-# --- names in the notebook ------------------------------------------------------------------------
-
-
-class LazyObject:
-    """A stand-in for an object that is made at its first use."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-
-    def __getattr__(self, attribute: str) -> Any:
-        if attribute.startswith("_"):
-            raise AttributeError(attribute)
-        return getattr(self._make(), attribute)
-
-    def __getitem__(self, key: str) -> Any:
-        return self._make()[key]
-
-    def __dir__(self) -> list[str]:
-        return dir(self._make())
-
-    def __repr__(self) -> str:
-        return repr(self._make())
-
-
-class Namespace:
-    """Our names in the namespace of one shell."""
-
-    def __init__(self, shell: Any) -> None:
-        self._shell = shell
-        self._ours: dict[str, Any] = {}
-
-    def offer(self, found: Iterable[tuple[str, Any]]) -> list[str]:
-        """Add the names that are free to the namespace; return the others."""
-        taken = []
-        for name, value in found:
-            if not name.isidentifier() or not self.is_free(name):
-                taken.append(name)
-                continue
-            self._ours[name] = self._shell.user_ns[name] = self._shell.user_ns_hidden[name] = value
-        return taken
-
-    def restore(self) -> None:
-        """Put everything back after `%reset`, which empties the namespace."""
-        hidden = self._shell.user_ns_hidden
-        if self._ours and not any(name in hidden for name in self._ours):
-            self.offer(list(self._ours.items()))
-
-    def withdraw(self) -> None:
-        """Remove the names that are still ours."""
-        for name, value in self._ours.items():
-            if self._shell.user_ns.get(name) is value:
-                del self._shell.user_ns[name]
-                self._shell.user_ns_hidden.pop(name, None)
-        self._ours.clear()
-
-    def is_free(self, name: str) -> bool:
-        """Whether a name is unused or ours."""
-        if name not in self._shell.user_ns:
-            return not hasattr(builtins, name)
-        return name in self._ours and self._shell.user_ns[name] is self._ours[name]

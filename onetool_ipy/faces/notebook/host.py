@@ -10,9 +10,9 @@ each subject and lists what a yes would let run. It is put on the page, with but
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
@@ -21,40 +21,48 @@ from onetool_ipy.base.files import Stamp, is_young, stamp_of
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook.errors import LastFailure
-from onetool_ipy.faces.notebook.progress import CellProgress, cell_output, is_watched
+from onetool_ipy.faces.notebook.running_cell import CellProgress, cell_output, is_watched
 from onetool_ipy.host import CallListener, Host
+from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render import html
 from onetool_ipy.schema.read import identifier
-from onetool_ipy.toolbox import PackProxy, Toolbox
-from onetool_ipy.trust_gate import question_lines
+from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.result import ToolResult
     from onetool_ipy.core.tool import ToolCall, ToolSpec
-    from onetool_ipy.faces.notebook.extension import Namespace
+    from onetool_ipy.faces.notebook.display import CellLimits
     from onetool_ipy.faces.notebook.jobs import JobDisplay, JobDisplays
-    from onetool_ipy.faces.notebook.magics import OneTool
+    from onetool_ipy.faces.notebook.names import Namespace
     from onetool_ipy.faces.widgets.comms import PanelComms
     from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.faces.widgets.widget import NotebookScreens
-
-__all__ = ["NotebookHost", "TrustQuestion", "can_ask"]
 
 
 class NotebookHost(Host):
     """The host of one toolbox in one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox, magics: OneTool, names: Namespace, panels: PanelComms) -> None:
+    def __init__(
+        self,
+        shell: Any,
+        box: Toolbox,
+        limits: CellLimits,
+        names: Namespace,
+        panels: PanelComms,
+        run_code: Callable[[str, str], object],
+    ) -> None:
         self.box = box
         self.last = LastFailure(shell, box.mask)
         self.progress = CellProgress(shell, box.workers, box.mask)
         self.jobs: JobDisplays | None = None
         self._shell = shell
-        self._magics = magics
+        self._limits = limits
+        self._run_code = run_code
         self._names = names
         self._question = TrustQuestion(box)
         self._offered: set[str] = set()
+        self._bundles_folder = box.config.paths.bundles
         self._bundles: tuple[Stamp | None, bool] = (None, False)
         self._screens: NotebookScreens | None = None
         self._panels = panels
@@ -81,7 +89,7 @@ class NotebookHost(Host):
     def before_cell(self) -> None:
         """Notice what changed in the bundles: other packs from a screen or another process, and other switches."""
         before, was_young = self._bundles
-        stamp = stamp_of(self.box.config.paths.bundles)
+        stamp = stamp_of(self._bundles_folder)
         # A second change within one tick of the clock leaves the stamp as it is: look once more when it is over.
         if stamp != before or (was_young and not (stamp is not None and is_young(stamp))):
             self._bundles = (stamp, stamp is not None and is_young(stamp))
@@ -103,7 +111,7 @@ class NotebookHost(Host):
         if self.jobs is None:
             from onetool_ipy.faces.notebook.jobs import JobDisplays  # late: few notebooks start a job
 
-            self.jobs = JobDisplays(self._shell, self.box, self._magics)
+            self.jobs = JobDisplays(self._shell, self.box, self._limits)
         return self.jobs(call)
 
     def adopted(self, spec: ToolSpec) -> None:
@@ -112,6 +120,7 @@ class NotebookHost(Host):
             self._names.offer([(identifier(spec.pack), proxy)])
 
     def reloaded(self) -> None:
+        self._bundles_folder = self.box.config.paths.bundles
         self.offer_packs()
         added = self.box.servers.added()
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in added])
@@ -130,7 +139,7 @@ class NotebookHost(Host):
         self.last.style(exc)
 
     def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:  # noqa: ARG002 - the notebook has its own
-        return self._magics.runner.run_code(code, name)
+        return self._run_code(code, name)
 
     def ask_for_trust(self, needed: Untrusted) -> None:
         self._question(needed)
@@ -196,7 +205,7 @@ class TrustQuestion:
 
     def __call__(self, needed: Untrusted) -> None:
         """Ask for the trust that a call needs; a yes is recorded and holds from now on."""
-        inventory, part = self._box.would_run(), needed.part
+        inventory, part = self._box.gate.inventory(), needed.part
         about = (inventory.folder, repr([each for each in inventory.parts if each.key == part]) if part else "")
         if about in self._answered or threading.current_thread() is not threading.main_thread():
             return
@@ -205,20 +214,12 @@ class TrustQuestion:
         data = {**inventory.to_dict(), "part": part}
         if part:
             data["parts"] = [each for each in data["parts"] if each["key"] == part]
-        text = "\n".join(question_lines(self._box, part))
+        text = "\n".join(self._box.gate.question_lines(part))
         question = Question("this project", text, trust=values.map_text(data, self._box.mask))
         try:
             reply = self._box.host.ask(question)
         except NobodyToAsk:
             return
         if reply.action == "accept":
-            self._box.trust(part, shown=inventory)
+            self._box.gate.grant(part, shown=inventory)
         self._answered.add(about)
-
-
-def can_ask(shell: Any) -> bool:
-    """Whether a person may answer: a front end that takes input, or a terminal."""
-    kernel = getattr(shell, "kernel", None)
-    if kernel is not None:
-        return bool(getattr(kernel, "_allow_stdin", False))
-    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()

@@ -14,7 +14,8 @@ from onetool_ipy.base.printable import printable
 Find = Callable[[str, bool], str]
 """Returns the page of a name, or an empty text; the flag says that the name follows `$`."""
 
-
+ASSIGNED = r"^\s*+(?:[^=!%$#\n]++%?=\s*+)?"
+"""What may be before a magic or a `$` on its line: nothing, or the left side of an assignment."""
 _COLOUR = r"(?:\x1b\[[0-9;]*m)*"
 _PROXY = rf"(?m)^{_COLOUR}Type:{_COLOUR}\s+{_COLOUR}(?:ToolProxy|UnlistedTool|OtTool)"
 _NOISE = rf"(?m)^{_COLOUR}(?:Call signature|Type|String form|File):.*\n"
@@ -61,7 +62,6 @@ def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
     """The tool named on the cursor's line, and whether it follows `$`; empty if the line is not ours."""
     from onetool_ipy.faces.commands.table import rows
     from onetool_ipy.faces.line.grammar import plain_words
-    from onetool_ipy.faces.notebook.completion import ASSIGNED
 
     start = code.rfind("\n", 0, cursor) + 1
     line = code[start:].partition("\n")[0]

@@ -21,7 +21,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces.notebook import display
-from onetool_ipy.faces.notebook.progress import (
+from onetool_ipy.faces.notebook.running_cell import (
     CellOutput,
     ProgressRow,
     RefreshLoop,

@@ -16,7 +16,7 @@ from onetool_ipy.faces.notebook.cell_input import RUNNER, SHOWER
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.ask import AskMagic
-    from onetool_ipy.faces.notebook.extension import Extension
+    from onetool_ipy.faces.notebook.host import NotebookHost
     from onetool_ipy.faces.notebook.run import LineRunner
 
 _OTHER_NAME = "onetool"
@@ -34,10 +34,10 @@ class OneTool(Magics):
     ).tag(config=True)
     magic_name = Unicode("tool", help="The name of the magic; read when the extension loads.").tag(config=True)
 
-    def __init__(self, shell: Any, extension: Extension) -> None:
+    def __init__(self, shell: Any, host: Callable[[], NotebookHost]) -> None:
         super().__init__(shell, config=shell.config)
         self._shell = shell
-        self._extension = extension
+        self._host = host
         self._registered: list[str] = []
         self.names: list[str] = []
         self.prompts: list[str] = []
@@ -74,13 +74,15 @@ class OneTool(Magics):
     def runner(self) -> LineRunner:
         from onetool_ipy.faces.notebook.run import LineRunner
 
-        return LineRunner(self._shell, self._extension.box, self._extension.host.last, self)
+        host = self._host()
+        return LineRunner(self._shell, host.box, host.last, self)
 
     @cached_property
     def _asking(self) -> AskMagic:
         from onetool_ipy.faces.notebook.ask import AskMagic
 
-        return AskMagic(self._shell, self._extension.box, self._extension.host.last, self, self.names[0])
+        host = self._host()
+        return AskMagic(self._shell, host.box, host.last, self, self.names[0])
 
     def _register(self, name: str, kind: str, function: Callable[..., Any]) -> bool:
         if name not in self.names and _is_taken(self._shell.magics_manager, name):
@@ -118,9 +120,10 @@ class OneTool(Magics):
         return self.runner.snippet(line, cell, local_ns or {})
 
     @no_var_expand
-    def ask(self, line: str, cell: str | None = None) -> Any:
+    @needs_local_scope
+    def ask(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
         """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells more."""
-        return self._asking.run(line, cell)
+        return self._asking.run(line, cell, local_ns or {})
 
     @no_var_expand
     @needs_local_scope

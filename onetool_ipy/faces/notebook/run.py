@@ -10,17 +10,17 @@ import difflib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from onetool_ipy.base.errors import CallFailure, OneToolError, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.resolve import seconds
-from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import CommandContext, page
-from onetool_ipy.faces.commands.table import Commands
+from onetool_ipy.faces.commands.table import Commands, command_words
 from onetool_ipy.faces.line.grammar import (
     Flags,
     Line,
@@ -32,31 +32,30 @@ from onetool_ipy.faces.line.grammar import (
     without_semicolon,
 )
 from onetool_ipy.faces.notebook.completion import CompletionContext
-from onetool_ipy.faces.notebook.display import Page
+from onetool_ipy.faces.notebook.display import CellOptions, Page
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
 from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.packs.ot.catalog import page_of
-from onetool_ipy.proxies import usage_of
+from onetool_ipy.proxies import PackProxy, usage_of
 from onetool_ipy.render.pages import Row, Rows
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
 from onetool_ipy.sources.pack_files import save_functions
-from onetool_ipy.toolbox import PackProxy, Toolbox
-
-if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.magics import OneTool
+from onetool_ipy.toolbox import Toolbox
 
 
 class LineRunner:
     """Runs typed lines in one shell."""
 
-    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: OneTool) -> None:
+    def __init__(self, shell: Any, box: Toolbox, last: LastFailure, options: CellOptions) -> None:
         self._shell = shell
         self._box = box
         self._last = last
         self._options = options
+        self._words = command_words()
         profile = Path(shell.profile_dir.location)
-        self._commands = Commands(CommandContext(lambda: box, last, profile, self._example, shell))
+        context = CommandContext(lambda: box, last, profile, self._example, shell, command_words=self._words)
+        self._commands = Commands(context)
         self._pages = self._commands.pages
 
     def run_code(self, code: str, name: str) -> Any:
@@ -66,7 +65,7 @@ class LineRunner:
     def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
         """`%tool` and `%%tool`."""
         with self._remembered():
-            request = split_line(line, self._commands.words())
+            request = split_line(line, self._words)
             value = self._answer(request, cell, local_ns)
             return None if cell is None and request.is_silent else value
 
@@ -120,7 +119,7 @@ class LineRunner:
 
     def completion_context(self) -> CompletionContext:
         """The values that completion reads."""
-        return CompletionContext(self._box, self._commands.words(), self._shell.user_ns)
+        return CompletionContext(self._box, self._words, self._shell.user_ns)
 
     def page_text(self, name: str, is_shortcut: bool) -> str:
         """The page of a name for Shift-Tab, as `%tool info` shows it. Nothing runs, and no call is counted."""
@@ -152,7 +151,7 @@ class LineRunner:
     def _list_snippets(self) -> Page:
         known = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
         rows = [Row(each.usage, each.description) for each in known]
-        rows += [Row(usage_of(prompt), prompt.summary) for prompt in self._box.prompts()]
+        rows += [Row(usage_of(prompt), prompt.summary) for prompt in self._box.registry.prompts()]
         if not rows:
             return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
         return page(self._box, [Rows(tuple(rows))])
@@ -177,7 +176,7 @@ class LineRunner:
         problems = faults_of(snippet)
         if problems:
             raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param")
-        self._box.add_snippet(snippet)
+        self._box.session_snippets[snippet.name] = snippet
         said = f"${snippet.name} is ready: {snippet.usage}"
         if unused := unused_params(snippet):
             listed = ", ".join(f"'{name}'" for name in unused)
@@ -292,7 +291,7 @@ class LineRunner:
         name = request.name
         if self._is_pack(name):
             raise UsageProblem(f"'{name}' is a pack, not a tool.", hint=f"See its tools with: %tool {name}")
-        near = difflib.get_close_matches(name, [*self._commands.words(), "ask"], n=1, cutoff=0.7)
+        near = difflib.get_close_matches(name, [*self._words, "ask"], n=1, cutoff=0.7)
         if near and not request.flags.soft:
             command = "%ask" if near == ["ask"] else f"%tool {near[0]}"
             raise UsageProblem(

@@ -9,6 +9,7 @@ own loop. The models of bodies that only REST has are here; those of bundles and
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -34,7 +35,6 @@ from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
 from onetool_ipy.toolbox import Toolbox
-from onetool_ipy.trust_gate import trust_state
 
 __all__ = [
     "PREFIX",
@@ -570,7 +570,7 @@ def preview_import(request: RestRequest) -> RestResponse | Wait:
     body = read(PreviewBody, request.body)
 
     def look(source: _Document, base_url: str | None) -> RestResponse:
-        draft = _draft(request, body, source, ImportRequest(None, base_url))
+        draft = _draft(request, body, source, ImportRequest(base_url=base_url))
         draft.notes.extend(creation.name_bundle(request.box, draft, None))
         found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
         return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **found})
@@ -595,7 +595,7 @@ def import_document(request: RestRequest) -> RestResponse | Wait:
     body = read(ImportBody, request.body)
 
     def store(source: _Document, base_url: str | None) -> RestResponse:
-        draft = _draft(request, body, source, ImportRequest(body.bundle.slug, base_url))
+        draft = _draft(request, body, source, ImportRequest(slug=body.bundle.slug, base_url=base_url))
         try:
             if body.auth:
                 creation.add_auth(draft, body.auth)
@@ -615,24 +615,24 @@ def import_document(request: RestRequest) -> RestResponse | Wait:
 @route("GET", f"{PREFIX}/trust", {200: TrustState}, action="read")
 def get_trust(request: RestRequest) -> RestResponse:
     """Whether the project is trusted, and what a yes would cover."""
-    return RestResponse(200, trust_state(request.box))
+    return RestResponse(200, request.box.gate.state())
 
 
 @route("POST", f"{PREFIX}/trust", {200: TrustState}, body=TrustBody, failures=(404, 409), example={"isTrusted": False})
 def set_trust(request: RestRequest) -> RestResponse:
     """Trust the project, or trust it no longer."""
     box, body = request.box, read(TrustBody, request.body)
-    if body.part and body.part not in (part.key for part in box.would_run().parts):
+    if body.part and body.part not in (part.key for part in box.gate.inventory().parts):
         raise NotFound(f"part: nothing named '{body.part}' waits for a yes.")
     try:
         if body.is_trusted:
             _require_shown(box, body)
-            box.trust(body.part)
+            box.gate.grant(body.part)
         else:
-            box.distrust()
+            box.gate.revoke()
     except UsageProblem as exc:
         raise InvalidRequest(exc.message, hint=exc.hint) from exc
-    return RestResponse(200, trust_state(box))
+    return RestResponse(200, box.gate.state())
 
 
 @route("GET", f"{PREFIX}/openapi.json", {200: dict[str, Any]}, action="read")
@@ -688,7 +688,7 @@ def _draft(request: RestRequest, body: PreviewBody, source: _Document, asked: Im
     )
     known = request.box.config.secrets.names()
     try:
-        return read_document(source, asked.replace(server=body.server or None, secrets=known, choice=choice))
+        return read_document(source, replace(asked, server=body.server or None, secrets=known, choice=choice))
     except MissingServer as exc:
         raise beneath(exc, "/server") from exc
     except InvalidRequest as exc:
@@ -701,8 +701,8 @@ def _require_shown(box: Toolbox, body: TrustBody) -> None:
         why = "A yes needs what the person was shown."
         hint = "Send wouldRun back as GET /onetool/trust gave it."
         raise InvalidRequest(f"wouldRun: {why}", hint=hint, details=[fault("/wouldRun", why, hint)])
-    box.follow_trust()
-    if body.would_run != box.would_run().to_dict():
+    box.gate.follow()
+    if body.would_run != box.gate.inventory().to_dict():
         raise Conflict("The project has changed since it was shown; nothing was trusted.", hint="Show it again.")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import make_folder, write_whole
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.pack_names import require_free_name
 
 if TYPE_CHECKING:

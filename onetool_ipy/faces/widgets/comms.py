@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.result import Json
+    from onetool_ipy.base.values import Json
     from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.faces.widgets.requests import ScreenRequests
     from onetool_ipy.toolbox import Toolbox

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.call_line import format_call
-from onetool_ipy.core.result import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.proxies import PackProxy
 

@@ -15,10 +15,9 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, UsageProblem
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.packs.ot.health import PATIENCE_S, missing
-from onetool_ipy.trust_gate import trust_state
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
@@ -45,7 +44,7 @@ def report(box: Toolbox) -> Json:
     return {
         "version": __version__,
         "project": str(box.config.paths.project),
-        "trust": trust_state(box),
+        "trust": box.gate.state(),
         "tools": len(specs),
         "fingerprint": blake2b(names.encode()).hexdigest()[:16],
         "problems": problem_rows(box),

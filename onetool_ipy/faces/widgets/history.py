@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from onetool_ipy.base import values
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.names import ASK
-from onetool_ipy.core.result import Json
 from onetool_ipy.faces.line.moments import read_since
 from onetool_ipy.render.views import local_time
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow

@@ -24,9 +24,10 @@ from onetool_ipy.base.errors import (
     OneToolError,
     UsageProblem,
 )
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.template import SECRET_NAME, compile_selector
 from onetool_ipy.config.edit import allow_host, save_secret
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
@@ -127,10 +128,8 @@ class HttpToolRequests:
         value, text = self._last
         expr = str(payload.get("selector") or "").strip()
         if expr:
-            from onetool_ipy.bundles.http.definition import Selector
-
             try:
-                value = compile_selector(Selector.model_construct(expr=expr, type="jmespath", all=False))(value, text)
+                value = compile_selector("jmespath", expr)(value, text)
             except (ValueError, CallFailure) as exc:
                 return _wrong("/http/response/selector", str(exc))
         return {"view": self._viewed(value, 0.0)}

@@ -62,7 +62,7 @@ class _Corner(NamedTuple):
 
 def browser_picture(box: Toolbox) -> Picture:
     """Draw the first tools with their summaries."""
-    specs = sorted(box.registry.known(), key=box.place_of)
+    specs = sorted(box.registry.known(), key=box.registry.place_of)
     title = f"Tool browser: {len(specs):,} tools in {len(box.registry.known_packs()):,} packs."
     rows = [
         {

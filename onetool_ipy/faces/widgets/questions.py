@@ -15,9 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.values import cut
+from onetool_ipy.base.values import Json, cut
 from onetool_ipy.core.question import Question, Reply, form_errors
-from onetool_ipy.core.result import Json
 from onetool_ipy.render.views import counted
 
 MIME = "application/vnd.onetool.question+json"
@@ -81,8 +80,8 @@ class OpenQuestions:
                 if not isinstance(run, list) or not run or not all(type(n) is int and 1 <= n <= count for n in run):
                     raise UsageProblem("The answer names no call of this question.")
                 always = reply.content.get("always") is True
-                reply = reply.replace(content={"run": sorted(set(run)), "always": always})
-        one.reply = reply if reply.action == "accept" else reply.replace(content={})
+                reply = Reply(action, {"run": sorted(set(run)), "always": always})
+        one.reply = reply if reply.action == "accept" else Reply(reply.action)
         one.seen.set()
         one.answered.set()
         return {"errors": []}

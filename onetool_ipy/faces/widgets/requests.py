@@ -18,9 +18,10 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.search import Index
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.registry import entry_of
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.widgets.cell_saving import save_tool
@@ -34,7 +35,6 @@ from onetool_ipy.faces.widgets.table import TableQuery, query_of
 from onetool_ipy.faces.widgets.usage import usage_data
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
-from onetool_ipy.trust_gate import trust_state
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.widgets.questions import OpenQuestions
@@ -205,17 +205,18 @@ class ScreenRequests:
         self._send({"event": "changed"})
 
     def _specs(self) -> list[ToolSpec]:
-        return sorted(self._box.registry.known(), key=self._box.place_of)
+        return sorted(self._box.registry.known(), key=self._box.registry.place_of)
 
     def _overview(self, _payload: Json) -> Json:
         self._box.gate.refresh()
         self._box.servers.prepare(wait=False)
         self._box.registry.refresh()
-        packs = sorted(self._box.registry.known_packs().items(), key=lambda pack: min(map(self._box.place_of, pack[1])))
+        registry = self._box.registry
+        packs = sorted(registry.known_packs().items(), key=lambda pack: min(map(registry.place_of, pack[1])))
         specs = self._specs()
         names = {spec.name for spec in specs}
         badges = {badge for spec in specs for badge in spec.badges}
-        recommended = [_RECOMMENDED] if any(map(self._box.is_recommended, specs)) else []
+        recommended = [_RECOMMENDED] if any(map(registry.is_recommended, specs)) else []
         return {
             "version": __version__,
             "trust": self._standing(),
@@ -231,13 +232,13 @@ class ScreenRequests:
     def _trust(self, payload: Json) -> Json:
         """Record the person's yes to the project or to one part of it; return the state of its trust."""
         if payload.get("isTrusted") is True:
-            self._box.trust(str(payload.get("part") or ""), shown=self._shown)
+            self._box.gate.grant(str(payload.get("part") or ""), shown=self._shown)
         return self._standing()
 
     def _standing(self) -> Json:
         """The state of the project's trust, to be shown; a yes counts for what was shown last."""
-        self._shown = self._box.would_run()
-        return trust_state(self._box)
+        self._shown = self._box.gate.inventory()
+        return self._box.gate.state()
 
     def _entries(self, _payload: Json) -> Json:
         specs = self._specs()
@@ -271,7 +272,7 @@ class ScreenRequests:
         }
 
     def _badges(self, spec: ToolSpec) -> list[str]:
-        return [_RECOMMENDED, *spec.badges] if self._box.is_recommended(spec) else list(spec.badges)
+        return [_RECOMMENDED, *spec.badges] if self._box.registry.is_recommended(spec) else list(spec.badges)
 
     def _search(self, payload: Json) -> Json:
         query, limit = str(payload.get("query") or ""), int(payload.get("limit") or 100)

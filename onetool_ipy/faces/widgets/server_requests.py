@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
 
 if TYPE_CHECKING:

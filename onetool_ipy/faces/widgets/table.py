@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.frames import is_frame, is_missing
-from onetool_ipy.core.result import Json, frame_of
+from onetool_ipy.base.values import Json
+from onetool_ipy.core.result import frame_of
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it has no types

@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 import anywidget
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.result import Json, ToolResult
+from onetool_ipy.base.values import Json
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.pictures import Picture, browser_picture, editor_picture, result_picture, usage_picture
 from onetool_ipy.faces.widgets.requests import ScreenRequests
 from onetool_ipy.host import Host

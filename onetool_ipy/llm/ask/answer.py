@@ -1,7 +1,8 @@
 """Answer: the result of an ask as a value: the text, every call with its result, its cost, and why it ended.
 
-`to_dict` has the shape of spec 004 with all its keys. `to_cells` gives the calls as plain `%tool` lines, so that the
-work of a model can be repeated without one. `summary`, `call_view` and `mime_bundle` display an answer.
+`to_dict` has the shape of spec 004 with all its keys, and those of a value, a cost and a program where there is one.
+`to_cells` gives the calls as plain `%tool` lines, so that the work of a model can be repeated without one. `summary`,
+`call_view` and `mime_bundle` display an answer.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
 
-StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "cut", "refused", "error"]
+StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "cut", "refused", "waiting", "error"]
 """Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a reply that hit the
-model's token limit; one that the provider refused; a failing model."""
+model's token limit; one that the provider refused; a program that waits for a yes; a failing model."""
 
 _ENDINGS: dict[StopReason, str] = {
     "max_steps": "ended after the last step (max_steps)",
@@ -35,6 +36,7 @@ _ENDINGS: dict[StopReason, str] = {
     "interrupted": "stopped",
     "cut": "cut",
     "refused": "refused",
+    "waiting": "waits for a yes",
     "error": "failed",
 }
 
@@ -106,8 +108,24 @@ class AnswerCalls(list[AnswerCall]):
         return pd.DataFrame(rows, columns=columns)
 
 
+class PlannedCalls(list[dict[str, Any]]):
+    """The writes that a program would make, in order, as rows {tool, args}; `.df` has one row for each."""
+
+    @property
+    def df(self) -> pd.DataFrame:
+        """tool, args."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self), columns=["tool", "args"])
+
+
 class Answer:
-    """The result of an ask. `error` is the failure of the model, if that ended it."""
+    """The result of an ask. `error` is the failure of the model, if that ended it.
+
+    `value` is the answer as the type that was asked for, or the last value of a program; `program` is the program's
+    text, and `plan` its writes. `cost` is in dollars, or None if no price is known; `priced_as` is the model whose
+    price it is. `sent` says what went along with the prompt.
+    """
 
     def __init__(
         self,
@@ -122,6 +140,12 @@ class Answer:
         note: str = "",
         model: str = "",
         seconds: float = 0.0,
+        value: Any = None,
+        program: str | None = None,
+        plan: Iterable[dict[str, Any]] = (),
+        cost: float | None = None,
+        priced_as: str = "",
+        sent: str = "",
     ) -> None:
         self.prompt = prompt
         self.text = text
@@ -133,6 +157,12 @@ class Answer:
         self.note = note
         self.model = model
         self.seconds = seconds
+        self.value = value
+        self.program = program
+        self.plan = PlannedCalls(plan)
+        self.cost = cost
+        self.priced_as = priced_as
+        self.sent = sent
 
     @property
     def ok(self) -> bool:
@@ -156,10 +186,13 @@ class Answer:
 
     @property
     def df(self) -> pd.DataFrame:
-        """The rows of the last result that has some, as a pandas DataFrame; otherwise the calls.
+        """The rows of the value, or of the last result that has some, as a pandas DataFrame; otherwise the calls.
 
         `frame.attrs["onetool"]` says which call they come from.
         """
+        if _has_rows(self.value):
+            is_table = hasattr(self.value, "columns")
+            return ToolResult(True, self.value if is_table else values.to_json(self.value)).to_df()
         for call in reversed(self.calls):
             if call.ok and call.is_tool and _has_rows(call.result.data):
                 frame = call.result.to_df()
@@ -178,6 +211,13 @@ class Answer:
             "stopReason": self.stop_reason,
             "usage": {**self.usage.to_dict(), "total": self.usage.total},
         }
+        if self.value is not None:
+            out["value"] = values.to_json(self.value)
+        if self.cost is not None:
+            out["cost"] = self.cost
+        if self.program is not None:
+            out["program"] = self.program
+            out["plan"] = values.to_json(self.plan)
         if self.error is not None:
             out["error"] = {"code": self.error.code, "reason": self.error.reason, "message": self.error.message}
         return out
@@ -209,6 +249,8 @@ def summary(answer: Answer, *, reason: bool = True) -> str:
         cached = f" ({usage.cached:,} cached)" if usage.cached else ""
         reasoning = f" ({usage.reasoning:,} reasoning)" if usage.reasoning else ""
         facts.append(f"{usage.input:,} tokens in{cached}, {usage.output:,} out{reasoning}")
+    if answer.cost is not None:
+        facts.append(f"${answer.cost:.2g}" + (f" (price of {answer.priced_as})" if answer.priced_as else ""))
     if answer.seconds:
         facts.append(f"{answer.seconds:.1f} s" if answer.seconds >= 0.05 else "<0.1 s")
     if answer.stop_reason != "done":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
+from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.config.load import Config
 from onetool_ipy.config.settings import AskSettings
@@ -27,6 +28,7 @@ from onetool_ipy.llm.messages import ModelClient, TokenUsage, Turn
 from onetool_ipy.snippets.definition import Shortcuts
 from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.replays import Replays
+from onetool_ipy.stores.results import Results
 
 _MAX_REPEATS = 3
 """How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
@@ -74,6 +76,12 @@ class AskToolbox(Protocol):
     def host(self) -> AskHost: ...
 
     @property
+    def results(self) -> Results: ...
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
     def new_id(self) -> Callable[[], str]: ...
 
     def resolve(
@@ -100,6 +108,9 @@ class AskListener:
 
     def began(self, model: str, session: Session) -> None:
         """The first request is about to be sent."""
+
+    def sent(self, text: str) -> None:
+        """What goes along with the prompt, in words."""
 
     def text(self, piece: str) -> None:
         """The model wrote more text. It is without secrets; a piece may come late, with the next one."""

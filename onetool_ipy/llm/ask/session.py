@@ -16,7 +16,7 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.messages import Message, OfferedTool, Outcomes, System, Turn, User
 
-_IMAGE_CHARS = 4_000
+IMAGE_CHARS = 4_000
 """What an image counts for; providers charge about a thousand tokens."""
 
 _CacheKey = tuple[str, str, str]
@@ -110,7 +110,7 @@ def size(message: Message) -> int:
         case System(text=text):
             return len(text)
         case User(text=text, images=images):
-            return len(text) + _IMAGE_CHARS * len(images)
+            return len(text) + IMAGE_CHARS * len(images)
         case Turn(text=text, calls=calls, parts=parts):
             length = len(text) + sum(len(json_text(call.arguments)) + len(str(call.wire_name)) for call in calls)
             return max(length, sum(len(json_text(dict(part))) for part in parts))

@@ -106,6 +106,7 @@ class ToolSelection:
     def __init__(
         self, registry: Registry, session: Session, *, allow: Sequence[str] | None, prompt: str, is_on: bool
     ) -> None:
+        self.is_on = is_on
         self.allow: Sequence[str] | None = allow if is_on else ()
         self._registry = registry
         self._session = session

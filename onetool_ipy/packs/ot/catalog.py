@@ -205,7 +205,9 @@ class CatalogTools:
             if contains(pattern, snippet.name) or contains(pattern, snippet.description)
         ]
         prompts = [
-            spec for spec in self._box.prompts() if contains(pattern, spec.name) or contains(pattern, spec.summary)
+            spec
+            for spec in self._box.registry.prompts()
+            if contains(pattern, spec.name) or contains(pattern, spec.summary)
         ]
         if info == "list":
             return Listing([*(snippet.name for snippet in matches), *(spec.name for spec in prompts)])
@@ -431,7 +433,7 @@ def pack_parts(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[Part]:
     return [
         Heading(name, f"{kind}, {counted(len(specs), 'tool')}", link="tool"),
         *instructions,
-        tool_rows(specs, box.is_recommended),
+        tool_rows(specs, box.registry.is_recommended),
     ]
 
 

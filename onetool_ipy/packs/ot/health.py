@@ -102,7 +102,7 @@ class HealthTools:
                 for p in (*self._box.problems(), *missing(self._box))
             ],
         )
-        if left := self._box.abandoned():
+        if left := self._box.workers.abandoned():
             record["abandoned_calls"] = left
         record.about = self._box.config.paths.about
         return record

@@ -21,10 +21,12 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
-from onetool_ipy import Toolbox
+from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.faces.mcp.http import MAX_SESSIONS
+from onetool_ipy.faces.mcp.server import ToolboxServer
 from tests.conftest import FreshKernel
 from tests.faces.mcp.conftest import Connect
+from tests.harness import servers
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 from tests.harness.servers import others_python
@@ -273,6 +275,31 @@ def test_how_many_tools_are_offered_is_said(project: Path, args: tuple[str, ...]
     ran = subprocess.run(command(*args), cwd=project, input="", capture_output=True, text=True, timeout=60, check=False)
 
     assert re.search(said, ran.stderr.strip())
+
+
+async def test_a_listing_starts_no_server_and_says_whose_tools_are_missing(tmp_path: Path) -> None:
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").write_text(
+        "version: 1\nservers: " + json.dumps({"srv": servers.hostile()}), encoding="utf-8"
+    )
+    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        server = ToolboxServer(box, allow=["srv.*", "time.*"])
+        async with Client(server.server, read_timeout_seconds=HANG_S) as client:
+            before = [tool.name for tool in (await client.list_tools()).tools]
+            box.formats("openai")
+            state, offer = box.servers["srv"], server.offer("--allow")
+            await asyncio.to_thread(box.servers.start, "srv")
+            after = [tool.name for tool in (await client.list_tools()).tools]
+        server.close()
+
+    assert state == "not started"
+    assert not any("srv" in name for name in before)
+    assert any("time" in name for name in before)
+    assert any("srv" in name for name in after)
+    assert offer.endswith(
+        "The tools of the server 'srv' are not offered: it has not been started yet. "
+        "Start it with: %tool server start srv"
+    )
 
 
 async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path, served: Served) -> None:

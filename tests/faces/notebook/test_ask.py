@@ -337,6 +337,8 @@ def test_alone_it_tells_how_to_use_it(loaded: Kernel) -> None:
         ("a = %ask x +prices", ["+shop.prices"]),
         ("%%ask --model m\nline one\nuse +time.n", ["+time.now"]),
         ("%ask --max", ["--max-steps"]),
+        ("%ask what is in @pric", ["@prices"]),
+        ("%%ask\nand (@pric", ["@prices"]),
         ("%ask --session wo", ["work"]),
         ("%ask hello th", []),
     ],
@@ -348,6 +350,53 @@ def test_tab_completes_tools_and_flags(loaded: Kernel, code: str, matches: list[
     assert list(loaded.complete(code).matches) == matches
 
 
+def test_rule_12_a_variable_named_in_the_prompt_is_described_and_the_cell_says_what_was_sent(loaded: Kernel) -> None:
+    script(loaded, '"ok"', '"ok"')
+    loaded.execute("import pandas as pd; df = pd.DataFrame({'n': range(500)})")
+
+    outcome = loaded.execute("a = %ask --model m What is odd in @df? Write to @@me or me@example.com")
+    loaded.execute("def f(inner):\n    %ask --model m What is @inner?\nf('of the function')")
+
+    assert any(display.text.startswith("Sent @df: 3 of 500 rows, 0.") for display in final(outcome))
+    prompt = loaded.evaluate("m.requests[0].prompt")
+    assert "What is odd in @df? Write to @me or me@example.com" in prompt
+    assert "DataFrame with 500 rows and 1 columns" in prompt
+    assert "of the function" in loaded.evaluate("m.requests[1].prompt")
+
+
+def test_rule_12_an_unknown_name_is_an_error_before_anything_is_sent(loaded: Kernel) -> None:
+    script(loaded, '"ok"')
+    loaded.execute("customers = [1]")
+
+    outcome = loaded.execute("%ask --model m Look at @custmers", allow_errors=True)
+
+    assert outcome.error is not None
+    assert "Did you mean 'customers'?" in outcome.error.text
+    assert loaded.evaluate("m.requests") == "[]"
+
+
+def test_rule_12_the_text_of_a_variable_names_no_variable(loaded: Kernel) -> None:
+    script(loaded, '"ok"')
+    loaded.execute("password = 'hunter22'; text = '--model m Tell me @password'")
+
+    loaded.execute("get_ipython().run_line_magic('ask', text)")
+
+    assert loaded.evaluate("m.requests[0].prompt") == "'Tell me @password'"
+
+
+def test_rule_12_show_prints_what_would_be_sent(loaded: Kernel) -> None:
+    script(loaded)
+    loaded.execute("notes = 'buy ink'")
+
+    text = loaded.execute("%ask --show --model m --allow time.* Read @notes").result_text
+
+    assert "Nothing was sent." in text.splitlines()[0]
+    assert all(
+        part in text for part in ("instructions · about", "1 tools · about", "time.now", "@notes: 0.0 kB", "buy ink")
+    )
+    assert loaded.evaluate("m.requests") == "[]"
+
+
 def test_an_exported_notebook_asks_in_plain_python(loaded: Kernel) -> None:
     cells = [
         "%load_ext onetool_ipy",
@@ -355,7 +404,10 @@ def test_an_exported_notebook_asks_in_plain_python(loaded: Kernel) -> None:
         "a = %ask --model m --no-tools --max-steps 3 How are you?",
         "%%ask --model m -o b\nTwo\nlines?",
         "%ask --distil",
-        "open('said.txt', 'w').write(a.text + b.text + str(len(m.requests[0].tools)) + m.requests[1].prompt)",
+        "x = 5",
+        "%ask --model m What is @x, and @@y?",
+        "text = a.text + b.text + str(len(m.requests[0].tools)) + m.requests[1].prompt + m.requests[2].prompt[:20]",
+        "open('said.txt', 'w').write(text)",
     ]
     body = [{"cell_type": "code", "source": cell} for cell in cells]
     (loaded.cwd / "nb.ipynb").write_text(json.dumps({"cells": body}), encoding="utf-8")
@@ -365,7 +417,7 @@ def test_an_exported_notebook_asks_in_plain_python(loaded: Kernel) -> None:
     ran = subprocess.run([sys.executable, "nb.py"], cwd=loaded.cwd, capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stderr
-    assert (loaded.cwd / "said.txt").read_text() == "Hi.Ho.0Two\nlines?"
+    assert (loaded.cwd / "said.txt").read_text() == "Hi.Ho.0Two\nlines?What is @x, and @y?\n"
 
 
 def test_unloading_leaves_nothing_behind(loaded: Kernel) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
-from onetool_ipy.core.result import Json
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.toolbox import Toolbox

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 import pytest
+from pydantic import BaseModel
 
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm import ScriptedModel, TokenUsage, Turn
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, summary
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import Traces
 
@@ -37,6 +39,36 @@ def test_df_without_rows_is_the_table_of_calls(box: Toolbox) -> None:
     assert answer.calls.df["ok"].tolist() == [True, False]
     assert list(answer.calls.df.columns) == ["id", "tool", "args", "ok", "error", "ms", "tokens", "cached"]
     assert Answer(prompt="p").df.empty
+
+
+class _City(BaseModel):
+    city: str
+    celsius: int
+
+
+@pytest.mark.parametrize(
+    "value",
+    [ROWS, {"cities": ROWS}, [_City.model_validate(row) for row in ROWS], pd.DataFrame(ROWS)],
+    ids=["rows", "inside", "models", "frame"],
+)
+def test_rule_9_df_is_the_value_where_it_has_rows(value: Any) -> None:
+    answer = Answer(prompt="p", value=value, calls=[_call("a.x", [{"n": 1}])])
+
+    assert answer.df["city"].tolist() == ["Lima", "Oslo"]
+
+
+def test_an_answer_has_its_value_program_plan_and_cost() -> None:
+    plan = [{"tool": "crm.remind", "args": {"customer": 1}}]
+    usage = TokenUsage(100, 20, 60, 5)
+    answer = Answer(prompt="p", value=7, program="7", plan=plan, usage=usage, cost=0.0125, priced_as="m-1")
+
+    assert answer.plan == plan
+    assert answer.plan.df["tool"].tolist() == ["crm.remind"]
+    assert (answer.usage.input, answer.usage.output, answer.usage.cached, answer.usage.reasoning) == (100, 20, 60, 5)
+    assert summary(answer) == "no model · 100 tokens in (60 cached), 20 out (5 reasoning) · $0.013 (price of m-1)"
+    data = answer.to_dict()
+    assert [data[key] for key in ("value", "program", "plan", "cost")] == [7, "7", plan, 0.0125]
+    assert not {"value", "program", "plan", "cost"} & Answer(prompt="p").to_dict().keys()
 
 
 def test_cells_hold_the_calls_that_ran_and_no_other(box: Toolbox, traces: Traces) -> None:

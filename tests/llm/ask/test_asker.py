@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.errors import ExecutionFailed, RateLimited, ToolCallError, UsageProblem
+from onetool_ipy.base.errors import ExecutionFailed, RateLimited, UsageProblem
+from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.llm import Call, Outcomes, ScriptedModel, System, TokenUsage, Turn, User
 from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.llm.ask.context import AskListener

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from onetool_ipy.llm import ScriptedModel
-from onetool_ipy.stores.cassettes import Replaying
+from onetool_ipy.stores.replays import Replaying
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import MakeBox, Traces
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, ToolSpec, __version__
-from onetool_ipy.base.errors import ToolCallError
+from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.snippets.definition import read_snippet
 from tests.core.support import Project
@@ -400,7 +400,7 @@ def test_lists_are_tables_for_pandas_and_in_a_notebook(
 def test_new_tool_and_session_snippet_are_listed_at_once(box: Toolbox) -> None:
     mine = ToolSpec(name="nb.mine", description="Mine.", parameters={"type": "object"}, run=lambda args: 1)
     box.registry.register(mine)
-    box.add_snippet(read_snippet("mine", {"body": "1", "description": "Of this session"}))
+    box.session_snippets["mine"] = read_snippet("mine", {"body": "1", "description": "Of this session"})
 
     assert "nb.mine" in box.ot.tools(info="list")
     assert "mine: Of this session" in box.ot.snippets()

@@ -18,8 +18,9 @@ import pandas as pd
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.base.errors import CallTimeout, RateLimited, ToolCallError, Unavailable
+from onetool_ipy.base.errors import CallTimeout, RateLimited, Unavailable
 from onetool_ipy.core import current
+from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.stores.calls.query import CallFilter, RunRow
 from tests.harness.patience import HANG_S
 

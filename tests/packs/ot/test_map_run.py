@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
-from onetool_ipy.base.errors import ToolCallError
+from onetool_ipy.core.result import ToolCallError
 from tests.harness.kernel import Kernel
 from tests.packs.ot import map_actor
 

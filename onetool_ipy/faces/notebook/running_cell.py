@@ -1,4 +1,4 @@
-"""Progress of the calls that a cell waits for: elapsed time after 0.5 s, a bar if the tool reports progress.
+"""The running cell: what its calls show while they run, and how Stop reaches them.
 
 A tool, `ot.map` or a batch calls `sdk.progress(done, total, text)`; the report reaches the `CallProgress` of the call
 that the person made. All calls of a cell share one `ProgressArea`: a row per tool, drawn by the `RefreshLoop` at most
@@ -7,46 +7,61 @@ that the person made. All calls of a cell share one `ProgressArea`: a row per to
 `CellOutput` is one replaceable output of one cell, from any thread, also after that cell has ended. In a kernel each
 message carries the header of its cell and a display id; in a terminal it is one line that is overwritten. Nothing is
 shown where nobody watches: nbclient and papermill (they take no input), scripts, captured output.
+
+`Interrupts` is the signal handler of the cell. The first Stop of a call is Python's own KeyboardInterrupt. A tool may
+catch it and go on; the second Stop of the same call raises `Abandoned`, which `except KeyboardInterrupt` does not
+catch. While our own bookkeeping runs, Stop waits for its end (`base.interrupts`). In a cell with `await` ipykernel
+cancels the cell's task; a blocking sync call does not notice that, so the interrupt is raised there too. Where no call
+runs, the handler that was there before decides.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from contextvars import Context
 from threading import get_ident
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from onetool_ipy.base import forks
-from onetool_ipy.base.background import Workers
-from onetool_ipy.base.interrupts import deferred
+from onetool_ipy.base.background import Workers, is_cancellation
+from onetool_ipy.base.interrupts import Abandoned, deferred
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.callers import TYPED
 from onetool_ipy.core.tool import ToolCall
-from onetool_ipy.faces.notebook.interrupt import Interrupts
 from onetool_ipy.render.html import AS_TEXT, EDGE, escape
 from onetool_ipy.render.views import counted
 
-__all__ = [
-    "PATIENCE_S",
-    "CallProgress",
-    "CellOutput",
-    "CellProgress",
-    "ProgressArea",
-    "ProgressRow",
-    "RefreshLoop",
-    "bar",
-    "cell_output",
-    "html_of",
-    "is_watched",
-    "seconds",
-]
+if TYPE_CHECKING:
+    import asyncio
 
-Bundle = Mapping[str, Any]
+PATIENCE_S = 0.5
+"""How long a call may take before its cell shows it."""
+
+_TICK_S = 0.1
+_ELAPSED_S = 1.0
+_IDLE_TICKS = 5
+_MAX_TEXT = 80
+_MAX_ROWS = 5
+_EXECUTOR = "onetool_ipy.core.executor"
+_TRACK = (
+    "display:inline-block;width:12em;height:.6em;margin-right:.8em;vertical-align:baseline;overflow:hidden;"
+    "border-radius:.3em;background:var(--jp-layout-color3,rgba(128,128,128,.35))"
+)
+_FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
+_ROW = f"{EDGE};color:var(--jp-ui-font-color2,#777);font-size:90%;line-height:1.6;font-variant-numeric:tabular-nums"
+
+Mask = Callable[[str], str]
+Report = tuple[float | None, float | None, str]
+MimeBundle = Mapping[str, Any]
+
+_NOTHING: Report = (None, None, "")
 
 
 class CellOutput(Protocol):
@@ -54,7 +69,7 @@ class CellOutput(Protocol):
 
     key: str
 
-    def show(self, bundle: Bundle, *, is_last: bool) -> None:
+    def show(self, bundle: MimeBundle, *, is_last: bool) -> None:
         """Replace the output; `is_last` marks the one that stays."""
 
 
@@ -69,7 +84,7 @@ class _Kernel:
         self._is_shown = False
         self._is_watched = is_watched(shell)
 
-    def show(self, bundle: Bundle, *, is_last: bool) -> None:  # noqa: ARG002 - a display is always replaced
+    def show(self, bundle: MimeBundle, *, is_last: bool) -> None:  # noqa: ARG002 - a display is always replaced
         publisher = self._publisher
         if not self._is_shown and self._shell.display_pub is not publisher:
             return  # `%%capture` has begun
@@ -96,7 +111,7 @@ class _Terminal:
     def __init__(self) -> None:
         self.key = ""
 
-    def show(self, bundle: Bundle, *, is_last: bool) -> None:
+    def show(self, bundle: MimeBundle, *, is_last: bool) -> None:
         lines = printable(bundle["text/plain"]).splitlines() or [""]
         text = "\n".join(lines) + "\n" if is_last else lines[0]
         with suppress(OSError, ValueError):  # the terminal is gone
@@ -127,21 +142,6 @@ def _is_terminal(shell: Any) -> bool:
     with suppress(ValueError, AttributeError, OSError):
         return bool(sys.stdout.isatty())
     return False
-
-
-PATIENCE_S = 0.5
-"""How long a call may take before its cell shows it."""
-
-_TICK_S = 0.1
-_ELAPSED_S = 1.0
-_IDLE_TICKS = 5
-_MAX_TEXT = 80
-_MAX_ROWS = 5
-
-Mask = Callable[[str], str]
-Report = tuple[float | None, float | None, str]
-
-_NOTHING: Report = (None, None, "")
 
 
 class ProgressRow(NamedTuple):
@@ -204,10 +204,9 @@ class ProgressArea:
         self._drawn_at = 0.0
         self._idle = 0
         self._drawing = threading.Lock()
-        forks.register(self)
 
-    def after_fork(self) -> None:
-        """Draw nothing of the parent."""
+    def leave_to_parent(self) -> None:
+        """Draw nothing more: this is a forked child, and the cell belongs to its parent."""
         self._out = None
 
     def refresh(self, now: float) -> bool:
@@ -289,6 +288,8 @@ class CellProgress:
 
     def after_fork(self) -> None:
         """Follow no calls: the cell belongs to the parent."""
+        if self._area is not None:
+            self._area.leave_to_parent()
         self._area, self._thread = None, 0
 
     def __call__(self, call: ToolCall) -> CallProgress | None:
@@ -329,6 +330,75 @@ class CellProgress:
     def _is_waiting(self) -> CallProgress | None:
         area = self._area
         return next(reversed(area.running), None) if area is not None else None
+
+
+class Interrupts:
+    """The interrupts of one cell."""
+
+    def __init__(self) -> None:
+        self.is_interrupted = False
+        self._current_call: Callable[[], object | None] = lambda: None
+        self._interrupted_call: object | None = None
+        self._previous: Callable[[int, types.FrameType | None], object] | None = None
+        self._task: asyncio.Task[object] | None = None
+
+    def begin(self, current_call: Callable[[], object | None]) -> None:
+        """Install the handler for a cell; `current_call` returns the call that the cell waits for, or None."""
+        self.is_interrupted, self._interrupted_call, self._current_call = False, None, current_call
+        if threading.current_thread() is not threading.main_thread():
+            return
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler) and handler != self._on_interrupt:
+            self._previous = handler
+            signal.signal(signal.SIGINT, self._on_interrupt)
+        self._task = _current_task()
+
+    def end(self) -> None:
+        """Restore the previous handler after the cell, unless the cell has set another one."""
+        self._interrupted_call, self._task = None, None
+        if self._previous is None or threading.current_thread() is not threading.main_thread():
+            return
+        if signal.getsignal(signal.SIGINT) == self._on_interrupt:
+            signal.signal(signal.SIGINT, self._previous)
+        # Last, since an interrupt may arrive before the handler is replaced.
+        self._previous = None
+
+    def to_show(self, exc: BaseException, name: str, after_s: float) -> BaseException:
+        """Return the exception that the cell shows for a stopped call: a KeyboardInterrupt of one line."""
+        # ipykernel cancels the task of a cell with `await`; the person pressed Stop all the same.
+        is_cell = self._task is not None and _current_task() is self._task
+        if isinstance(exc, Abandoned) or (is_cell and self.is_interrupted and is_cancellation(exc)):
+            exc = KeyboardInterrupt()
+        if isinstance(exc, KeyboardInterrupt) or (self.is_interrupted and is_cancellation(exc)):
+            words = f" {exc}" if str(exc) else ""
+            line = f"{type(exc).__name__}: '{name}' was stopped after {after_s:.1f} s.{words}"
+            with suppress(AttributeError, TypeError):
+                exc._render_traceback_ = lambda: [line]  # type: ignore[attr-defined]  # IPython's protocol
+        return exc
+
+    def _on_interrupt(self, number: int, frame: types.FrameType | None) -> None:
+        if deferred.note_stop():
+            return
+        self.is_interrupted = True
+        call = self._current_call()
+        if call is None or not _is_in_sync_call(frame):
+            self._pass_on(number, frame)
+        elif call is self._interrupted_call:
+            raise Abandoned
+        else:
+            self._interrupted_call = call
+            raise KeyboardInterrupt
+
+    def _pass_on(self, number: int, frame: types.FrameType | None) -> None:
+        if self._previous is None:
+            signal.default_int_handler(number, frame)
+        else:
+            self._previous(number, frame)
+        # ipykernel's handler schedules a callback, but a signal does not wake a loop that sleeps.
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None:
+            with suppress(RuntimeError):
+                asyncio.get_running_loop().call_soon_threadsafe(int)
 
 
 class Refreshable(Protocol):
@@ -419,14 +489,6 @@ def bar(share: float) -> str:
     )
 
 
-_TRACK = (
-    "display:inline-block;width:12em;height:.6em;margin-right:.8em;vertical-align:baseline;overflow:hidden;"
-    "border-radius:.3em;background:var(--jp-layout-color3,rgba(128,128,128,.35))"
-)
-_FILL = "display:block;height:100%;background:var(--jp-brand-color1,#1976d2)"
-_ROW = f"{EDGE};color:var(--jp-ui-font-color2,#777);font-size:90%;line-height:1.6;font-variant-numeric:tabular-nums"
-
-
 def _div(inner: str) -> str:
     return f'<div class="{AS_TEXT}" style="{_ROW}">{inner}</div>'
 
@@ -459,3 +521,20 @@ def _number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)[:12]
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}".removesuffix(".0")
+
+
+def _is_in_sync_call(frame: types.FrameType | None) -> bool:
+    """Whether the executor waits for a sync call in this thread. Elsewhere an exception would hit an event loop."""
+    while frame is not None:
+        if frame.f_globals.get("__name__") == _EXECUTOR and frame.f_code.co_name == "call":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _current_task() -> asyncio.Task[object] | None:
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None:
+        with suppress(RuntimeError):
+            return asyncio.current_task()  # type: ignore[no-any-return]  # the module is looked up at run time
+    return None

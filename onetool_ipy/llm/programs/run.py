@@ -1,0 +1,754 @@
+"""Run a program: reads run, writes are planned, shown and then made, each at most once.
+
+A program runs in rounds. A round starts it from the beginning and answers the calls that were made before from memory,
+so that the program, whose clock and seed are fixed, comes to the same place again. From its first write that nobody
+approved a round is a fork: reads still run, writes get stand-ins and are collected. Then the person sees them. After a
+yes the next round makes them. What a fork read is used by later rounds, so each read is made once.
+
+No write runs without a yes to this very call: the tool, its fingerprint and the arguments. It is noted as begun, on
+disk, before it runs, and as done after. Nothing of a yes is kept: who resumes a program is asked again.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from onetool_ipy.base import values
+from onetool_ipy.base.background import Workers
+from onetool_ipy.base.errors import (
+    CallFailure,
+    InvalidArgs,
+    NotApproved,
+    OneToolError,
+    ProgramChanged,
+    ProgramError,
+    ProgramFailed,
+    ProgramLimit,
+    ProgramUnsure,
+    UsageProblem,
+)
+from onetool_ipy.base.files import StoreError
+from onetool_ipy.base.frames import is_dataframe
+from onetool_ipy.base.values import Json
+from onetool_ipy.config.load import Config
+from onetool_ipy.core import current, names
+from onetool_ipy.core.question import NobodyToAsk, Question, Reply
+from onetool_ipy.core.resolve import ResolvedCall
+from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
+from onetool_ipy.llm.ask.answer import AnswerCall
+from onetool_ipy.llm.ask.approval import needs_approval
+from onetool_ipy.llm.ask.context import AskToolbox
+from onetool_ipy.llm.programs.journal import KeptProgram, ProgramRecord, ProgramStore, new_id
+from onetool_ipy.llm.programs.plan import (
+    MAX_WRITES,
+    SHOWN_WRITES,
+    CallKey,
+    Decisions,
+    Plan,
+    PlannedWrite,
+    SourceMap,
+    WriteKey,
+    call_key,
+    has_stand_in,
+)
+from onetool_ipy.llm.programs.sandbox import Finished, HostCall, Raised, Sandbox, StandIn, World
+from onetool_ipy.llm.programs.stubs import ToolModules, arguments_of, tool_modules
+from onetool_ipy.stores.calls.record import measure
+from onetool_ipy.stores.results import Results
+
+MAX_CALLS = 500
+MAX_OPEN_WORLD = 20
+MAX_ROWS = 50_000
+MAX_RESULT = 8_000_000
+_MAX_MESSAGE = 1_000
+_KINDS = {
+    "schema": "TypeError",
+    "json": "TypeError",
+    "timeout": "TimeoutError",
+    "not_allowed": "PermissionError",
+    "not_approved": "PermissionError",
+    "untrusted": "PermissionError",
+    "disabled": "PermissionError",
+    "host_not_allowed": "PermissionError",
+    "too_large": "MemoryError",
+}
+
+Ending = Literal["done", "waiting", "interrupted", "failed"]
+Decision = Literal["", "skip", "again"]
+Ask = Callable[[Question], Reply]
+"""Put a question to the person. Raises NobodyToAsk."""
+
+
+class ProgramToolbox(AskToolbox, Protocol):
+    """What a program needs of its toolbox, besides what an ask needs."""
+
+    @property
+    def workers(self) -> Workers: ...
+
+    @property
+    def results(self) -> Results: ...
+
+    def now(self) -> datetime: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOutcome:
+    """What became of a program. `calls` are those that ran now, without what was known from before."""
+
+    id: str
+    code: str
+    ending: Ending
+    value: Any = None
+    printed: str = ""
+    plan: Sequence[Json] = ()
+    calls: Sequence[AnswerCall] = ()
+    error: CallFailure | None = None
+    note: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Entry:
+    """A call with its answer. An `answer` of None has to be read again: it was masked when it was kept."""
+
+    key: CallKey
+    answer: Answered | None
+    is_write: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """The answer of a call for the program: a value, or an exception."""
+
+    value: Any = None
+    raised: Raised | None = None
+
+    def to_json(self) -> Json:
+        """The answer as the journal has it."""
+        return {"value": self.value} if self.raised is None else {"raised": list(self.raised)}
+
+    @classmethod
+    def from_json(cls, data: Any) -> Answered:
+        """The answer in a line of the journal."""
+        if isinstance(data, Mapping) and isinstance(raised := data.get("raised"), list):
+            return cls(raised=Raised(str(raised[0]), str(raised[1])))
+        return cls(value=data.get("value") if isinstance(data, Mapping) else None)
+
+    @property
+    def for_program(self) -> object:
+        """What the sandbox is given."""
+        return self.value if self.raised is None else self.raised
+
+
+@dataclass(slots=True, kw_only=True)
+class _Round:
+    """One run of the program from its beginning."""
+
+    position: int = 0
+    is_fork: bool = False
+    plan: Plan = field(default_factory=Plan)
+    used: Counter[CallKey] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramOptions:
+    """How a program is run. `approve` are the tools that this very call names; `is_plan` makes no write now."""
+
+    source: CallSource = "magic"
+    allow: Sequence[str] | None = None
+    approve: Sequence[str] = ()
+    is_plan: bool = False
+    ask: Ask | None = None
+
+
+class _Waiting(Exception):
+    """The program waits: nobody could be asked, or only its plan was wanted."""
+
+
+class Programs:
+    """The programs of one toolbox: run one, and go on with those that are kept."""
+
+    def __init__(self, box: ProgramToolbox) -> None:
+        self._box = box
+
+    def modules(self, allow: Sequence[str] | None) -> ToolModules:
+        """Return the tools that a program may call, as modules. Imports the packs they are from."""
+        return modules_for(self._box, allow)
+
+    def run(self, code: str, variables: Mapping[str, Any], options: ProgramOptions) -> ProgramOutcome:
+        """Run a program to its end, or to where it waits for a yes. Never raises for the program's own faults."""
+        world = World(variables=_inputs(variables), clock=self._box.now(), seed=secrets.randbits(32))
+        return ProgramRun(self._box, new_id(), code, world, options, self._store()).run()
+
+    def resume(self, program_id: str, decision: Decision, options: ProgramOptions) -> ProgramOutcome:
+        """Go on with a kept program. `decision` says what to do about a write that the kernel ended in."""
+        with self._store().open(program_id) as kept:
+            record = kept.record
+            if record.is_masked:
+                raise ProgramChanged(
+                    f"The program '{program_id}' held a secret, which was not kept. It can be read, not resumed."
+                )
+            world = World(
+                variables=dict(record.variables), clock=datetime.fromisoformat(record.clock), seed=record.seed
+            )
+            options = ProgramOptions(
+                source="model" if record.source == "model" else "magic",
+                allow=record.allow,
+                approve=options.approve,
+                is_plan=options.is_plan,
+                ask=options.ask,
+            )
+            run = ProgramRun(self._box, program_id, record.code, world, options, self._store())
+            run.continue_from(kept, decision)
+            return run.run()
+
+    def waiting(self) -> list[Json]:
+        """Return the programs of this project that wait, as rows: id, created, expires, writes, program."""
+        store = self._store()
+        return [
+            {
+                "id": record.id,
+                "created": record.created,
+                "expires": record.expires,
+                "writes": store.planned(record.id),
+                "program": record.code,
+            }
+            for record in store.listed()
+        ]
+
+    def drop(self, program_id: str) -> None:
+        """Forget a kept program."""
+        self._store().drop(program_id)
+
+    def _store(self) -> ProgramStore:
+        config = self._box.config
+        return ProgramStore(
+            config.user_state / "programs",
+            project=str(config.paths.project),
+            now=self._box.now,
+            ttl_s=config.settings.output.result_ttl_s,
+            mask=self._box.mask,
+        )
+
+
+class ProgramRun:
+    """One program under way."""
+
+    def __init__(
+        self,
+        box: ProgramToolbox,
+        program_id: str,
+        code: str,
+        world: World,
+        options: ProgramOptions,
+        store: ProgramStore,
+    ) -> None:
+        self.id = program_id
+        self._box = box
+        self._code = code
+        self._world = world
+        self._options = options
+        self._store = store
+        self._stack = ExitStack()
+        self._kept: KeptProgram | None = None
+        self._map = SourceMap(code)
+        self._tools: ToolModules | None = None
+        self._entries: list[_Entry] = []
+        self._pool: dict[CallKey, list[Answered | None]] = {}
+        self._decisions = Decisions()
+        self._reads: Counter[str] = Counter()
+        self._calls: list[AnswerCall] = []
+        self._plan: list[Json] = []
+        self._call_count = 0
+        self._open_count = 0
+        self._may_reach_out = False
+        self._printed = ""
+        self._is_begun = False
+        self._is_resumed = False
+
+    def continue_from(self, kept: KeptProgram, decision: Decision) -> None:
+        """Take over what a kept program did. Raises ProgramUnsure, ProgramChanged, UsageProblem."""
+        self._kept, self._is_resumed = kept, True
+        begun: Json | None = None
+        for line in kept.lines:
+            kind = line["kind"]
+            if kind == "begun":
+                begun = line
+            elif kind == "again":
+                begun = None
+            elif kind == "forked":
+                self._pool.setdefault(_key_in(line), []).append(_answer_in(line))
+                self._count(line)
+            elif kind in ("read", "pooled", "done", "skipped", "refused"):
+                begun = begun if kind in ("read", "pooled") else None
+                is_write = kind in ("done", "skipped", "refused")
+                key, answer = _key_in(line), _answer_in(line)
+                if kind == "pooled" and self._pool.get(key):
+                    self._pool[key].pop(0)
+                # A write is not made a second time for the sake of an answer that was masked: it is given as kept.
+                if answer is None and is_write:
+                    answer = Answered.from_json(line.get("answer"))
+                self._entries.append(_Entry(key=key, answer=answer, is_write=is_write))
+                if kind in ("read", "done"):
+                    self._count(line)
+        self._require_same_tools()
+        if begun is not None:
+            self._settle(begun, decision)
+        elif decision:
+            raise UsageProblem(f"The program '{self.id}' has no write that is in doubt. Leave out '{decision}'.")
+
+    def run(self) -> ProgramOutcome:
+        """Run to the end. Stop, limits and failures are endings; only misuse raises."""
+        began = time.monotonic()
+        ending: Ending = "failed"
+        value, note = None, ""
+        error: CallFailure | None = None
+        with self._stack:
+            try:
+                value = self._rounds()
+                ending = "done"
+                self._forget()
+            except KeyboardInterrupt:
+                ending, note = "interrupted", self._resume_line("It was stopped.")
+            except _Waiting as exc:
+                ending, note = "waiting", self._resume_line(str(exc))
+            except StoreError as exc:
+                doing = "during" if self._is_begun else "before"
+                error = ProgramFailed(f"The program ended {doing} a write that could not be noted. {exc.message}")
+                note = self._resume_line("") if self._is_begun else ""
+                if not self._is_begun:
+                    self._forget()
+            except ProgramChanged as exc:
+                error = exc
+            except CallFailure as exc:
+                error = exc
+                self._forget()
+        seconds = time.monotonic() - began
+        outcome = ProgramOutcome(
+            id=self.id,
+            code=self._code,
+            ending=ending,
+            value=value,
+            printed=self._printed,
+            plan=self._plan,
+            calls=self._calls,
+            error=error,
+            note=note or ("" if error is None else error.message),
+            seconds=seconds,
+        )
+        self._record(outcome)
+        return outcome
+
+    # --- rounds -----------------------------------------------------------------------------------
+
+    def _rounds(self) -> Any:
+        self._tools = modules_for(self._box, self._options.allow)
+        while True:
+            this = _Round()
+            try:
+                value = self._run_round(this)
+            except ProgramError as exc:
+                # A failure behind a write whose result nobody looks at is a failure of the program itself: no write is
+                # asked for. Otherwise the stand-in may be its reason, and the real result will not fail.
+                is_real = isinstance(exc, (ProgramLimit, ProgramChanged)) or not this.plan.may_be_more
+                if not this.is_fork or is_real:
+                    raise
+            else:
+                if not this.is_fork:
+                    return value
+            self._decide(this.plan)
+
+    def _run_round(self, this: _Round) -> Any:
+        assert self._tools is not None
+        with Sandbox(self._code, self._tools.modules, self._world, self._box.workers) as sandbox:
+            try:
+                event = sandbox.start()
+                while isinstance(event, HostCall):
+                    event = sandbox.resume(self._answer(event, this))
+                assert isinstance(event, Finished)
+                return event.value
+            finally:
+                self._printed = sandbox.printed
+
+    def _answer(self, call: HostCall, this: _Round) -> object:
+        """Answer a call of the program: from before, by running it, or by a stand-in."""
+        assert self._tools is not None
+        spec = self._tools.tools.get(call.function)
+        if spec is None:
+            return Raised("NameError", f"There is no tool '{values.cut(call.function, 80)}'.")
+        try:
+            if has_stand_in((call.args, call.kwargs)):
+                this.plan.may_be_more = True
+                return StandIn()
+            args = values.to_json(arguments_of(spec, call.args, call.kwargs))
+            key = call_key(spec.name, args)
+        except InvalidArgs as exc:
+            return Raised("TypeError", exc.message)
+        except (RecursionError, ValueError, TypeError):
+            return Raised("TypeError", f"The arguments of '{spec.name}' are not plain data.")
+        if not this.is_fork and this.position < len(self._entries):
+            return self._repeated(key, args, this)
+        if (answer := self._pooled(key, this)) is not None:
+            return answer.for_program
+        resolved = self._resolve(spec.name, args)
+        # A call that may not run changes nothing, whatever its tool is.
+        if resolved.failure is not None or not self._is_write(resolved.require(), args):
+            return self._read(key, resolved, this).for_program
+        return self._write(call, key, resolved, this)
+
+    def _repeated(self, key: CallKey, args: Json, this: _Round) -> object:
+        """Answer a call that an earlier round, or an earlier kernel, made."""
+        entry = self._entries[this.position]
+        this.position += 1
+        if (entry.key.tool, self._box.mask(entry.key.args)) != (key.tool, self._box.mask(key.args)):
+            raise ProgramChanged(
+                f"The program did not come to the same place again: it called '{key.tool}' instead of "
+                f"'{entry.key.tool}'. Nothing more was run.",
+                hint="Run it again from its beginning.",
+            )
+        if entry.answer is None:
+            resolved = self._resolve(key.tool, args)
+            if resolved.failure is None and self._is_write(resolved.require(), args):
+                raise _changed_tool(key.tool)
+            entry.answer = self._execute(resolved)
+        return entry.answer.for_program
+
+    def _pooled(self, key: CallKey, this: _Round) -> Answered | None:
+        """Return what a fork read for the same call, if this round has not used it yet."""
+        answers = self._pool.get(key, [])
+        if this.is_fork:
+            place = this.used[key]
+            this.used[key] += place < len(answers)
+            return answers[place] if place < len(answers) else None
+        if not answers or answers[0] is None:
+            return None
+        answer = answers[0]
+        answers.pop(0)
+        if self._kept is not None:
+            self._note("pooled", key, answer=answer.to_json())
+        self._entries.append(_Entry(key=key, answer=answer))
+        this.position += 1
+        return answer
+
+    def _read(self, key: CallKey, resolved: ResolvedCall, this: _Round) -> Answered:
+        answer = self._execute(resolved)
+        if this.is_fork:
+            self._pool.setdefault(key, []).append(answer)
+            this.used[key] += 1
+        else:
+            self._entries.append(_Entry(key=key, answer=answer))
+            this.position += 1
+        if self._kept is not None:
+            self._note_read("forked" if this.is_fork else "read", key, answer)
+        return answer
+
+    def _write(self, call: HostCall, key: CallKey, resolved: ResolvedCall, this: _Round) -> object:
+        """Make a write that has a yes, refuse one that has a no, and collect every other."""
+        spec = resolved.require()
+        write = WriteKey(key, spec.fingerprint)
+        if not this.is_fork:
+            decision = self._decisions.take(write)
+            if decision == "changed":
+                raise _changed_tool(spec.name)
+            if decision != "unknown" or self._is_named(spec):
+                answer = self._refuse(key) if decision == "no" else self._make(write, resolved)
+                self._entries.append(_Entry(key=key, answer=answer, is_write=True))
+                this.position += 1
+                return answer.for_program
+            this.is_fork = True
+        if len(this.plan.writes) >= MAX_WRITES:
+            raise ProgramLimit(f"The program wants to make more than {MAX_WRITES} writes. None of them was made.")
+        this.plan.writes.append(PlannedWrite(spec=spec, args=json.loads(key.args), key=write))
+        this.plan.may_be_more = this.plan.may_be_more or self._map.is_used(call) or self._map.catches
+        return StandIn()
+
+    def _refuse(self, key: CallKey) -> Answered:
+        answer = Answered(raised=Raised("PermissionError", f"The person did not allow '{key.tool}'."))
+        self._note("refused", key, answer=answer.to_json())
+        return answer
+
+    def _make(self, write: WriteKey, resolved: ResolvedCall) -> Answered:
+        """Make a write. It is noted before and after, so that it is never made twice, whatever ends this process."""
+        self._keep()
+        self._require_room()
+        key = write.call
+        self._note("begun", key, fingerprint=write.fingerprint)
+        self._is_begun = True
+        answer = self._execute(resolved)
+        self._note("done", key, fingerprint=write.fingerprint, answer=answer.to_json())
+        self._is_begun = False
+        return answer
+
+    # --- the question -----------------------------------------------------------------------------
+
+    def _decide(self, plan: Plan) -> None:
+        """Ask the person about the writes of a plan. Raises _Waiting if nobody answers, NotApproved after a no."""
+        self._keep()
+        assert self._kept is not None
+        rows = [write.row() for write in plan.writes]
+        self._plan = rows
+        self._kept.append("plan", rows=rows, more=plan.may_be_more)
+        count = "a write" if len(rows) == 1 else f"{len(rows)} writes"
+        if self._options.is_plan:
+            raise _Waiting(f"The program has {count} to make. Nothing was written.")
+        handle = ""
+        if len(rows) > SHOWN_WRITES:
+            handle = self._box.results.put(rows, tool=names.PROGRAM, call_id=self.id)
+        question = plan.question(self._code, self._reads, handle).masked(self._box.mask)
+        try:
+            reply = self._put(question)
+        except NobodyToAsk:
+            raise _Waiting(f"The program has {count} to make, and nobody could be asked.") from None
+        numbers = {number for number in reply.content.get("run", ()) if type(number) is int}
+        if reply.action != "accept" or not numbers:
+            raise NotApproved(f"The writes of the program were not made: {reply.note or 'you did not allow them'}.")
+        self._decisions.decide(plan, numbers)
+
+    def _put(self, question: Question) -> Reply:
+        ask = self._options.ask or self._box.put_question
+        return ask(question)
+
+    def _require_reach(self, spec: ToolSpec, args: Json) -> None:
+        """Count a read that can carry data out, and ask the person before there are too many. Raises ProgramLimit."""
+        if not args or not _is_open_world(spec, self._box.config) or self._is_named(spec):
+            return
+        self._open_count += 1
+        if self._open_count <= MAX_OPEN_WORLD or self._may_reach_out:
+            return
+        message = (
+            f"The program has called tools that reach out {MAX_OPEN_WORLD} times, which is the limit without a yes."
+        )
+        text = f"{message} Now it calls '{spec.name}'. Each call can carry data out. Let it go on?"
+        shown = values.cut(json.dumps(args, ensure_ascii=False), 2_000)
+        question = Question("the program", text, details=(f"{spec.name} {shown}",), yes="Let it go on")
+        try:
+            reply = self._put(question.masked(self._box.mask))
+        except NobodyToAsk:
+            reply = Reply("decline")
+        if reply.action != "accept":
+            raise ProgramLimit(f"{message} It was ended.", hint=f"Allow it with approve=['{spec.name}']")
+        self._may_reach_out = True
+
+    # --- one call ---------------------------------------------------------------------------------
+
+    def _resolve(self, name: str, args: Json) -> ResolvedCall:
+        allow = self._options.allow
+
+        def is_allowed(spec: ToolSpec) -> bool:
+            return spec.is_offered and names.allowed(spec.name, allow)
+
+        return self._box.resolve(name, args, source=self._options.source, allow=is_allowed)
+
+    def _execute(self, resolved: ResolvedCall) -> Answered:
+        """Run a call like any other, under the id of the program, and return what the program gets of it."""
+        self._require_room()
+        args = resolved.call.args
+        if resolved.failure is None and not self._is_write(resolved.require(), args):
+            self._require_reach(resolved.require(), args)
+        self._call_count += 1
+        call = ToolCall(self.id, names.PROGRAM, {}, self._options.source)
+        scope, outer = current.Scope(self._box, call), current.scope()
+        if outer is not None:
+            scope.depth, scope.asked_by, scope.ask, scope.client = outer.depth, outer.asked_by, outer.ask, outer.client
+        token = current.enter(scope)
+        try:
+            result = self._box.executor.call(resolved)
+        finally:
+            current.leave(token)
+        if not self._is_begun:
+            self._reads[resolved.tool] += 1
+        self._calls.append(AnswerCall(resolved.call.id, resolved.tool, args, result, None))
+        return self._answer_of(result)
+
+    def _answer_of(self, result: ToolResult) -> Answered:
+        """Return a result as plain data for the program, or its failure as an exception."""
+        mask = self._box.mask
+        if (error := result.error) is not None:
+            return Answered(raised=_raised(error, mask))
+        data, limit = result.data, f"{MAX_RESULT // 10**6} MB or {MAX_ROWS:,} rows"
+        is_large = measure(data) > 4 * MAX_RESULT or (is_dataframe(data) and len(data) > MAX_ROWS)
+        plain = None if is_large else values.to_json(data)
+        if is_large or (isinstance(plain, list) and len(plain) > MAX_ROWS) or len(json.dumps(plain)) > MAX_RESULT:
+            tool, call_id = str(result.meta.get("tool", "")), str(result.meta.get("call_id", ""))
+            try:
+                handle = result.handle or self._box.results.put(data, tool=tool, call_id=call_id)
+                where = f"It is stored: page it with ot.result(handle='{handle}')."
+            except OneToolError as exc:
+                where = f"It could not be stored: {mask(exc.message)}"
+            words = f"The result of '{tool}' is larger than {limit}, the most that a program gets. {where}"
+            return Answered(raised=Raised("MemoryError", words))
+        # A model never sees a secret in a result, so its program does not get one either: it could send it elsewhere.
+        if self._options.source == "model":
+            plain = values.map_text(plain, mask)
+        return Answered(value=plain)
+
+    def _require_room(self) -> None:
+        if self._call_count >= MAX_CALLS:
+            raise ProgramLimit(f"The program made {MAX_CALLS} calls, which is the limit. It was ended.")
+
+    def _is_write(self, spec: ToolSpec, args: object) -> bool:
+        return needs_approval(spec, args, self._box.config)
+
+    def _is_named(self, spec: ToolSpec) -> bool:
+        """Whether this very call of the program names a tool that needs no question."""
+        is_named = bool(self._options.approve) and names.allowed(spec.name, self._options.approve)
+        return is_named and not self._options.is_plan
+
+    # --- what is kept -----------------------------------------------------------------------------
+
+    def _keep(self) -> None:
+        """Keep the program on disk from now on, with what it has read so far."""
+        if self._kept is not None:
+            return
+        record = ProgramRecord(
+            id=self.id,
+            code=self._code,
+            variables=dict(self._world.variables),
+            clock=self._world.clock.isoformat(),
+            seed=self._world.seed,
+            source=self._options.source,
+            allow=None if self._options.allow is None else list(self._options.allow),
+        )
+        self._kept = self._stack.enter_context(self._store.keep(record))
+        for entry in self._entries:
+            if entry.answer is not None:
+                self._note_read("read", entry.key, entry.answer)
+        for key, answers in self._pool.items():
+            for answer in filter(None, answers):
+                self._note_read("forked", key, answer)
+
+    def _note_read(self, kind: str, key: CallKey, answer: Answered) -> None:
+        self._note(kind, key, fingerprint=self._fingerprint(key.tool), answer=answer.to_json())
+
+    def _note(self, kind: str, key: CallKey, **fields: Any) -> None:
+        assert self._kept is not None
+        self._kept.append(kind, tool=key.tool, args=json.loads(key.args), **fields)
+
+    def _fingerprint(self, tool: str) -> str:
+        spec = self._box.registry.get(tool)
+        return "" if spec is None else spec.fingerprint
+
+    def _forget(self) -> None:
+        if self._kept is not None:
+            self._kept.delete()
+
+    def _count(self, line: Json) -> None:
+        """Count a call of an earlier kernel against the limits."""
+        self._call_count += 1
+        tool = str(line.get("tool"))
+        spec = self._box.registry.get(tool)
+        if line["kind"] != "done":
+            self._reads[tool] += 1
+            is_open = spec is not None and bool(line.get("args")) and _is_open_world(spec, self._box.config)
+            self._open_count += is_open
+
+    def _require_same_tools(self) -> None:
+        assert self._kept is not None
+        for line in self._kept.lines:
+            fingerprint = line.get("fingerprint")
+            if fingerprint and self._fingerprint(str(line["tool"])) != fingerprint:
+                raise _changed_tool(str(line["tool"]))
+
+    def _settle(self, begun: Json, decision: Decision) -> None:
+        """Decide about the write that the kernel ended in. Raises ProgramUnsure if the person has not."""
+        key = _key_in(begun)
+        number = 1 + sum(line["kind"] in ("done", "skipped") for line in self._kept.lines) if self._kept else 1
+        if decision == "skip":
+            self._note("skipped", key, fingerprint=begun.get("fingerprint"), answer={"value": None})
+            self._entries.append(_Entry(key=key, answer=Answered(), is_write=True))
+        elif decision == "again":
+            self._note("again", key)
+        else:
+            args = values.cut(json.dumps(begun.get("args"), ensure_ascii=False), 500)
+            raise ProgramUnsure(
+                f"The kernel ended during write {number}: {key.tool} {args}. Nobody knows whether it was made.",
+                hint=f"If it was made: %ask --resume {self.id} skip\nTo make it now: %ask --resume {self.id} again",
+            )
+
+    def _resume_line(self, message: str) -> str:
+        if self._kept is None:
+            return message
+        if self._kept.record.is_masked:
+            return f"{message} The program holds a secret, so it is kept for reading and cannot be resumed.".strip()
+        return f"{message} Go on with: %ask --resume {self.id}".strip()
+
+    def _record(self, outcome: ProgramOutcome) -> None:
+        """Write the program into the call log, as the row that its calls have as their parent."""
+        end: dict[str, Any] = {}
+        if outcome.ending != "done":
+            error = outcome.error
+            end["code"] = outcome.ending if error is None else error.code
+            end["reason"] = outcome.ending if error is None else error.reason or ""
+            end["message"] = values.cut(self._box.mask(outcome.note), 300)
+        if self._is_resumed:
+            end["parent"] = self.id
+        self._box.log.record(
+            *(
+                self._box.new_id() if self._is_resumed else self.id,
+                names.PROGRAM,
+                self._options.source,
+                {"code": self._code},
+            ),
+            *(outcome.ending in ("done", "waiting"), outcome.seconds * 1000),
+            **end,
+        )
+
+
+def modules_for(box: ProgramToolbox, allow: Sequence[str] | None) -> ToolModules:
+    """Return the tools that a program may call, as modules."""
+    config = box.config
+    specs = [spec for spec in box.registry.known() if spec.is_offered and names.allowed(spec.name, allow)]
+    return tool_modules(box.registry.loaded(specs), lambda spec: needs_approval(spec, {}, config))
+
+
+def _inputs(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return variables as plain data. Raises UsageProblem for one that is too large."""
+    inputs = {}
+    for name, value in variables.items():
+        plain = None if measure(value) > 4 * MAX_RESULT else values.to_json(value)
+        is_long = isinstance(plain, list) and len(plain) > MAX_ROWS
+        if (plain is None and value is not None) or is_long or len(json.dumps(plain)) > MAX_RESULT:
+            limit = f"{MAX_RESULT // 10**6} MB or {MAX_ROWS:,} rows"
+            raise UsageProblem(f"The variable '{name}' is larger than {limit}, the most that a program gets.")
+        inputs[name] = plain
+    return inputs
+
+
+def _is_open_world(spec: ToolSpec, config: Config) -> bool:
+    """Whether a call leaves this machine: an HTTP tool, or one of a server that is not trusted to say otherwise."""
+    if not spec.server:
+        return spec.http is not None
+    server = config.settings.servers.get(spec.server)
+    is_trusted = server is not None and server.data.get("trusted") is True
+    return not (is_trusted and spec.server_facts.hints.get("open world") is False)
+
+
+def _raised(error: Failure, mask: Callable[[str], str]) -> Raised:
+    kind = _KINDS.get(error.reason or "", "TypeError" if error.code == "invalid_args" else "RuntimeError")
+    return Raised(kind, values.cut(mask(error.message), _MAX_MESSAGE))
+
+
+def _changed_tool(name: str) -> ProgramChanged:
+    return ProgramChanged(
+        f"The tool '{name}' has changed since the program called it or you allowed it. Nothing more was run.",
+        hint="Run the program again from its beginning.",
+    )
+
+
+def _key_in(line: Json) -> CallKey:
+    args = line.get("args")
+    return call_key(str(line.get("tool")), dict(args) if isinstance(args, Mapping) else {})
+
+
+def _answer_in(line: Json) -> Answered | None:
+    """Return the answer in a line of the journal, or None if something in it was masked."""
+    return None if line.get("masked") else Answered.from_json(line.get("answer"))

@@ -1,0 +1,305 @@
+"""Sandbox: one run of one program in a process of its own. The only module that knows pydantic-monty.
+
+A program sees modules of host functions and some variables, and nothing else: no file, environment, socket or process.
+Its clock and its random seed are fixed, so that the same answers to its calls always lead to the same next call. The
+run is a conversation: `start` and `resume` go on to the next host call, or to the end.
+
+The library does not hear Stop. Each step runs in a thread, and Stop kills the worker process, which ends that thread.
+A KeyboardInterrupt is never handed in: a program could catch it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from onetool_ipy.base import values
+from onetool_ipy.base.background import Workers
+from onetool_ipy.base.errors import ProgramError, ProgramFailed, ProgramLimit, ProgramSyntax, ProgramTypes, Unavailable
+
+MISSING = "Programs need: pip install 'onetool-ipy[programs]'"
+MAX_CODE = 20_000
+MAX_PRINTED = 100_000
+_MAX_SECONDS = 5.0
+_MAX_MEMORY = 256 * 1024 * 1024
+_MAX_DEPTH = 200
+# The library cannot switch this limit off. `run` counts the calls, over all rounds.
+_MAX_SUSPENSIONS = 1_000_000
+_STEP_S = 30.0
+_MAX_WORDS = 500
+_MAX_ERRORS = 10
+_TYPING = re.compile(r"main\.py:(?P<line>\d+):\d+: (?:error|warning)\[(?P<kind>[\w-]+)\] (?P<words>.*)")
+_UNSUPPORTED = re.compile(r"The monty syntax parser does not yet support (?P<what>.*)", re.DOTALL)
+_LIMITS = (
+    ("feed time limit exceeded", f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls."),
+    ("turn time limit exceeded", f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls."),
+    ("the worker exceeded its memory limit", f"It needed more than {_MAX_MEMORY // 2**20} MB of memory."),
+    (f"> {MAX_PRINTED} bytes", f"It printed more than {MAX_PRINTED // 1000} kB."),
+    ("memory limit exceeded", f"It needed more than {_MAX_MEMORY // 2**20} MB of memory."),
+    ("maximum recursion depth exceeded", f"Its functions called each other more than {_MAX_DEPTH} deep."),
+)
+
+
+class StandIn:
+    """What a program gets for the result of a write that has not run. Any use of it raises in the program."""
+
+    def __repr__(self) -> str:
+        return "<result of a write>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostModule:
+    """A module that a program can import: the names of its functions, and its type stub."""
+
+    functions: tuple[str, ...]
+    stub: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostCall:
+    """A call of a host function, as the program made it. `start` and `end` are its place in the source, in bytes.
+
+    The place is (-1, -1) for a call in a text that the program evaluated.
+    """
+
+    function: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    start: int = -1
+    end: int = -1
+
+
+class Finished(NamedTuple):
+    """The value of the last expression of a program."""
+
+    value: Any
+
+
+class Raised(NamedTuple):
+    """An exception for the program: the name of a built-in class, and the message."""
+
+    kind: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What is fixed when a program first starts, and the same in every later run of it."""
+
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    clock: datetime = datetime(2000, 1, 1, tzinfo=UTC)
+    seed: int = 0
+
+
+class Sandbox:
+    """One run. Use it as a context manager, which ends the worker process."""
+
+    def __init__(self, code: str, modules: Mapping[str, HostModule], world: World, workers: Workers) -> None:
+        self._code = code
+        self._modules = modules
+        self._world = world
+        self._workers = workers
+        self._stack = ExitStack()
+        self._session: Any = None
+        self._snapshot: Any = None
+        self._prints: Any = None
+        self._pid: int | None = None
+
+    def __enter__(self) -> Sandbox:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        # A worker that was killed, or is in the middle of a step, makes the library complain. There is nothing to save.
+        with suppress(Exception):
+            self._stack.close()
+
+    @property
+    def printed(self) -> str:
+        """What the program has printed so far."""
+        return "" if self._prints is None else str(self._prints.output)
+
+    def start(self) -> HostCall | Finished:
+        """Check the program and run it to its first call. Raises ProgramError."""
+        require_sandbox()
+        import pydantic_monty as monty
+
+        size = len(self._code.encode("utf-8", "replace"))
+        if size > MAX_CODE:
+            raise ProgramLimit(f"The program has {size:,} bytes; {MAX_CODE:,} are the limit. Nothing of it ran.")
+        names = "".join(f"{name}: Any\n" for name in self._world.variables)
+        modules = {
+            name: monty.ExternalModule(dict.fromkeys(module.functions, _never), stubs=module.stub)
+            for name, module in self._modules.items()
+        }
+        try:
+            pool = self._stack.enter_context(monty.Monty(min_processes=1, max_processes=1, request_timeout=_STEP_S))
+        except FileNotFoundError as exc:
+            raise Unavailable(MISSING) from exc
+        self._session = self._stack.enter_context(
+            pool.checkout(
+                limits={
+                    "max_feed_duration_secs": _MAX_SECONDS,
+                    "max_memory": _MAX_MEMORY,
+                    "max_recursion_depth": _MAX_DEPTH,
+                    "max_suspensions": _MAX_SUSPENSIONS,
+                },
+                type_check=True,
+                type_check_stubs=f"from typing import Any\n{names}",
+                type_check_format="concise",
+                assert_message_annotations=False,
+                os_policy={
+                    "datetime": self._world.clock,
+                    "sleep": "zero",
+                    "random_start": {"seed": self._world.seed},
+                },
+                external_modules=modules,
+            )
+        )
+        self._prints = monty.CollectString(MAX_PRINTED)
+        variables = dict(self._world.variables)
+        return self._advance(
+            lambda: self._session.feed_start(self._code, inputs=variables, print_callback=self._prints)
+        )
+
+    def resume(self, answer: object) -> HostCall | Finished:
+        """Give the program the answer of its call (a value, a `StandIn`, or a `Raised`), and run to the next one."""
+        import pydantic_monty as monty
+
+        snapshot, result = self._snapshot, {"return_value": answer}
+        if isinstance(answer, Raised):
+            result = {"exc_type": answer.kind, "message": answer.message}
+        elif isinstance(answer, StandIn):
+            result = {"return_value": monty.ClassInstance(answer)}
+        return self._advance(lambda: snapshot.resume(result))
+
+    def _advance(self, step: Callable[[], Any]) -> HostCall | Finished:
+        """Take a step, and those that need no host: imports, refused system calls, unknown names."""
+        import pydantic_monty as monty
+
+        while True:
+            snapshot = self._step(step)
+            if isinstance(snapshot, monty.MontyComplete):
+                try:
+                    return Finished(_plain(snapshot.output))
+                except RecursionError:
+                    raise ProgramLimit("The value of the program is nested too deeply.") from None
+            if isinstance(snapshot, monty.FutureSnapshot):
+                raise ProgramFailed("The program waits for something that never comes.")
+            if isinstance(snapshot, monty.NameLookupSnapshot):
+                step = snapshot.resume
+            elif snapshot.is_os_function:
+                is_import = snapshot.function_name in ("import", "import_stubs")
+                step = snapshot.resume_auto if is_import else snapshot.resume_not_handled
+            elif snapshot.object_id is not None:
+                step = _raising(snapshot, "TypeError", "The result of a write is not known before the write has run.")
+            else:
+                self._snapshot = snapshot
+                position = snapshot.position
+                is_own = position.filename.startswith("<python-input")
+                return HostCall(
+                    function=str(snapshot.function_name),
+                    args=tuple(snapshot.args),
+                    kwargs=dict(snapshot.kwargs),
+                    start=position.start if is_own else -1,
+                    end=position.end if is_own else -1,
+                )
+
+    def _step(self, step: Callable[[], Any]) -> Any:
+        import pydantic_monty as monty
+
+        # The process id can be read only while no step runs.
+        self._pid = self._session.worker_pid or self._pid
+        try:
+            return self._workers.run(step, None)
+        except monty.MontyCrashedError as exc:
+            if exc.timed_out:
+                raise ProgramLimit(f"It ran longer than {_MAX_SECONDS:g} s, without the time of its calls.") from exc
+            raise ProgramLimit("The process of the program ended: it needed too much memory or depth.") from exc
+        except monty.MontyError as exc:
+            raise self._error(exc) from None
+        except BaseException:
+            self._kill()
+            raise
+
+    def _kill(self) -> None:
+        if self._pid is not None:
+            with suppress(OSError):
+                os.kill(self._pid, signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+
+    def _error(self, exc: Any) -> ProgramError:
+        """Return our error for one of the library."""
+        import pydantic_monty as monty
+
+        if isinstance(exc, monty.MontyTypingError):
+            return self._typing_error(exc.display())
+        if isinstance(exc, monty.MontyConversionError):
+            return ProgramFailed(f"A variable of the program is not plain data: {values.cut(str(exc), _MAX_WORDS)}")
+        words = values.cut(exc.display("msg"), _MAX_WORDS)
+        frames = exc.traceback()
+        line = frames[-1].line if frames else 0
+        if isinstance(exc, monty.MontySyntaxError):
+            return ProgramSyntax(self._at(line, words))
+        kind = type(exc.exception()).__name__
+        if kind == "NotImplementedError" and (match := _UNSUPPORTED.match(words)) is not None:
+            return ProgramSyntax(self._at(line, f"The sandbox does not have {match['what']}."))
+        for mark, limit in _LIMITS:
+            if kind in ("MemoryError", "TimeoutError", "RecursionError") and mark in words:
+                return ProgramLimit(f"The program was ended. {limit}")
+        words = f"{kind}: {words}" if words else kind
+        source = values.cut(self._line(line), _MAX_WORDS)
+        details = {"line": line, "source": source, "error": words}
+        return ProgramFailed(self._at(line, words), details=details)
+
+    def _typing_error(self, text: str) -> ProgramError:
+        matches = [match for line in text.splitlines() if (match := _TYPING.match(line)) is not None]
+        if any(match["kind"] == "invalid-syntax" for match in matches):
+            first = next(match for match in matches if match["kind"] == "invalid-syntax")
+            return ProgramSyntax(self._at(int(first["line"]), values.cut(first["words"], _MAX_WORDS)))
+        listed = [
+            self._at(int(match["line"]), values.cut(match["words"], _MAX_WORDS)) for match in matches[:_MAX_ERRORS]
+        ]
+        if len(matches) > _MAX_ERRORS:
+            listed.append(f"... and {len(matches) - _MAX_ERRORS} more.")
+        return ProgramTypes("\n".join(listed) or values.cut(text, _MAX_WORDS), details=listed)
+
+    def _at(self, line: int, words: str) -> str:
+        source = values.cut(self._line(line).strip(), _MAX_WORDS)
+        return f"Line {line}: {words}\n    {source}" if source else words
+
+    def _line(self, line: int) -> str:
+        lines = self._code.splitlines()
+        return lines[line - 1] if 0 < line <= len(lines) else ""
+
+
+def require_sandbox() -> None:
+    """Raise Unavailable where the extra is not installed."""
+    try:
+        import pydantic_monty  # noqa: F401 - whether it is there
+    except ImportError as exc:
+        raise Unavailable(MISSING) from exc
+
+
+def _never(*_args: object, **_kwargs: object) -> None:
+    """Stand for a tool in a module. The host answers its calls itself, so this never runs."""
+
+
+def _raising(snapshot: Any, kind: str, message: str) -> Callable[[], Any]:
+    return lambda: snapshot.resume({"exc_type": kind, "message": message})
+
+
+def _plain(value: Any) -> Any:
+    """Copy a value out of the sandbox: data stays as it is, and of functions and objects their text is left."""
+    if isinstance(value, dict):
+        return {_plain(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        copy = [_plain(item) for item in value]
+        return type(value)(copy) if type(value) in (list, tuple, set, frozenset) else copy
+    if type(value).__module__.startswith("pydantic_monty") or isinstance(value, (StandIn, type)) or callable(value):
+        return repr(value)
+    return value

@@ -1,0 +1,495 @@
+"""Tools that somebody wrote for another framework, plain objects and modules, as tools of this session.
+
+A framework is recognised by the names of an object's classes; nothing here imports one that the user has not imported.
+`_kinds` lists what is known, with one small reader for each. A reader returns `ForeignTool` values: their own schema,
+by which we check the arguments before their code runs, and a function that runs them and raises what really went wrong.
+Properties of a plain object never run: its tools are the public functions of its class.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib import metadata
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import DuplicateTool, InvalidTool, UsageProblem
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
+from onetool_ipy.core import current, describe, names
+from onetool_ipy.core.decorate import Marks
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.sources.functions import spec_of
+
+PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+"""`module:name`, which names something that can be imported."""
+NOTEBOOK = "nb"
+"""The pack of functions that name none."""
+
+_NOT_IN_NAMES = re.compile(r"[^\w-]+")
+_OTHER_PACK = 'Put the tools into another pack: ot.adopt(..., pack="name")'
+_JSON_TYPES = {"string", "boolean", "integer", "number", "array", "object", "null"}
+_WRAPPERS = ("ToolError", "UnexpectedToolError")
+
+Wait = Callable[[Callable[[], Awaitable[Any]]], Any]
+"""Runs async work of a framework from sync code, and returns what it gave."""
+
+
+class ForeignTool(NamedTuple):
+    """One tool of a framework: what it is called, what it takes, and how to run it."""
+
+    name: str
+    description: str | None
+    parameters: object
+    run: Callable[[dict[str, Any]], Any]
+    is_async: bool = False
+
+
+class Surroundings(NamedTuple):
+    """What a reader may need besides the object: the `deps` that the user gave, and how to wait."""
+
+    deps: object
+    wait: Wait
+
+
+Reader = Callable[[Any, Surroundings], Iterable[Any]]
+"""Reads an object of a framework: gives ForeignTool values, functions, or other objects of the framework."""
+
+
+class Kind(NamedTuple):
+    """A class of a framework by its module and name; the distribution and the major version that are supported.
+
+    `names_pack` says that the object itself names the pack, as a server or a toolkit does.
+    """
+
+    module: str
+    name: str
+    pack: str
+    distribution: str
+    major: int
+    read: Reader
+    names_pack: bool = False
+
+    def matches(self, cls: type) -> bool:
+        """Whether this is the class, by its name and module."""
+        return cls.__name__ == self.name and f"{cls.__module__}.".startswith(f"{self.module}.")
+
+
+class Adoption(NamedTuple):
+    """Where an adopted tool came from: the object, and the cell that adopted it ("" in a program)."""
+
+    thing: object
+    cell: str
+
+    def is_same(self, other: Adoption) -> bool:
+        """Whether the other is the same object, or one from the same cell, which ran again."""
+        return self.thing is other.thing or bool(self.cell and self.cell == other.cell)
+
+
+class Adoptions:
+    """The adopted tools of one toolbox, by name."""
+
+    def __init__(self, wait: Wait) -> None:
+        self._wait = wait
+        self._by_name: dict[str, Adoption] = {}
+
+    def adopt(
+        self, registry: Registry, thing: object, *, pack: str, deps: object, read_only: Iterable[str]
+    ) -> list[ToolSpec]:
+        """Register the tools of an object and return them; all of them or none. Raises InvalidTool, DuplicateTool."""
+        tools = _read(thing, _pack_name(pack), Surroundings(deps, self._wait))
+        if not tools:
+            raise InvalidTool(f"There are no tools in {values.safe_repr(thing, 80)}.")
+        specs: dict[str, ToolSpec] = {}
+        owners: dict[str, Adoption] = {}
+        for spec, owner in tools:
+            if spec.name in specs:
+                raise DuplicateTool(f"Two of these tools are called '{spec.name}'.", hint=_OTHER_PACK)
+            specs[spec.name] = spec
+            # A function of a cell may replace another one, as with `@tool`.
+            if owner is not None:
+                owners[spec.name] = Adoption(owner, current.cell())
+                self._require_free(registry, spec.name, owners[spec.name])
+        _mark_read_only(specs, {read_only} if isinstance(read_only, str) else set(read_only))
+        # Where a tool of an object is replaced, all tools of that object go: the new one may have fewer.
+        replaced = {id(self._by_name[name].thing) for name in owners if name in self._by_name}
+        for name in [name for name, before in self._by_name.items() if id(before.thing) in replaced]:
+            del self._by_name[name]
+            registry.session.specs.pop(name, None)
+        self._by_name.update(owners)
+        return [registry.register(spec) for spec in specs.values()]
+
+    def _require_free(self, registry: Registry, name: str, adoption: Adoption) -> None:
+        known, before = registry.get(name), self._by_name.get(name)
+        if known is None or (known.origin == "cell" and before is not None and before.is_same(adoption)):
+            return
+        place = f" ({known.where})" if known.where else ""
+        raise DuplicateTool(f"The name '{name}' is taken by a {known.origin} tool{place}.", hint=_OTHER_PACK)
+
+
+def _mark_read_only(specs: dict[str, ToolSpec], marked: set[str]) -> None:
+    short_names = {spec.short_name for spec in specs.values()}
+    for unknown in sorted(marked - short_names - set(specs)):
+        near = did_you_mean(unknown, sorted(short_names))
+        raise UsageProblem(f"read_only names '{unknown}', which is not one of these tools. {near}".rstrip())
+    for name, spec in specs.items():
+        if marked & {name, spec.short_name}:
+            specs[name] = spec.replace(read_only=True)
+
+
+def _read(thing: Any, pack: str, around: Surroundings) -> list[tuple[ToolSpec, object | None]]:
+    """Return the tools of anything that can be adopted, each with the object it came from; None for a function."""
+    if isinstance(thing, str):
+        thing = _imported(thing)
+    if isinstance(thing, (list, tuple)):
+        return [pair for each in thing for pair in _read(each, pack, around)]
+    if isinstance(inspect.getattr_static(thing, "__onetool__", None), Marks) or inspect.isroutine(thing):
+        return [(spec_of(thing, pack=pack or NOTEBOOK, origin="cell"), None)]
+    if isinstance(thing, ModuleType):
+        return [(spec, thing) for spec in _functions(_module_members(thing), pack or _last(thing.__name__), thing)]
+    if (match := _kind_of(thing)) is not None:
+        return [(spec, thing) for spec in _framework_tools(thing, *match, pack, around)]
+    if isinstance(thing, type):
+        raise InvalidTool(f"'{thing.__name__}' is a class.", hint=f"Adopt an object of it: {thing.__name__}(...)")
+    if type(thing).__module__ == "builtins":
+        raise InvalidTool(f"{values.safe_repr(thing, 80)} is not a tool, nor an object with tools.")
+    members = _methods(thing)
+    if not members:
+        label = type(thing).__name__
+        hint = f"Known are: {', '.join(dict.fromkeys(kind.distribution for kind in _kinds()))}."
+        raise InvalidTool(f"The object of class '{label}' has no public methods.", hint=hint)
+    return [(spec, thing) for spec in _functions(members, pack or type(thing).__name__.lower(), type(thing))]
+
+
+def _imported(place: str) -> object:
+    """Return what `module:name` names."""
+    if not PLACE.fullmatch(place):
+        raise UsageProblem(f"'{values.cut(place, 80)}' is not of the form 'module:name'.")
+    module, _, path = place.partition(":")
+    try:
+        thing: object = importlib.import_module(module)
+    except ImportError as exc:
+        raise UsageProblem(f"'{module}' cannot be imported: {exc}.") from exc
+    for name in path.split("."):
+        if not hasattr(thing, name):
+            near = did_you_mean(name, [each for each in dir(thing) if not each.startswith("_")])
+            raise UsageProblem(f"'{module}' has no '{path}'. {near}".rstrip())
+        thing = getattr(thing, name)
+    return thing
+
+
+def _module_members(module: ModuleType) -> dict[str, Callable[..., Any]]:
+    """Return the public functions that a module defines, or those that its `__all__` lists."""
+    listed = getattr(module, "__all__", None)
+    return {
+        name: member
+        for name, member in vars(module).items()
+        if isinstance(member, FunctionType)
+        and (name in listed if listed is not None else member.__module__ == module.__name__ and name[0] != "_")
+    }
+
+
+def _methods(thing: object, *, hidden: Sequence[str] = ()) -> dict[str, Callable[..., Any]]:
+    """Return the public methods of an object's class, bound. No property runs, nor any other code of the object."""
+    members: dict[str, Callable[..., Any]] = {}
+    for cls in reversed(type(thing).__mro__[:-1]):
+        for name, member in vars(cls).items():
+            members.pop(name, None)
+            is_method = isinstance(member, (FunctionType, staticmethod, classmethod))
+            if is_method and not name.startswith("_") and name not in hidden:
+                members[name] = member.__get__(thing, type(thing))
+    return members
+
+
+def _functions(members: Mapping[str, Callable[..., Any]], pack: str, home: object) -> list[ToolSpec]:
+    where = getattr(home, "__name__", "")
+    return [
+        describe.from_function(member, name=names.canonical(name, pack=_plain(pack)), where=where)
+        for name, member in members.items()
+    ]
+
+
+def _framework_tools(thing: Any, kind: Kind, version: str, pack: str, around: Surroundings) -> list[ToolSpec]:
+    """Return the tools of an object of a framework. Raises InvalidTool for a version that is not supported."""
+    supported = f"Supported: {kind.distribution} {kind.major}.x."
+    if version.partition(".")[0] != str(kind.major):
+        raise InvalidTool(f"{kind.distribution} {version} is not supported.", hint=supported)
+    try:
+        tools = list(kind.read(thing, around))
+        own_name = getattr(thing, "name", None) if kind.names_pack else None
+    except InvalidTool:
+        raise
+    except Exception as exc:
+        message = f"This {kind.name} of {kind.distribution} {version} cannot be read: {type(exc).__name__}: {exc}"
+        raise InvalidTool(message, hint=supported) from exc
+    if not pack and kind.names_pack:
+        pack = _plain(own_name if isinstance(own_name, str) else type(thing).__name__).lower()
+    specs: list[ToolSpec] = []
+    for tool in tools:
+        if isinstance(tool, ForeignTool):
+            specs.append(_spec(tool, pack or kind.pack, f"{kind.distribution} {type(thing).__name__}"))
+        elif isinstance(tool, tuple):
+            specs += _functions(dict([tool]), pack or kind.pack, type(thing))
+        else:
+            specs += [spec for spec, _ in _read(tool, pack or kind.pack, around)]
+    return specs
+
+
+def _spec(tool: ForeignTool, pack: str, where: str) -> ToolSpec:
+    name = names.canonical(_plain(tool.name), pack=pack)
+    parameters = tool.parameters
+    if not isinstance(parameters, Mapping):
+        raise InvalidTool(f"'{name}': its schema is {values.safe_repr(parameters, 60)}, not a JSON Schema.")
+    # A tool without arguments may leave the type out.
+    parameters = {"type": "object", **parameters}
+    spec = ToolSpec(
+        name=name,
+        description=tool.description or tool.name,
+        parameters=parameters,
+        run=tool.run,
+        is_async=tool.is_async,
+        where=where,
+    )
+    try:
+        spec.checker  # noqa: B018 - compiles the schema, or raises
+    except InvalidTool as exc:
+        raise InvalidTool(f"'{name}': parameters: {exc.message}") from exc
+    return spec
+
+
+def _plain(name: object) -> str:
+    """Return a name without what a tool's name cannot have. Raises InvalidTool if nothing is left."""
+    text = _NOT_IN_NAMES.sub("_", name).strip("_") if isinstance(name, str) else ""
+    if not text:
+        raise InvalidTool(f"{values.safe_repr(name, 60)} is not a name for a tool.")
+    return text
+
+
+def _pack_name(pack: object) -> str:
+    if pack == "":
+        return ""
+    if not isinstance(pack, str) or _NOT_IN_NAMES.search(pack):
+        raise InvalidTool(f"{values.safe_repr(pack, 60)} is not a name for a pack. It has letters, digits, _ and -.")
+    return pack
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
+
+
+def _kinds() -> tuple[Kind, ...]:
+    """Return what is recognised."""
+    return (
+        Kind("langchain_core", "BaseTool", "langchain", "langchain-core", 1, _langchain_tool),
+        Kind("langchain_core", "BaseToolkit", "", "langchain-core", 1, lambda kit, _: kit.get_tools(), names_pack=True),
+        Kind("pydantic_ai", "Tool", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai_tool),
+        Kind("pydantic_ai", "AbstractToolset", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai_toolset),
+        Kind("agents", "FunctionTool", "agents", "openai-agents", 0, _agents_tool),
+        Kind("llama_index", "BaseTool", "llama_index", "llama-index-core", 0, _llama_tool),
+        Kind(
+            "llama_index", "BaseToolSpec", "", "llama-index-core", 0, lambda kit, _: kit.to_tool_list(), names_pack=True
+        ),
+        Kind("smolagents", "Tool", "smolagents", "smolagents", 1, _smol_tool),
+        Kind("smolagents", "ToolCollection", "smolagents", "smolagents", 1, lambda collection, _: collection.tools),
+        Kind("llm", "Tool", "llm", "llm", 0, _llm_tool),
+        Kind("llm", "Toolbox", "", "llm", 0, _llm_toolbox, names_pack=True),
+        Kind("fastmcp", "FastMCP", "", "fastmcp", 4, _fastmcp_server, names_pack=True),
+        Kind("mcp", "MCPServer", "", "mcp", 2, _mcp_server, names_pack=True),
+    )
+
+
+def _kind_of(thing: object) -> tuple[Kind, str] | None:
+    """Return the kind of an object and the installed version of its framework; None if it is of no framework."""
+    for cls in type(thing).__mro__:
+        for kind in _kinds():
+            if kind.matches(cls):
+                # A module of the user's own may have the same name as a framework.
+                with suppress(metadata.PackageNotFoundError):
+                    return kind, metadata.version(kind.distribution)
+    return None
+
+
+def _call_id() -> str:
+    scope = current.scope()
+    return scope.call.id if scope is not None and scope.call is not None else "onetool"
+
+
+def _json_schema(schema: Any) -> object:
+    """Return the JSON Schema of a pydantic model, or what is a schema already."""
+    return schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
+
+
+async def _with_real_cause(work: Awaitable[Any]) -> Any:
+    """Await a call. A framework's own error that wraps another one gives way to that one."""
+    try:
+        return await work
+    except Exception as exc:
+        if type(exc).__name__ in _WRAPPERS and exc.__cause__ is not None:
+            raise exc.__cause__ from None
+        raise
+
+
+# --- one reader for each kind
+
+
+def _langchain_tool(tool: Any, _around: Surroundings) -> Iterable[ForeignTool]:
+    own = tool.model_copy(update={"handle_tool_error": False, "handle_validation_error": False})
+    parameters = _json_schema(own.tool_call_schema)
+    properties = parameters.get("properties", {}) if isinstance(parameters, Mapping) else {}
+    injected = () if isinstance(tool.args_schema, dict) else set(own.get_input_schema().model_fields) - set(properties)
+    # Without the id of a call LangChain drops the artifact; with one it makes text of any other value.
+    has_id = tool.response_format == "content_and_artifact" or bool(injected)
+    maker = next(cls for cls in type(tool).__mro__ if "_arun" in vars(cls))
+    is_async = (
+        getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+        if maker.__module__.startswith("langchain_core.")
+        else True
+    )
+
+    def arguments(args: dict[str, Any]) -> dict[str, Any]:
+        return {"type": "tool_call", "name": tool.name, "args": args, "id": _call_id()} if has_id else args
+
+    def value(message: Any) -> Any:
+        artifact = getattr(message, "artifact", None)
+        if not has_id or not hasattr(message, "content"):
+            return message
+        return message.content if artifact is None else {"content": message.content, "artifact": artifact}
+
+    def run(args: dict[str, Any]) -> Any:
+        return value(own.invoke(arguments(args)))
+
+    async def arun(args: dict[str, Any]) -> Any:
+        return value(await own.ainvoke(arguments(args)))
+
+    yield ForeignTool(tool.name, tool.description, parameters, arun if is_async else run, is_async)
+
+
+def _pydantic_ai_tool(tool: Any, around: Surroundings) -> Iterable[ForeignTool]:
+    toolsets = importlib.import_module("pydantic_ai.toolsets")
+    return _pydantic_ai_toolset(toolsets.FunctionToolset([tool]), around)
+
+
+def _pydantic_ai_toolset(toolset: Any, around: Surroundings) -> Iterable[ForeignTool]:
+    module = importlib.import_module("pydantic_ai")
+
+    def context(name: str = "") -> Any:
+        return module.RunContext(
+            deps=around.deps, model=None, usage=module.RunUsage(), tool_name=name, tool_call_id=_call_id()
+        )
+
+    async def tools() -> Any:
+        async with toolset:
+            return await toolset.get_tools(context())
+
+    async def run(name: str, tool: Any, args: dict[str, Any]) -> Any:
+        here = context(name)
+        ready = tool.args_validator.validate_python(args)
+        if tool.args_validator_func is not None:
+            check = tool.args_validator_func(here, **ready)
+            if inspect.isawaitable(check):
+                await check
+        async with toolset:
+            value = await toolset.call_tool(name, ready, here, tool)
+        return value.return_value if type(value).__name__ == "ToolReturn" else value
+
+    for name, tool in around.wait(tools).items():
+        schema = tool.tool_def.parameters_json_schema
+        yield ForeignTool(name, tool.tool_def.description, schema, partial(run, name, tool), True)
+
+
+def _agents_tool(tool: Any, around: Surroundings) -> Iterable[ForeignTool]:
+    context = importlib.import_module("agents.tool_context")
+    # The tool's failure function makes text of an exception, which looks like a success.
+    own = copy.copy(tool)
+    own._failure_error_function, own._use_default_failure_error_function = None, False
+
+    async def run(args: dict[str, Any]) -> Any:
+        text = json.dumps(values.to_json(args))
+        call = {"tool_name": tool.name, "tool_call_id": _call_id(), "tool_arguments": text}
+        return await own.on_invoke_tool(context.ToolContext(context=around.deps, **call), text)
+
+    yield ForeignTool(tool.name, tool.description, tool.params_json_schema, run, True)
+
+
+def _llama_tool(tool: Any, around: Surroundings) -> Iterable[ForeignTool]:
+    about = tool.metadata
+    is_async = inspect.iscoroutinefunction(getattr(tool, "real_fn", None))
+    extra = {tool.ctx_param_name: around.deps} if getattr(tool, "requires_context", False) else {}
+
+    def value(output: Any) -> Any:
+        if output.is_error:
+            raise output.exception or RuntimeError(output.content)
+        return output.raw_output
+
+    def run(args: dict[str, Any]) -> Any:
+        return value(tool(**args, **extra))
+
+    async def arun(args: dict[str, Any]) -> Any:
+        return value(await tool.acall(**args, **extra))
+
+    parameters = about.get_parameters_dict()
+    yield ForeignTool(about.get_name(), about.description, parameters, arun if is_async else run, is_async)
+
+
+def _smol_tool(tool: Any, _around: Surroundings) -> Iterable[ForeignTool]:
+    properties: Json = {}
+    for name, about in tool.inputs.items():
+        types = [about["type"]] if isinstance(about["type"], str) else list(about["type"])
+        types += ["null"] if about.get("nullable") else []
+        schema = {key: part for key, part in about.items() if key not in ("type", "nullable")}
+        # Images, sound and "any" are Python objects, which no JSON type describes.
+        if set(types) <= _JSON_TYPES:
+            schema["type"] = types[0] if len(types) == 1 else types
+        properties[name] = schema
+    required = [name for name, about in tool.inputs.items() if not about.get("nullable")]
+    parameters = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    is_async = inspect.iscoroutinefunction(tool.forward)
+    yield ForeignTool(tool.name, tool.description, parameters, lambda args: tool(**args), is_async)
+
+
+def _llm_tool(tool: Any, _around: Surroundings) -> Iterable[ForeignTool]:
+    function = tool.implementation
+    if function is None:
+        raise InvalidTool(f"'{tool.name}' has no implementation.")
+    extra = {"llm_tool_call": None} if "llm_tool_call" in inspect.signature(function).parameters else {}
+    is_async = inspect.iscoroutinefunction(function)
+    yield ForeignTool(tool.name, tool.description, tool.input_schema, lambda args: function(**args, **extra), is_async)
+
+
+def _llm_toolbox(toolbox: Any, around: Surroundings) -> Iterable[Any]:
+    around.wait(toolbox.prepare_async)
+    toolbox.prepare()
+    yield from _methods(toolbox, hidden=toolbox._blocked).items()
+    yield from toolbox._extra_tools
+
+
+def _fastmcp_server(server: Any, around: Surroundings) -> Iterable[ForeignTool]:
+    async def run(name: str, is_wrapped: bool, args: dict[str, Any]) -> Any:
+        result = await _with_real_cause(server.call_tool(name, args))
+        if result.structured_content is not None:
+            return result.structured_content["result"] if is_wrapped else result.structured_content
+        parts = [block.text if block.type == "text" else block.model_dump(mode="json") for block in result.content]
+        return parts[0] if len(parts) == 1 else parts or None
+
+    for tool in around.wait(server.list_tools):
+        is_wrapped = bool((tool.output_schema or {}).get("x-fastmcp-wrap-result"))
+        yield ForeignTool(tool.name, tool.description, tool.parameters, partial(run, tool.name, is_wrapped), True)
+
+
+def _mcp_server(server: Any, _around: Surroundings) -> Iterable[ForeignTool]:
+    module = importlib.import_module("mcp.server.mcpserver")
+
+    async def run(tool: Any, args: dict[str, Any]) -> Any:
+        return await _with_real_cause(tool.run(args, module.Context(mcp_server=server)))
+
+    for tool in server._tool_manager.list_tools():
+        yield ForeignTool(tool.name, tool.description, tool.parameters, partial(run, tool), True)

@@ -1,0 +1,354 @@
+"""Adopting other people's tools: nine kinds of them in a real environment of frameworks, and what is no tool."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.base.errors import DuplicateTool, InvalidTool, OneToolError, UsageProblem
+from onetool_ipy.core import current
+from onetool_ipy.toolbox import Toolbox
+from tests.harness.servers import others_python
+from tests.harness.surroundings import ROOT
+
+_PACKS = {
+    "langchain": "langchain",
+    "pydantic_ai": "pydantic_ai",
+    "openai_agents": "agents",
+    "llama_index": "llama_index",
+    "smolagents": "smolagents",
+    "llm": "llm",
+    "fastmcp": "plain_server",
+    "mcp": "plain",
+    "objects": "client",
+}
+_MORE: dict[str, dict[str, dict[str, Any]]] = {
+    "langchain": {"kit": {"kit.drawn": {"content": "a picture", "artifact": [3]}}},
+    "pydantic_ai": {"set": {"set.my_add": {"sum": 5}, "set.my_whose": "of Ada"}},
+    "openai_agents": {"strict": {"strict.whose": "of Ada"}},
+    "llama_index": {"spec": {"spec.add": 4}},
+    "smolagents": {"collection": {"collection.add": {"sum": 5}}},
+    "llm": {"box": {"box.count": 4, "box.add": {"sum": 5}}},
+    "fastmcp": {"context": {"context.whose": "of other"}},
+    "mcp": {"context": {"context.whose": "of Context"}},
+    "objects": {"module": {"module.price": 6}},
+}
+
+Report = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Return what the worker process of a framework reports; each runs once."""
+    reports: dict[str, dict[str, Any]] = {}
+
+    def run(framework: str) -> dict[str, Any]:
+        if framework not in reports:
+            worker = Path(__file__).with_name("framework_worker.py")
+            folder = tmp_path_factory.mktemp(framework)
+            env = {**os.environ, "PYTHONPATH": str(ROOT)}
+            command = [others_python("frameworks"), str(worker), framework, str(folder)]
+            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=110, check=False)
+            assert ended.returncode == 0, ended.stderr[-3000:]
+            reports[framework] = json.loads(ended.stdout.splitlines()[-1])
+        return reports[framework]
+
+    return run
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Toolbox]:
+    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+        yield opened
+
+
+@pytest.fixture(params=list(_PACKS))
+def framework(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def test_the_tools_are_named_after_their_framework_or_object(framework: str, report: Report) -> None:
+    names = [f"{_PACKS[framework]}.{name}" for name in ("add", "later", "boom", "large")]
+    assert report(framework)["names"] == names
+    assert report(framework)["again"] is True
+
+
+def test_a_sync_tool_gives_its_own_value(framework: str, report: Report) -> None:
+    assert report(framework)["sync"] == report(framework)["sync_in_async"] == {"sum": 3}
+
+
+def test_an_async_tool_is_called_from_sync_and_async_code(framework: str, report: Report) -> None:
+    assert report(framework)["async"] == [{"sum": 2}, {"sum": 2}]
+
+
+def test_the_schema_is_that_of_the_framework(framework: str, report: Report) -> None:
+    kind, required, description = report(framework)["schema"]
+    assert (kind, required) == ("integer", ["a"])
+    assert "Add two numbers." in description
+
+
+def test_bad_arguments_never_reach_the_code(framework: str, report: Report) -> None:
+    wrong, missing = report(framework)["bad"]
+    assert wrong[0] == missing[0] == "invalid_args"
+    assert "'x' is not an integer" in wrong[1]
+    assert "missing argument 'a'" in missing[1]
+    assert report(framework)["ran_with_bad"] == 0
+
+
+def test_an_exception_is_a_failure_with_the_real_cause(framework: str, report: Report) -> None:
+    cause = "KeyError('the real cause')"
+    assert report(framework)["exception"] == ["execution_error", "KeyError: 'the real cause'", cause]
+
+
+def test_a_large_result_is_whole_here_and_a_handle_for_a_model(framework: str, report: Report) -> None:
+    assert report(framework)["large"] == [50_000, ["handle", "preview", "total_lines"]]
+
+
+def test_it_is_a_tool_of_the_cell_that_may_change_things(framework: str, report: Report) -> None:
+    assert report(framework)["marks"] == [False, "cell"]
+
+
+def test_what_holds_several_tools_is_adopted_too(framework: str, report: Report) -> None:
+    """Toolkits, toolsets, toolboxes, collections, servers with a context, modules; `deps` reach those that want it."""
+    for label, tools in _MORE[framework].items():
+        assert tools.items() <= report(framework)["more"][label].items()
+    assert "danger" not in report(framework)["calls"]
+
+
+def test_a_langchain_tool_gets_the_id_of_the_call(report: Report) -> None:
+    value = report("langchain")["more"]["kit"]["kit.named"]
+    assert value.startswith("3 ")
+    assert len(value) > 10
+
+
+# --- what is no tool, in our own environment
+
+
+class Shop:
+    """A client with tools as methods."""
+
+    def __init__(self, name: str = "one") -> None:
+        self.name = name
+
+    def price(self, item: str) -> str:
+        """Return the price."""
+        return f"{item} at {self.name}"
+
+    @property
+    def danger(self) -> None:
+        """Delete files."""
+        raise AssertionError("A property ran.")
+
+
+class LooksLikeOne:
+    """Has what a tool has, but is none."""
+
+    name, description, args_schema = "search", "Search.", {"type": "object"}
+
+    @property
+    def invoke(self) -> None:
+        raise AssertionError("A property ran.")
+
+
+def test_an_object_that_only_looks_like_a_tool_is_none(box: Toolbox) -> None:
+    with pytest.raises(InvalidTool, match="'LooksLikeOne' has no public methods"):
+        box.adopt(LooksLikeOne())
+
+
+@pytest.mark.parametrize("thing", [3, None, {"a": 1}, b"x", 2.5, Shop, []], ids=repr)
+def test_what_has_no_tools_is_refused(box: Toolbox, thing: object) -> None:
+    with pytest.raises(InvalidTool):
+        box.adopt(thing)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("no such thing", "not of the form 'module:name'"),
+        ("no_such_module:x", "'no_such_module' cannot be imported"),
+        ("json:dump_s", "'json' has no 'dump_s'. Did you mean 'dumps'"),
+    ],
+)
+def test_a_place_that_names_nothing_is_said(box: Toolbox, place: str, message: str) -> None:
+    with pytest.raises(UsageProblem, match=message):
+        box.adopt(place)
+
+
+def test_a_place_names_a_function(box: Toolbox) -> None:
+    assert box.adopt("textwrap:shorten", pack="words") == ["words.shorten"]
+    assert box.call("words.shorten", {"text": "a b c", "width": 3}).error is not None
+
+
+def test_methods_are_tools_and_no_property_runs(box: Toolbox) -> None:
+    assert box.adopt(Shop(), read_only=["price"]) == ["shop.price"]
+    assert box.call("shop.price", {"item": "tea"}).data == "tea at one"
+    spec = box.registry.require("shop.price")
+    assert (spec.read_only, spec.origin) == (True, "cell")
+    assert box.pack("shop").price("tea") == "tea at one"  # type: ignore[union-attr]  # it is there
+
+
+def test_a_read_only_name_that_no_tool_has_is_refused(box: Toolbox) -> None:
+    with pytest.raises(UsageProblem, match=r"'prices', which is not one of these tools\. Did you mean 'price'"):
+        box.adopt(Shop(), read_only="prices")
+    assert box.registry.get("shop.price") is None
+
+
+def test_equal_names_are_an_error_that_says_pack(box: Toolbox) -> None:
+    """Two in one list, one of another object, and one of our own."""
+    with pytest.raises(DuplicateTool) as two:
+        box.adopt([Shop("one"), Shop("two")])
+    box.adopt(Shop("one"))
+    with pytest.raises(DuplicateTool) as other:
+        box.adopt(Shop("two"))
+    with pytest.raises(DuplicateTool) as builtin:
+        box.adopt([type("Time", (), {"now": lambda self: 1})()])
+    assert "pack=" in two.value.hint
+    assert "pack=" in other.value.hint
+    assert "pack=" in builtin.value.hint
+    assert box.call("shop.price", {"item": "tea"}).data == "tea at one"
+    assert box.adopt(Shop("two"), pack="second") == ["second.price"]
+
+
+def test_the_same_thing_again_replaces_its_tools(box: Toolbox) -> None:
+    """The same object with fewer methods; and another one from the same cell, which ran again."""
+    shop = Shop()
+    box.adopt(shop)
+    try:
+        Shop.offer = lambda self: 1  # type: ignore[attr-defined]  # a method more
+        assert box.adopt(shop) == ["shop.price", "shop.offer"]
+    finally:
+        del Shop.offer  # type: ignore[attr-defined]
+    assert box.adopt(shop) == ["shop.price"]
+    assert box.registry.get("shop.offer") is None
+    current.enter_cell("cell-1")
+    try:
+        box.adopt(Shop("first"), pack="mine")
+        box.adopt(Shop("again"), pack="mine")
+    finally:
+        current.enter_cell("")
+    assert box.call("mine.price", {"item": "tea"}).data == "tea at again"
+
+
+@pytest.mark.parametrize("pack", ["my pack", "a.b", "a/b", 3])
+def test_a_pack_that_is_no_name_is_refused(box: Toolbox, pack: Any) -> None:
+    with pytest.raises(InvalidTool, match="not a name for a pack"):
+        box.adopt(Shop(), pack=pack)
+
+
+def test_a_result_that_cannot_be_serialised_is_shown(box: Toolbox) -> None:
+    lock = asyncio.Lock()
+    box.adopt(type("Vault", (), {"key": lambda self: lock})())
+    result = box.call("vault.key", source="model")
+    assert result.data is lock
+    assert "Lock" in json.dumps(box.outgoing(result))
+
+
+def test_a_tool_of_another_loop_fails_with_the_reason(box: Toolbox) -> None:
+    """It awaits something of the loop that ran where it was made."""
+    loop = asyncio.new_event_loop()
+    future: asyncio.Future[int] = loop.create_future()
+
+    class Bound:
+        async def wait(self) -> int:
+            return await future
+
+    try:
+        box.adopt(Bound())
+        result = box.call("bound.wait")
+        assert result.error is not None
+        assert "different loop" in result.error.message
+    finally:
+        loop.close()
+
+
+# --- frameworks of other versions, as packages on the path
+
+
+def _fake_framework(folder: Path, version: str, body: str) -> str:
+    """Write a package `langchain_core` of some version; return the code of a tool made with it."""
+    package = folder / "langchain_core"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "tools.py").write_text(f"class BaseTool:\n    name, description = 'my tool!', 'Do.'\n{body}")
+    about = folder / f"langchain_core-{version}.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: langchain-core\nVersion: {version}\n")
+    return "from langchain_core.tools import BaseTool; thing = BaseTool()"
+
+
+_SCHEMA = """
+    args_schema, response_format, handle_tool_error = SCHEMA, "content", True
+    tool_call_schema = args_schema
+    async def _arun(self): ...
+    _arun.__module__ = "x"
+    def model_copy(self, update): return self
+    def invoke(self, args): return args
+    async def ainvoke(self, args): return args
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "message"),
+    [
+        ("2.0.1", "", "langchain-core 2.0.1 is not supported. | Supported: langchain-core 1.x."),
+        ("0.3.9", "", "langchain-core 0.3.9 is not supported. | Supported: langchain-core 1.x."),
+        ("1.9.0", "", "This BaseTool of langchain-core 1.9.0 cannot be read: AttributeError"),
+        ("1.9.0", _SCHEMA.replace("SCHEMA", "{'type': 'objekt'}"), "'langchain.my_tool': parameters: "),
+        ("1.9.0", _SCHEMA.replace("SCHEMA", "{'properties': 7}"), "'langchain.my_tool': parameters: "),
+        ("1.9.0", _SCHEMA.replace("SCHEMA", "{}"), "adopted langchain.my_tool"),
+        ("1.9.0", _SCHEMA.replace("SCHEMA", "{}") + "    name = 7\n", "7 is not a name for a tool."),
+        ("1.9.0", _SCHEMA.replace("SCHEMA", "{}") + "    name = '!?'\n", "'!?' is not a name for a tool."),
+    ],
+)
+def test_another_version_or_a_wrong_schema_is_named(tmp_path: Path, version: str, body: str, message: str) -> None:
+    """Run in a process of its own, whose path has the framework."""
+    setup = _fake_framework(tmp_path / "lib", version, body)
+    code = f"""
+import sys; sys.path[:0] = [{str(tmp_path / "lib")!r}]
+from onetool_ipy import open_toolbox
+from onetool_ipy.base.errors import OneToolError
+{setup}
+with open_toolbox({str(tmp_path)!r}, env={{"ONETOOL_STATE": {str(tmp_path / "state")!r}}}) as box:
+    try:
+        print("adopted", *box.adopt(thing))
+    except OneToolError as exc:
+        print(exc.message, "|", exc.hint)
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=env, check=False)
+    assert message in ended.stdout, ended.stdout + ended.stderr
+
+
+def test_nothing_of_a_framework_is_imported_to_recognise_its_tools(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from onetool_ipy import open_toolbox
+class Plain:
+    def run(self) -> int:
+        "Run."
+        return 1
+with open_toolbox({str(tmp_path)!r}, env={{"ONETOOL_STATE": {str(tmp_path / "state")!r}}}) as box:
+    print(box.adopt(Plain()))
+print({{name.partition(".")[0] for name in sys.modules}} & {{
+    "langchain_core", "pydantic_ai", "agents", "llama_index", "smolagents", "llm", "fastmcp"}})
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [others_python("frameworks"), "-c", code]
+    ended = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
+    assert ended.stdout.splitlines() == ["['plain.run']", "set()"]
+
+
+def test_a_failed_adoption_leaves_nothing(box: Toolbox) -> None:
+    with pytest.raises(OneToolError):
+        box.adopt([Shop(), 3])
+    assert box.registry.get("shop.price") is None
