@@ -160,6 +160,7 @@ TABLE: tuple[Command, ...] = (
             ("show", "NAME[.tool[@version]]", bundles.show_bundle, "what is in it"),
             ("on", "NAME[.tool[@version]]", bundles.switch_on, "switch a bundle, a tool or one version on"),
             ("off", "NAME[.tool[@version]]", bundles.switch_off, "switch it off"),
+            ("run", "NAME", bundles.run_all, "call each of its tools that only reads, with example arguments"),
         )
     ),
     Command("bundle set", "NAME", "the base URL and the auth of all its tools", bundles.set_bundle,
@@ -220,7 +221,7 @@ TABLE: tuple[Command, ...] = (
             ("start", servers.start, "start it"),
             ("stop", servers.stop, "stop it"),
             ("restart", servers.restart, "stop and start it"),
-            ("trace", servers.trace, "every message to and from it"),
+            ("trace", servers.trace, "every message to and from it; with a number that message whole"),
         )
     ),
     Command("server read", "NAME URI [K=V ...]", "read a resource; a template takes its variables as K=V",
