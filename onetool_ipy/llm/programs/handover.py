@@ -21,6 +21,7 @@ from onetool_ipy.core import names
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask.answer import AnswerCall
 from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.context import AskToolbox
@@ -32,6 +33,7 @@ from onetool_ipy.llm.programs.stubs import tool_modules
 
 MAX_SEEN = 4_096
 _MAX_HITS = 12
+_CORRECTIONS = 2
 _FENCE = re.compile(r"^```[ \t]*(?P<kind>python|py)?[ \t]*\n(?P<code>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
 _SCHEMA = {
     "type": "object",
@@ -55,11 +57,19 @@ class ProgramSelection(ToolSelection):
     """The offer of an ask with `--code`: the tool `program`, and a search where there are many tools."""
 
     def __init__(
-        self, box: AskToolbox, session: Session, *, allow: Sequence[str] | None, prompt: str, variables: Sequence[str]
+        self,
+        box: AskToolbox,
+        session: Session,
+        *,
+        allow: Sequence[str] | None,
+        prompt: str,
+        variables: Sequence[str],
+        answer_type: AnswerType | None = None,
     ) -> None:
         super().__init__(box.registry, session, allow=allow, prompt=prompt, is_on=True)
         self._box = box
         self._variables = variables
+        self._answer_type = answer_type
         self._stubs: str | None = None
         self.has_ended = False
 
@@ -83,6 +93,10 @@ class ProgramSelection(ToolSelection):
                 parts.insert(1, f"These are some of the modules. Find more functions with {self._search_name} first.")
             if self._variables:
                 parts.append(f"These variables are there, as plain data: {', '.join(self._variables)}.")
+            if self._answer_type is not None:
+                schema = json.dumps(self._answer_type.schema["properties"], ensure_ascii=False)
+                definitions = json.dumps(self._answer_type.schema.get("$defs", {}), ensure_ascii=False)
+                parts.append(f"The last value must fit this JSON Schema of it: {schema}, with $defs: {definitions}")
             self._stubs = "\n\n".join(parts)
         pager = self._registry.get(PAGER) if self._session.handles else None
         if pager is not None:
@@ -125,8 +139,12 @@ class ProgramCalls:
         selection: ProgramSelection,
         options: ProgramOptions,
         variables: Mapping[str, Any],
+        answer_type: AnswerType | None = None,
     ) -> None:
         self.outcome: ProgramOutcome | None = None
+        self.mismatch: AnswerMismatch | None = None
+        self._mismatch_count = 0
+        self._answer_type = answer_type
         self.calls: list[AnswerCall] = []
         self._box = box
         self._session = session
@@ -140,8 +158,21 @@ class ProgramCalls:
         if not isinstance(code, str) or not code.strip():
             failure = InvalidArgs("'program' takes one argument, code: the whole program as text.")
             return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
+        if self._mismatch_count > _CORRECTIONS:
+            failure = InvalidArgs(f"Not run: {_CORRECTIONS} corrections of the value are all that one ask may make.")
+            return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
         outcome = self.outcome = Programs(self._box).run(code, self._variables, self._options)
         self.calls += outcome.calls
+        if outcome.ending == "done" and self._answer_type is not None:
+            try:
+                value = self._answer_type.check(outcome.value)
+            except AnswerMismatch as exc:
+                self._mismatch_count, self.mismatch = self._mismatch_count + 1, exc
+                reasons = "; ".join(exc.reasons)
+                failure = InvalidArgs(f"The program ran, and its value has the wrong type: {self._box.mask(reasons)}")
+                return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
+            outcome = self.outcome = replace(outcome, value=value)
+            self.mismatch = None
         self._selection.has_ended = outcome.ending in ("done", "waiting")
         if outcome.ending == "interrupted":
             raise KeyboardInterrupt

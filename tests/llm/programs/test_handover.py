@@ -9,6 +9,7 @@ import pytest
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.llm import ScriptedModel
+from onetool_ipy.llm.answer_type import AnswerMismatch
 from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.llm.programs.handover import MAX_SEEN
 from tests.llm.programs.conftest import REMIND, Person, Shop
@@ -181,3 +182,16 @@ def test_python_has_the_same_verbs(shop: Shop) -> None:
     assert not shop.box.ask.waiting()
     with pytest.raises(UsageProblem, match="no program"):
         shop.box.ask.program("  ")
+
+
+def test_rule_14_with_code_the_value_of_the_program_is_checked(shop: Shop) -> None:
+    """A value of another type is a correction, and the model is told why."""
+    model = ScriptedModel([("program", {"code": "'two'"}), ("program", {"code": "[1, 2]"}), "Here."])
+    answer = _ask(shop, model, as_=list[int])
+    assert answer.value == [1, 2]
+    assert "wrong type" in model.requests[1].outcomes[0].content["error"]["message"]
+    wrong = ScriptedModel([*(("program", {"code": f"'{word}'"}) for word in ("a", "b", "c", "d")), "I cannot."])
+    with pytest.raises(AnswerMismatch) as info:
+        _ask(shop, wrong, as_=list[int])
+    assert "2 corrections" in wrong.requests[4].outcomes[0].content["error"]["message"]
+    assert info.value.answer is not None
