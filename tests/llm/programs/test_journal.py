@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -106,13 +107,12 @@ class _Shop:
         return json.loads(output) if output.strip() else {}
 
     def _size(self) -> int:
-        files = [*self.folder.glob("state/*/programs/*/*"), self.folder / "written.txt", self.folder / "ready.txt"]
         total = 0
-        for file in files:
-            try:
-                total += file.stat().st_size
-            except OSError:
-                continue
+        # Files come and go meanwhile; `os.walk` passes over folders that are gone.
+        for folder, _, names in os.walk(self.folder):
+            for name in names:
+                with suppress(OSError):
+                    total += os.stat(os.path.join(folder, name)).st_size
         return total
 
 
