@@ -82,10 +82,10 @@ class Hosts:
         """Raise HostNotAllowed for an origin that is not on the list."""
         if self.allow(origin):
             return
-        listed = ", ".join(self.patterns) or "none"
+        patterns = ", ".join(self.patterns) or "none"
         raise HostNotAllowed(
             f"The host '{origin}' is not allowed.",
-            hint=f"Add it to http.allowed_hosts (now there: {listed}), then run: %tool trust",
+            hint=f"Add it to http.allowed_hosts (now there: {patterns}), then run: %tool trust",
         )
 
     def __repr__(self) -> str:
