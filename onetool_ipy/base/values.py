@@ -157,26 +157,27 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int]:
+def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int, Copier | None]:
     """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot change its caller's.
 
     Also tells whether a native walker may go through them: no cycle, at most 200 levels, and no subclass of a
     container that could hide either. What cannot be copied so is shared as it is. The number says how long they are
-    as JSON, roughly and without their keys; -1 if they hold what JSON has no type for.
+    as JSON, roughly and without their keys; -1 if they hold what JSON has no type for. The copier, where one was
+    needed, knows which copy is of which container.
     """
     fresh = dict(args)
     size = 0
-    copier: _Copier | None = None
+    copier: Copier | None = None
     for key, value in fresh.items():
         kind = type(value)
         if kind is str:
             size += len(value)
         elif kind not in _BRIEF:
-            copier = copier or _Copier()
+            copier = copier or Copier()
             fresh[key] = copier.copy(value)
     if copier is None:
-        return fresh, True, size
-    return fresh, copier.plain, size + copier.size if copier.is_json else -1
+        return fresh, True, size, None
+    return fresh, copier.plain, size + copier.size if copier.is_json else -1, copier
 
 
 def encodable(text: str) -> str:
@@ -221,27 +222,33 @@ class _Unending(Exception):
     """A value is nested too deep, or holds itself."""
 
 
-class _Copier:
-    """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original."""
+class Copier:
+    """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original.
 
-    __slots__ = ("_memo", "is_json", "plain", "size")
+    `copies` has each copy by the `id` of its original; `others` are the objects that were shared and not copied.
+    """
+
+    __slots__ = ("copies", "is_json", "others", "plain", "size")
 
     def __init__(self) -> None:
         self.plain = self.is_json = True
         self.size = 0
-        self._memo: dict[int, Any] = {}
+        self.copies: dict[int, Any] = {}
+        self.others: list[Any] = []
 
     def copy(self, value: object) -> Any:
         try:
             return self._copy(value, 0)
         except _Unending:
             self.plain = self.is_json = False
+            self.others.append(value)
             return value
 
     def _copy(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind is not list and kind is not dict and kind is not tuple:
             self.is_json = False
+            self.others.append(value)
             # jsonschema-rs would look inside these odd values, and so might go down without end.
             try:
                 is_walked = isinstance(value, (dict, list, tuple, Enum))
@@ -251,7 +258,7 @@ class _Copier:
             return value
         if depth >= _MAX_DEPTH:
             raise _Unending
-        copied = self._memo.get(id(value))
+        copied = self.copies.get(id(value))
         if copied is not None:
             # A value that is there many times may be endless when it is written out each time.
             self.is_json = False
@@ -267,11 +274,11 @@ class _Copier:
                 self.is_json = False
                 fresh = tuple(fresh)
         self.size += len(fresh)
-        self._memo[id(value)] = fresh
+        self.copies[id(value)] = fresh
         return fresh
 
     def _copy_items(self, fresh: Any, items: Iterable[tuple[Any, Any]], depth: int) -> None:
-        memo = self._memo
+        memo = self.copies
         for key, item in items:
             kind = type(item)
             if kind is str:

@@ -20,7 +20,7 @@ PROGRAM = "program"
 BARE_PACK = "config"
 """The pack of definitions that were written without a dot; they are found by their bare name too."""
 
-FOR_PEOPLE = frozenset(("ot.map",))
+FOR_PEOPLE = frozenset(("ot.map", "ot.refresh"))
 """Tools that models and clients are not told of and may not call: they call any other tool, past an allow-list."""
 
 WRITING = {"ot.stats": "output"}

@@ -141,7 +141,11 @@ class ToolResult:
 
         What was chosen is in `frame.attrs["onetool"]`.
         """
-        return to_frame(self.unwrap(), path)
+        frame = to_frame(self.unwrap(), path)
+        # A frame that the tool itself gave stays as it is; it is known by its identity.
+        if "call_id" in self.meta and frame is not self.data:
+            frame.attrs["onetool"] = {**frame.attrs.get("onetool", {}), "call_id": self.meta["call_id"]}
+        return frame
 
     def store(self) -> str:
         """Write the result now, so that every process of the project finds it by its handle."""
@@ -163,6 +167,12 @@ class ToolResult:
     def view(self) -> Any:
         """Open the result viewer: lines, table, tree, image; paged, searched and sorted over all of it."""
         return current.require().ot.view(self)
+
+    @property
+    def origin(self) -> Any:
+        """Where the result came from: its call, the results in its arguments, the calls it made; as a tree."""
+        box = None if self._site is None else self._site.box()
+        return (current.require() if box is None else box).ot.origin(self)
 
     def to_dict(self) -> Json:
         """The four keys, always, and always fit for JSON."""

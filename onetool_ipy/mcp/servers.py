@@ -116,6 +116,10 @@ class Servers(Mapping[str, State]):
         """Return the last messages between us and a server as rows, secrets masked. Starts nothing."""
         return self._require(name).trace.rows(self._mask)
 
+    def message(self, name: str, number: int) -> str | None:
+        """Return one traced message whole, secrets masked; None if it is no longer kept."""
+        return self._require(name).trace.message(number, self._mask)
+
     def pid(self, name: str) -> int | None:
         """Return the process id of a running stdio server."""
         return self._require(name).pid

@@ -121,7 +121,7 @@ class Checker:
 
     def check(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in masked words."""
-        ready, plain, _ = values.plain_copy(args)
+        ready, plain, *_ = values.plain_copy(args)
         self.fit(ready, plain, tool, mask)
         self.convert(ready, tool, mask)
         return ready
@@ -139,13 +139,13 @@ class Checker:
         A required argument that is missing gets its default. Text stands for the JSON in it where a list or an object
         is expected, and text is not.
         """
-        ready, plain, _ = values.plain_copy(args)
+        ready, plain, *_ = values.plain_copy(args)
         self._complete(ready, plain, tool, mask)
         return ready
 
     def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
         """Return what is wrong with a value as it is. Nothing is filled in or converted."""
-        ready, plain, _ = values.plain_copy(data)
+        ready, plain, *_ = values.plain_copy(data)
         return [] if self._fits(ready, plain) else [*self._describe(ready, *self._errors(ready, mask), mask, noun)]
 
     def _fits(self, ready: Json, plain: bool) -> bool:
