@@ -243,11 +243,8 @@ class _Expansion:
                     count = right if isinstance(right, int) else left
                     _require(sizes[0] * max(count, 0) if isinstance(count, int) else 0)
                 elif isinstance(left, int) and isinstance(right, int):
-                    bits = (
-                        left.bit_length() * max(right, 1)
-                        if operator == "**"
-                        else left.bit_length() + right.bit_length()
-                    )
+                    size = left.bit_length()
+                    bits = size * max(right, 1) if operator == "**" else size + right.bit_length()
                     _require(bits if operator in ("*", "**") else 0)
                 return super().call_binop(context, operator, left, right)
 
