@@ -34,7 +34,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _MAX_GROUPS = 1_000
 _MAX_IN_MINUTES = 50_000
-"""Up to so many calls are added up by the minute; there are no sums of minutes on disk."""
+"""More calls than this are not added up by the minute; there are no sums of minutes on disk."""
 _MINUTES = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
 _MAX_STEPS = 120
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
@@ -136,7 +136,7 @@ class UsageOverview:
 class CallFilter:
     """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any.
 
-    `text` is words that all stand in the tool's name, the arguments or the error. `run` is a run of `ot.map`, or "" for
+    `text` is words that are all in the tool's name, the arguments or the error. `run` is a run of `ot.map`, or "" for
     calls of no run. `hides_ot` leaves out calls of `ot` itself.
     """
 
@@ -561,7 +561,7 @@ def _to_us(time: datetime.datetime) -> int:
 
 
 def _to_time(us: int) -> datetime.datetime:
-    """Give the time of so many microseconds since 1970, or the nearest that the calendar has."""
+    """Give a time from microseconds since 1970, or the nearest one that the calendar has."""
     try:
         return _EPOCH + datetime.timedelta(microseconds=us)
     except OverflowError:
