@@ -214,6 +214,18 @@ class Results:
             value = self._held.find_released(handle)
             return value_of(text.whole(), text.sidecar.form) if value is None else value
 
+    def call_of(self, handle: str) -> str:
+        """Return the id of the call that gave a result, also of one that has expired; "" if it is not known."""
+        if not is_handle(handle):
+            return ""
+        held = self._held.find(handle)
+        if held is not None:
+            return held.call_id
+        with suppress(StoreError):
+            sidecar = read_sidecar(self._path(handle, "json"))
+            return "" if sidecar is None else sidecar.call_id
+        return ""
+
     def describe(self, handle: str) -> Json:
         """One row of `list`; lines and bytes are None while the value is only in memory."""
         held = self._find_held(handle)

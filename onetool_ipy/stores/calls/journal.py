@@ -35,7 +35,7 @@ if sys.platform != "win32":
 
 FIELDS = (
     *("ts", "id", "tool", "source", "args", "whole", "ok", "code", "reason", "message", "ms", "size", "handle"),
-    *("parent", "user", "host", "notebook", "cell", "session", "fingerprint"),
+    *("parent", "user", "host", "notebook", "cell", "session", "fingerprint", "inputs"),
 )
 """The keys of a line. `ts` is the end of the call in microseconds since 1970; a text that is missing is empty."""
 

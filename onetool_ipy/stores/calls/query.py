@@ -33,6 +33,7 @@ _DAYS: dict[Period, int] = {"day": 1, "week": 7, "month": 30}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _MAX_GROUPS = 1_000
+_MAX_FAMILY, _MAX_MADE = 300, 10
 _MAX_IN_MINUTES = 50_000
 """More calls than this are not added up by the minute; there are no sums of minutes on disk."""
 _MINUTES = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
@@ -154,7 +155,8 @@ class CallRow:
     """One call as recorded. `args` is JSON text, masked and cut at 4 KB; `is_whole` says that it is neither.
 
     `bytes` is the size of the output: characters of text, bytes of binary data, an estimate for anything else.
-    `parent` is the id of the call that made this one, `fingerprint` that of the tool as it was then.
+    `parent` is the id of the call that made this one, `fingerprint` that of the tool as it was then. `inputs` says as
+    JSON which arguments came from which calls; see `sources`.
     """
 
     ts: datetime.datetime
@@ -177,6 +179,12 @@ class CallRow:
     cell: str
     session: str
     fingerprint: str
+    inputs: str | None = None
+
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """The arguments that came from other calls, each with the id of the call."""
+        return [(str(name), str(call_id)) for name, call_id in json.loads(self.inputs or "[]")]
 
     @property
     def arguments(self) -> Any | None:
@@ -186,6 +194,18 @@ class CallRow:
         from orjson import loads
 
         return loads(self.args)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFamily:
+    """A call with all that it came from: `calls` by id, `made` by the id of the call that made them, the first ones.
+
+    `made_counts` has how often each call called each tool.
+    """
+
+    calls: Mapping[str, CallRow]
+    made: Mapping[str, Sequence[CallRow]]
+    made_counts: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -416,13 +436,41 @@ def _usage_span(start: int, cell: Rollup) -> UsageSpan:
 def history_of(database: Connection, chosen: CallFilter) -> list[CallRow]:
     """Give the chosen calls, newest first; of two at the same time the one recorded later."""
     where, values = _terms(chosen)
+    limit = -1 if chosen.limit is None else max(0, chosen.limit)
+    return _call_rows(database, f"{where} ORDER BY ts DESC, id DESC LIMIT ?", [*values, limit])
+
+
+def family_of(database: Connection, call_id: str) -> CallFamily:
+    """Give a call, the calls that its arguments came from, and those that each of them made; at most some hundred."""
+    calls: dict[str, CallRow] = {}
+    made: dict[str, list[CallRow]] = {}
+    counts: dict[str, dict[str, int]] = {}
+    waiting = [call_id]
+    while waiting and len(calls) < _MAX_FAMILY:
+        marks = ", ".join("?" * len(waiting))
+        rows = _call_rows(database, f"WHERE call_id IN ({marks})", waiting)
+        calls |= {row.call_id: row for row in rows}
+        for row in rows:
+            by_tool = "SELECT tool, count(*) FROM calls WHERE parent = ? GROUP BY tool ORDER BY min(ts)"
+            if times := dict(database.execute(by_tool, (row.call_id,))):
+                counts[row.call_id] = times
+                first = "WHERE parent = ? ORDER BY ts, id LIMIT ?"
+                made[row.call_id] = _call_rows(database, first, [row.call_id, _MAX_MADE])[::-1]
+        linked = [source for row in rows for _, source in row.sources]
+        linked += [each.call_id for row in rows for each in made.get(row.call_id, ())]
+        waiting = [each for each in dict.fromkeys(linked) if each not in calls][:_MAX_FAMILY]
+    return CallFamily(calls=calls, made=made, made_counts=counts)
+
+
+def _call_rows(database: Connection, terms: str, values: Sequence[Any]) -> list[CallRow]:
+    """Give the calls that these terms select, newest first. Raises LookupError for a damaged database."""
     rows = database.execute(
         "SELECT ts, call_id, calls.tool, calls.source, args, args_whole AS is_whole, ok, code, reason, message, ms,"
-        " size AS bytes, handle, parent, user, host, notebook, cell, session, fingerprint"
-        f" FROM (SELECT * FROM calls {where} ORDER BY ts DESC, id DESC LIMIT ?) AS calls"
+        " size AS bytes, handle, parent, user, host, notebook, cell, session, fingerprint, inputs"
+        f" FROM (SELECT * FROM calls {terms}) AS calls"
         " LEFT JOIN contexts ON contexts.id = context LEFT JOIN handles USING (call_id)"
         " ORDER BY ts DESC, calls.id DESC",
-        (*values, -1 if chosen.limit is None else max(0, chosen.limit)),
+        values,
     )
     names = [column[0] for column in rows.description]
     history = []

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import json
 import math
 import os
 import pathlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -30,6 +31,7 @@ MAX_ARGS_BYTES = 4096
 """What of the arguments' JSON text is kept."""
 
 _MAX_ITEMS = 64
+_MAX_NAME = 60
 _MAX_DEPTH = 20
 _WINDOW = 16_384
 _MARGIN = 8_192
@@ -67,6 +69,11 @@ def excerpt(args: object, mask: Callable[[str], str], dumps: Callable[[object], 
     if mask(text) != text:
         text = mask(dumps(values.to_json(values.map_text(plain, mask))).decode())
     return _cut(text.encode()), False
+
+
+def encode_inputs(inputs: Iterable[tuple[str, str]]) -> str:
+    """Write the arguments that came from other calls, each with the id of the call, as JSON text."""
+    return json.dumps([[values.encodable(str(name))[:_MAX_NAME], str(call_id)] for name, call_id in inputs])
 
 
 def measure(value: object) -> int:
