@@ -443,7 +443,7 @@ def history_of(database: Connection, chosen: CallFilter) -> list[CallRow]:
 def family_of(database: Connection, call_id: str) -> CallFamily:
     """Give a call, the calls that its arguments came from, and those that each of them made; at most some hundred."""
     calls: dict[str, CallRow] = {}
-    made: dict[str, list[CallRow]] = {}
+    children: dict[str, list[CallRow]] = {}
     counts: dict[str, dict[str, int]] = {}
     waiting = [call_id]
     while waiting and len(calls) < _MAX_FAMILY:
@@ -455,11 +455,11 @@ def family_of(database: Connection, call_id: str) -> CallFamily:
             if times := dict(database.execute(by_tool, (row.call_id,))):
                 counts[row.call_id] = times
                 first = "WHERE parent = ? ORDER BY ts, id LIMIT ?"
-                made[row.call_id] = _call_rows(database, first, [row.call_id, _MAX_MADE])[::-1]
+                children[row.call_id] = _call_rows(database, first, [row.call_id, _MAX_MADE])[::-1]
         linked = [source for row in rows for _, source in row.sources]
-        linked += [each.call_id for row in rows for each in made.get(row.call_id, ())]
+        linked += [each.call_id for row in rows for each in children.get(row.call_id, ())]
         waiting = [each for each in dict.fromkeys(linked) if each not in calls][:_MAX_FAMILY]
-    return CallFamily(calls=calls, made=made, made_counts=counts)
+    return CallFamily(calls=calls, made=children, made_counts=counts)
 
 
 def _call_rows(database: Connection, terms: str, values: Sequence[Any]) -> list[CallRow]:
