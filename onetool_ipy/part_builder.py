@@ -24,6 +24,7 @@ from onetool_ipy.core.executor import Executor, span
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.resolve import Resolver
 from onetool_ipy.core.tool import Source, ToolSpec
+from onetool_ipy.core.tracing import traced
 from onetool_ipy.mcp.servers import ServerTools
 from onetool_ipy.packs import fs, system
 from onetool_ipy.packs.ot import pack as ot
@@ -122,8 +123,12 @@ class PartBuilder:
         config, box = self._config, self._box
         return Executor(
             owner=box,
-            steps=[span(config.secrets.mask), box.replays.step],
-            record=box.log.recorder(),
+            steps=[
+                *(traced(config.secrets.mask), span(config.secrets.mask)),
+                *([box.lineage.step] if box.log.enabled else []),
+                box.replays.step,
+            ],
+            record=box.log.recorder(box.lineage),
             background=box.background,
             tool_loop=box.tool_loop,
             workers=box.workers,

@@ -19,10 +19,11 @@ from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clo
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.config.load import Config
+from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
+from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
 from onetool_ipy.core.result import ToolCallError, ToolResult
@@ -199,6 +200,7 @@ class Toolbox:
         self._jobs: Jobs | None = None
         self._adoptions: Adoptions | None = None
         self.replays = Replays()
+        self.lineage = Lineage(lambda handle: self.results.call_of(handle))  # noqa: PLW0108 - a reload has other results
         self._subscribers: list[_Subscriber] = []
         self._build = build
         self._build_http_client = build_http_client
@@ -505,6 +507,16 @@ class Toolbox:
         chosen = self.registry.loaded(spec for spec in self.registry.known(allowed) if not spec.disabled)
         return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in specs]))
 
+    def export(self, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
+        """Return the tools as objects of another framework: langchain, pydantic-ai, openai-agents or smolagents.
+
+        Without `allow` these are the tools that only read; with it (names, `pack.*` or `*`) the tools that it names,
+        of which those that may change something carry the framework's mark for a yes.
+        """
+        from onetool_ipy.llm.exported import export
+
+        return export(self, framework, allow)
+
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
         """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none.
 
@@ -518,9 +530,11 @@ class Toolbox:
 
         self.gate.require_model(which)
         config = self.config
+        models = config.settings.models
+        # A project that names no model leaves the choice to its user's own settings.
         return open_model(
             which,
-            config.settings.models,
+            models if models.named else own_settings(config.home).models,
             secrets=config.secrets,
             http_client=self.http_client,
             background=self.background,
@@ -667,6 +681,7 @@ class Toolbox:
                 closing()
         if self._servers is not None:
             self._servers.close()
+        self.lineage.clear()
         self.parts.close()
         if self._http_client is not None:
             self._http_client.close()
