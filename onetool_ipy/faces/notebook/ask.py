@@ -27,7 +27,6 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
-from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
 from onetool_ipy.llm.answer_type import AnswerMismatch, type_named
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, call_view, mime_bundle, summary
@@ -37,6 +36,7 @@ from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.ask.variables import as_written, named_variables, variables_of
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
+from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
 

@@ -42,6 +42,7 @@ from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.core.tracing import traced_work
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
@@ -69,7 +70,7 @@ from onetool_ipy.llm.messages import (
 )
 from onetool_ipy.llm.prices import ModelPrice
 from onetool_ipy.snippets.definition import read_shortcuts
-from onetool_ipy.stores.calls.record import short_text
+from onetool_ipy.stores.calls.record import encode_inputs, short_text
 from onetool_ipy.stores.cassettes import Cassette
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
@@ -79,6 +80,7 @@ _REFUSALS = (400, 422)
 """Statuses by which providers refuse a field or a schema that they do not know."""
 _MAX_TEXT = 200
 _MAX_NOTE = 300
+_MAX_SOURCES = 50
 _HOW = """\
 You help a person who works in a Jupyter notebook. Answer in Markdown, briefly and truly; say so when you do not know.
 Call tools where they help; call no tool twice with the same arguments. When a call fails, read its message and \
@@ -523,10 +525,14 @@ class Asker:
             streamed=settings.stream,
             answer_type=answer_type,
         )
-        self.last = run.run(
-            self._attached(prompt, attach, conversation, selection, takes_images), is_kept=session is not None
-        )
-        self._record(self.last, source)
+        message = self._attached(prompt, attach, conversation, selection, takes_images)
+        with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
+            self.last = run.run(message, is_kept=session is not None)
+            ended["gen_ai.usage.input_tokens"] = self.last.usage.input
+            ended["gen_ai.usage.output_tokens"] = self.last.usage.output
+            if self.last.error is not None:
+                ended["error.type"] = self.last.error.code
+        self._record(self.last, source, attach)
         if run.mismatch is not None:
             raise run.mismatch
         return self.last
@@ -605,7 +611,7 @@ class Asker:
     def _session_folder(self) -> Path:
         return self._box.config.paths.state / "sessions"
 
-    def _record(self, answer: Answer, source: CallSource) -> None:
+    def _record(self, answer: Answer, source: CallSource, attach: Attach) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
         args = {"prompt": answer.prompt, "model": answer.model}
         end: dict[str, Any] = {}
@@ -613,10 +619,16 @@ class Asker:
             end["code"] = answer.stop_reason if answer.error is None else answer.error.code
             end["reason"] = answer.stop_reason
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
+        # An answer came from the results that the model saw.
+        named = attach.items() if isinstance(attach, Mapping) else [("", value) for value in attach]
+        sources = [(name or "attached", self._box.lineage.call_of(value)) for name, value in named]
+        sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
+        answer.call_id = self._box.new_id()
         self._box.log.record(
-            *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000),
+            *(answer.call_id, names.ASK, source, args, answer.ok, answer.seconds * 1000),
             args_size=len(answer.prompt),
             size=len(answer.text),
+            inputs=encode_inputs([source for source in sources if source[1]][:_MAX_SOURCES]),
             **end,
         )
 

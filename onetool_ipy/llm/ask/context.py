@@ -17,6 +17,7 @@ from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.config.load import Config
 from onetool_ipy.config.settings import AskSettings
 from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall
@@ -79,6 +80,9 @@ class AskToolbox(Protocol):
 
     @property
     def http_client(self) -> HttpClient: ...
+
+    @property
+    def lineage(self) -> Lineage: ...
 
     @property
     def results(self) -> Results: ...
