@@ -47,7 +47,7 @@ from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
-from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments
+from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, cache_key, json_text, size, trimmed
 from onetool_ipy.llm.ask.session_file import SessionFile, saved_names
@@ -265,7 +265,9 @@ class AskRun:
             if stop in ("cut", "refused"):
                 self.mismatch = AnswerMismatch(self.mismatch.message, text=self._text(), reasons=(self._note,))
                 return stop
-            if not corrections_left or self._budget.reached() is not None:
+            if (limit := self._budget.reached()) is not None:
+                self.mismatch = AnswerMismatch(self.mismatch.message, text=self._text(), reasons=(limit,))
+            if limit is not None or not corrections_left:
                 return stop
             reasons = "; ".join(self.mismatch.reasons)
             text = f"This does not fit: {reasons}. Correct it. {kind.instruction}"
@@ -661,7 +663,7 @@ class Asker:
         limits: Callable[[], ImageLimits | None],
     ) -> Attached:
         """Return the prompt with its attachments."""
-        if attach:
+        if named_values(attach):
             # A pack that is imported with its tools may register a describer.
             selection.offer()
         return self.attachments.attach(prompt, attach, session, limits=limits, can_page=selection.is_on)
