@@ -506,14 +506,7 @@ class Asker:
         listener = listener or AskListener()
         conversation = self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
-        limits = replace(settings, max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
-        price = ModelPrice(client)
-        if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
-            self._box.host.note(
-                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
-                "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
-            )
-        budget = AskBudget(limits, box.config.settings.stats.chars_per_token, price)
+        budget = self._budget(client, settings.max_steps if max_steps is None else max_steps)
         takes_images = cache(partial(image_limits, client))
         runner = CallRunner(
             *(box, conversation, selection, budget),
@@ -653,6 +646,17 @@ class Asker:
             allow = self._narrow(prompt, allow)
             self._note_unlisted(allow)
         return ToolSelection(self._box.registry, session, allow=allow, prompt=prompt, is_on=is_on)
+
+    def _budget(self, client: ModelClient, max_steps: object) -> AskBudget:
+        """Return the limits of an ask. Says where the limit of the cost cannot be kept."""
+        settings, price = self._box.config.settings, ModelPrice(client)
+        limits = replace(settings.ask, max_steps=_steps(max_steps))
+        if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
+            self._box.host.note(
+                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
+                "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
+            )
+        return AskBudget(limits, settings.stats.chars_per_token, price)
 
     def _attached(
         self,
