@@ -68,13 +68,13 @@ def own_host(source: str) -> list[str]:
 
 def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
     """The hosts that HTTP tools may not reach with the present configuration."""
-    from onetool_ipy.net.hosts import Hosts, Origin, is_private
+    from onetool_ipy.net.hosts import Hosts, UrlOrigin, is_private
 
     http = box.config.settings.http
     allowed = Hosts(http.allowed_hosts)
 
     def is_reached(host: str) -> bool:
-        place = Origin("https", *_name_and_port(host))
+        place = UrlOrigin("https", *_name_and_port(host))
         needs_more = is_private(place.host) and not http.allow_private
         return allowed.allow_private(place) if needs_more else allowed.allow(place)
 
