@@ -115,8 +115,12 @@ class PartBuilder:
         config, box = self._config, self._box
         return Executor(
             owner=box,
-            steps=[traced(config.secrets.mask), span(config.secrets.mask), box.replays.step],
-            record=box.log.recorder(),
+            steps=[
+                *(traced(config.secrets.mask), span(config.secrets.mask)),
+                *([box.lineage.step] if box.log.enabled else []),
+                box.replays.step,
+            ],
+            record=box.log.recorder(box.lineage),
             background=box.background,
             tool_loop=box.tool_loop,
             workers=box.workers,
@@ -184,7 +188,7 @@ class PartBuilder:
     def _context(self) -> BundleContext:
         """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes a trusted one."""
         config, box = self._config, self._box
-        found = config.paths.onetool_dir
+        folder = config.paths.onetool_dir
         needs = RunnerDependencies(
             http_client=lambda: box.http_client,
             rules=partial(_rules, config),
@@ -194,8 +198,10 @@ class PartBuilder:
             clock=self._clock,
             call=partial(_inner_call, box),
         )
-        made = partial(self._record_trust, "")
-        return BundleContext(found or config.paths.project / FOLDER, needs, is_found=found is not None, on_made=made)
+        trust_it = partial(self._record_trust, "")
+        return BundleContext(
+            folder or config.paths.project / FOLDER, needs, is_found=folder is not None, on_made=trust_it
+        )
 
     def _builtins(self) -> Functions:
         config = self._config

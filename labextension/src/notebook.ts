@@ -10,7 +10,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
-import { BundlesView } from './bundles';
+import { BundlesView, type IToolRun } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
 import { createBrowser, createServers, createUsage, fill, h, type IBrowser, type IHttpPlace, type IServers, type IUsage, type Transport } from './ui/index.js';
@@ -42,6 +42,9 @@ export class NotebookTools {
   /** Emitted when the user wants to import a document. */
   readonly importing = new Signal<this, void>(this);
 
+  /** Emitted with the name of a server that the user wants to look at. */
+  readonly serverOpened = new Signal<this, string>(this);
+
   /** The servers screen, once the kernel is connected. */
   get servers(): IServers | null {
     return this._servers;
@@ -64,9 +67,17 @@ export class NotebookTools {
     const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
     if (this._bundles?.project !== project) {
       this._bundles?.close();
-      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit() });
+      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit(), onRun: slug => this._runBundle(slug) });
     }
     return this._bundles;
+  }
+
+  private async _runBundle(slug: string): Promise<IToolRun[]> {
+    const { transport } = this.connection;
+    if (!transport) {
+      throw new Error('No kernel with onetool_ipy is connected. Load it in the Tools view.');
+    }
+    return (await transport.request('runBundle', { bundle: slug })).runs;
   }
 
   /** Insert a call of a tool into the notebook. */
@@ -107,7 +118,7 @@ export class NotebookTools {
   private _openBrowser(transport: Transport): void {
     this._closeBrowser();
     this._browserTransport = transport;
-    this._servers = createServers(transport);
+    this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
     this._browser = createBrowser(transport, {
       isSmall: true,
       onInsert: (code, isRun) => void this.insert(code.tool, isRun),

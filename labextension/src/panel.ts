@@ -52,7 +52,7 @@ export class ToolsPanel extends Widget {
     this._health = createHealth({
       request: (kind, payload) => this.connection!.transport!.request(kind, payload),
       onRefresh: async () => this.connection?.refresh(),
-      onTrust: () => void this._askTrust(),
+      onTrust: () => void this.askTrust(),
       onServer: (name, action) => void this._actOnServer(name, action),
       onOpen: onOpenFile
     });
@@ -88,6 +88,9 @@ export class ToolsPanel extends Widget {
 
   /** Emitted when the user wants to import a document. */
   readonly importing = new Signal<this, void>(this);
+
+  /** Emitted with the name of a server that the user wants to look at. */
+  readonly serverOpened = new Signal<this, string>(this);
 
   get connection(): KernelConnection | null {
     return this._current?.connection ?? null;
@@ -167,6 +170,7 @@ export class ToolsPanel extends Widget {
     this._notebooks.set(notebook, tools);
     tools.edited.connect((_, place) => this.edited.emit(place));
     tools.importing.connect(() => this.importing.emit());
+    tools.serverOpened.connect((_, name) => this.serverOpened.emit(name));
     tools.changed.connect(() => {
       if (tools === this._current) {
         this._draw();
@@ -292,7 +296,8 @@ export class ToolsPanel extends Widget {
     await this.connection?.refresh();
   }
 
-  private async _askTrust(): Promise<void> {
+  /** Show the question whether to trust the project. */
+  async askTrust(): Promise<void> {
     this.selectView('tools');
     await this._current?.browser?.askTrustAgain();
   }

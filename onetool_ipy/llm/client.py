@@ -39,6 +39,7 @@ from onetool_ipy.base.masking import Secrets
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Model, Models
 from onetool_ipy.core.tracing import Attributes, traced_work
+from onetool_ipy.llm.images import ImageLimits
 from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
 from onetool_ipy.net.body import HttpResponse
@@ -115,6 +116,13 @@ class HttpModelClient:
     def name(self) -> str:
         return self.model.name
 
+    def image_limits(self) -> ImageLimits | None:
+        """Return what images the model takes, or None if it takes none. Ollama is asked what its model can do."""
+        takes_images = self.model.images
+        if takes_images is None and isinstance(self._wire, Ollama):
+            takes_images = self._can_see(self._wire)
+        return None if takes_images is False else self._wire.image_limits
+
     def complete(
         self,
         messages: Sequence[Message],
@@ -177,6 +185,20 @@ class HttpModelClient:
 
     def __repr__(self) -> str:
         return f"<HttpModelClient {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"
+
+    def _can_see(self, wire: Ollama) -> bool | None:
+        """Whether a model of Ollama has the capability "vision"; None if the server does not say."""
+        url = f"{wire.root(self.model.base_url or wire.default_url)}/api/show"
+        try:
+            body = {"model": self.model.model}
+            response = self._http_client.request(
+                "POST", url, rules=_rules_for(url), headers=wire.headers(self._key()), json=body
+            )
+            data = response.json() if response.status == 200 else None
+        except CallFailure:
+            return None
+        capabilities = data.get("capabilities") if isinstance(data, dict) else None
+        return "vision" in capabilities if isinstance(capabilities, list) else None
 
     def _request(
         self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None, max_tokens: int | None

@@ -36,12 +36,14 @@ class User:
     """What the person writes, and the images that go with it: their MIME types and base64.
 
     `forbids_calls` marks the line by which the last request of an ask demands an answer without more calls. The tools
-    stay in that request, so that the provider finds its cached prefix again.
+    stay in that request, so that the provider finds its cached prefix again. `schema` is the JSON Schema that the
+    answer must fit.
     """
 
     text: str
     images: tuple[tuple[str, str], ...] = ()
     forbids_calls: bool = False
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +135,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one call: any JSON value, or the words of its failure."""
+    """The result of one call: any JSON value, or the words of its failure; and its images, as `User` has them."""
 
     call: Call
     content: Any
     is_error: bool = False
+    images: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

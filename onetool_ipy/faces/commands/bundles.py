@@ -20,6 +20,7 @@ from onetool_ipy.bundles.validation import require_slug, require_version
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
+from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, confirmed, one_word
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_word
@@ -395,6 +396,13 @@ def set_bundle(context: CommandContext, options: Options) -> Page:
     if changed.base_url:
         lines += Consent(context.box).hosts(creation.own_host(changed.base_url), is_given="--allow-host" in values)
     return context.page(*lines)
+
+
+def run_all(context: CommandContext, options: Options) -> Listing:
+    """`%tool bundle run NAME`: call each tool that only reads with example arguments."""
+    bundle, _ = _named(context, options, "run")
+    runs = run_bundle(context.box, bundle.slug, source="magic")
+    return Listing({**run._asdict(), "ms": f"{run.ms:,.0f}"} for run in runs)
 
 
 def switch_on(context: CommandContext, options: Options) -> Page:

@@ -342,8 +342,15 @@ def logs(context: CommandContext, options: Options) -> Page:
 
 
 def trace(context: CommandContext, options: Options) -> Listing | Page:
-    """`%tool server trace NAME`."""
-    name = _one(context, options.words, "trace")
+    """`%tool server trace NAME [N]`: the messages as a list, or the whole message N."""
+    words = list(options.words)
+    number = words.pop() if len(words) > 1 and words[-1].isdecimal() else ""
+    name = _one(context, words, "trace")
+    if number:
+        text = context.box.servers.message(name, int(number))
+        if text is None:
+            raise UsageProblem(f"Message {number} of '{name}' is not kept.", hint=f"See: %tool server trace {name}")
+        return context.page(*text.splitlines())
     rows = context.box.servers.trace(name)
     return Listing(rows) if rows else context.page(f"There were no messages to or from '{name}' yet.")
 

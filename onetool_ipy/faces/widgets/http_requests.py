@@ -234,7 +234,7 @@ class HttpToolRequests:
         hosts = creation.unreached(self._box, creation.own_host(f"{parts.scheme}://{parts.netloc}/"))
         blocked = [host for host in hosts if f"host:{host}" not in _agreed(payload)]
         if blocked or not hosts:
-            return [{"key": f"host:{host}", "text": f"HTTP tools may not reach '{host}' yet."} for host in blocked]
+            return [{"key": f"host:{host}", "text": f"Allow requests to {host}?"} for host in blocked]
         self._allow(hosts)
         return []
 

@@ -168,7 +168,12 @@ class MapRun:
     def about(self) -> dict[str, Any]:
         """Return what the frame says in `attrs["onetool"]` about the run."""
         called = self._finished - self._resumed
-        facts = {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
+        here = current.scope()
+        facts: dict[str, Any] = {}
+        if here is not None and here.call is not None:
+            again = {name: value for name, value in here.call.args.items() if name not in ("data", "fresh")}
+            facts |= {"call_id": here.call.id, "arguments": again}
+        facts |= {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
         facts |= {"failed": self._failed, "not_kept": self._not_stored}
         if self._stored.fault is not None:
             facts["not_kept_because"] = self._box.mask(self._stored.fault.message)

@@ -295,6 +295,8 @@ def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Api)
     assert "bundle: time" in listed
     assert "my-api.one@1  on, http, 0 calls" in loaded.execute("%tool bundle show my-api").text
     assert '"urlTemplate"' in loaded.execute("%tool bundle show my-api.one@1").text
+    report = loaded.execute("%tool bundle run my-api").text
+    assert report.count("outcome: ok") == 2
     loaded.execute("%tool bundle off my-api.one")
     assert "switched off" in loaded.execute("%tool my-api.one", allow_errors=True).text
     assert "/two" in loaded.execute("%tool my-api.two").text
