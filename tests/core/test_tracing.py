@@ -61,6 +61,7 @@ def _below(report: Report, top: str, capture: str = "") -> list[dict[str, Any]]:
         ("parallel", ["nb.parallel", "nb.parallel > nb.inner", "nb.parallel > nb.inner"]),
         ("job", ["nb.outer", "nb.outer > nb.inner"]),
         ("http", ["web.get", "web.get"]),
+        ("program", ["nb.inner"]),
     ],
 )
 def test_each_span_is_inside_that_of_its_caller(report: Report, top: str, paths: list[str]) -> None:
