@@ -460,9 +460,9 @@ class Toolbox:
         """Make tools of this session of what is at hand, and return their names.
 
         `thing` is a function, a tool or toolkit of another framework, an MCP server in this process, an object (its
-        public methods), a module (its functions), a list of these, or "module:name". `pack` is by default the object's
-        or the framework's name. Tools that want a context get `deps`. `read_only` names the tools that only read.
-        The same thing adopted again replaces its tools.
+        public methods), a module (its functions), a list of these, or "module:name"; adopted again, it replaces its
+        tools. `pack` is by default its or the framework's name; `deps` go to tools that want a context; `read_only`
+        names the tools that only read.
         """
         from onetool_ipy.sources.adopted import Adoptions  # late: few notebooks adopt more than functions
 

@@ -202,10 +202,7 @@ def _export_self(context: CommandContext, options: Options) -> Page:
     except (OSError, UnicodeError) as exc:
         raise UsageProblem(f"'{path}' cannot be read: {exc}.") from exc
     entry = entry_of_project(project, os.environ)
-    try:
-        after = with_entry(client, before, entry)
-    except UsageProblem as exc:
-        raise UsageProblem(f"'{path}' is not changed. {exc.message}", hint=exc.hint) from exc
+    after = with_entry(client, path, before, entry)
     if after == before:
         return context.page(f"'{entry.name}' is in {path} already.")
     # A question shows long blanks as a number of blanks, so the margins of the lines are left out.
