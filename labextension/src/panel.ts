@@ -335,7 +335,7 @@ export class ToolsPanel extends Widget {
   private readonly _questions: HTMLElement = h('div.onetool-Panel-questions');
   private readonly _health: IHealth;
   private readonly _tabs: HTMLElement;
-  private readonly _statusTabs = addTabKeys(h('div.otx-tabs.onetool-Panel-tabs.onetool-Panel-subtabs', { role: 'tablist', 'aria-label': 'Status', id: `${PANEL_ID}-status` }));
+  private readonly _statusTabs = addTabKeys(h('div.otx-tabs.onetool-Panel-subtabs', { role: 'tablist', 'aria-label': 'Status', id: `${PANEL_ID}-status` }));
   private readonly _status: HTMLElement;
   private readonly _boxes = {} as Record<View, HTMLElement>;
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
