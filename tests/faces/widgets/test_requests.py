@@ -519,6 +519,22 @@ def test_a_frame_is_a_table(side: Side) -> None:
     assert found["rows"] == [[1, "1", "y"], [2, "2", ""], [0, "3", "x"]]
 
 
+def test_code_begins_with_the_variable_that_holds_the_table(side: Side) -> None:
+    def taken(data: Any, **names: Any) -> str:
+        side.names = {"_": data, **names}
+        side.desk.show_first(ToolResult(True, data))
+        about = side.ask("open")
+        answer = side.ask("pandasCode", call=about["call"], handle=None, visible=[0], columns={"0": "> 1"})
+        return str(answer["code"])
+
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    rows = frame.to_dict("records")
+    assert taken(frame, sales=frame) == "sales[(sales['a'] > 1)][['a']]"
+    assert taken(rows, rows=rows).splitlines()[:2] == ["import pandas as pd", "df = pd.DataFrame(rows)"]
+    assert taken(rows, x=ToolResult(True, rows)).splitlines()[0] == "df = x.df"
+    assert taken(rows).splitlines()[0].startswith("# df is this table")
+
+
 def test_a_value_that_no_call_gave_is_viewed(side: Side) -> None:
     side.desk.show_first(ToolResult(True, {"a": [1, 2]}))
     shown = side.ask("open")
