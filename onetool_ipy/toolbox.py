@@ -12,18 +12,18 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.base.records import once
-from onetool_ipy.config.load import Config
+from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
+from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.registry import Registry, SessionTools
 from onetool_ipy.core.resolve import Allow, Arguments, ResolvedCall, Resolver
 from onetool_ipy.core.result import ToolCallError, ToolResult
@@ -77,6 +77,21 @@ class Builder(Protocol):
     def bundles(self) -> Bundles: ...
 
 
+class _BuiltOnce(Generic[_T]):
+    """A part that is built when it is first read, once, under the lock of its owner. Later reads find it in `vars`."""
+
+    def __init__(self, build: Callable[[Parts], _T]) -> None:
+        self._build = build
+        self._name = build.__name__
+
+    def __get__(self, parts: Parts, _owner: object) -> _T:
+        with parts.building:
+            if self._name not in vars(parts):
+                vars(parts)[self._name] = self._build(parts)
+            value: _T = vars(parts)[self._name]
+            return value
+
+
 class Parts:
     """All that a reload replaces. Registry, resolver and executor are built when they are first asked for, once."""
 
@@ -89,7 +104,7 @@ class Parts:
         adopt_servers: Callable[[Servers], None] = lambda _servers: None,
         record_trust: Callable[[str], None],
         forget_trust: Callable[[], bool],
-        reopen: Callable[[], Any],
+        reopen: Callable[[], Toolbox],
     ) -> None:
         self.config = config
         self.adopt_servers = adopt_servers
@@ -98,25 +113,16 @@ class Parts:
         self.reopen = reopen
         self._pack_names = pack_names
         self._make_builder = builder
-        self._made_builder: Builder | None = None
         self.after_fork()
         forks.register(self)
-        self._registry: Registry | None = None
-        self._resolver: Resolver | None = None
-        self._executor: Executor | None = None
-        self._stores: Stores | None = None
-        self._bundles: Bundles | None = None
 
     def after_fork(self) -> None:
         """Take a lock of this process's own."""
-        self._building = threading.RLock()
+        self.building = threading.RLock()
 
-    @once
+    @_BuiltOnce
     def _builder(self) -> Builder:
-        with self._building:
-            if self._made_builder is None:
-                self._made_builder = self._make_builder()
-            return self._made_builder
+        return self._make_builder()
 
     @property
     def pack_names(self) -> Sequence[str]:
@@ -127,55 +133,40 @@ class Parts:
         """Return what of the project a yes would cover, as far as it needs one."""
         return self._builder.inventory()
 
-    @once
+    @_BuiltOnce
     def stores(self) -> Stores:
-        with self._building:
-            if self._stores is None:
-                self._stores = self._builder.stores()
-            return self._stores
+        return self._builder.stores()
 
-    @once
+    @_BuiltOnce
     def registry(self) -> Registry:
-        with self._building:
-            if self._registry is None:
-                self._registry = self._builder.registry()
-            return self._registry
+        return self._builder.registry()
+
+    @_BuiltOnce
+    def executor(self) -> Executor:
+        return self._builder.executor()
+
+    @_BuiltOnce
+    def resolver(self) -> Resolver:
+        return self._builder.resolver(self.registry)
+
+    @_BuiltOnce
+    def bundles(self) -> Bundles:
+        return self._builder.bundles()
 
     def expire(self) -> None:
         """Let the registry list its tools again. Parts that are not built yet will see the change anyway."""
-        if self._registry is not None:
-            self._registry.expire()
-
-    @once
-    def executor(self) -> Executor:
-        with self._building:
-            if self._executor is None:
-                self._executor = self._builder.executor()
-            return self._executor
-
-    @once
-    def resolver(self) -> Resolver:
-        with self._building:
-            if self._resolver is None:
-                self._resolver = self._builder.resolver(self.registry)
-            return self._resolver
-
-    @once
-    def bundles(self) -> Bundles:
-        with self._building:
-            if self._bundles is None:
-                self._bundles = self._builder.bundles()
-            return self._bundles
+        if "registry" in vars(self):
+            self.registry.expire()
 
     def close(self) -> None:
         """Close what was built. Builds nothing."""
-        if self._stores is not None:
-            self._stores.log.close()
+        if "stores" in vars(self):
+            self.stores.log.close()
 
     def take_over(self, older: Parts) -> None:
         """Take over the results that the parts before kept in memory."""
-        if older._stores is not None:
-            self.stores.results.take_over(older._stores.results)
+        if "stores" in vars(older):
+            self.stores.results.take_over(older.stores.results)
 
 
 class _Subscriber(NamedTuple):
@@ -209,6 +200,7 @@ class Toolbox:
         self._jobs: Jobs | None = None
         self._adoptions: Adoptions | None = None
         self.replays = Replays()
+        self.lineage = Lineage(lambda handle: self.results.call_of(handle))  # noqa: PLW0108 - a reload has other results
         self._subscribers: list[_Subscriber] = []
         self._build = build
         self._build_http_client = build_http_client
@@ -511,9 +503,19 @@ class Toolbox:
         """
         from onetool_ipy.llm import formats
 
-        known = self.registry.known()
+        specs = self.registry.known()
         chosen = self.registry.loaded(spec for spec in self.registry.known(allowed) if not spec.disabled)
-        return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
+        return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in specs]))
+
+    def export(self, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
+        """Return the tools as objects of another framework: langchain, pydantic-ai, openai-agents or smolagents.
+
+        Without `allow` these are the tools that only read; with it (names, `pack.*` or `*`) the tools that it names,
+        of which those that may change something carry the framework's mark for a yes.
+        """
+        from onetool_ipy.llm.exported import export
+
+        return export(self, framework, allow)
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
         """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none.
@@ -528,9 +530,11 @@ class Toolbox:
 
         self.gate.require_model(which)
         config = self.config
+        models = config.settings.models
+        # A project that names no model leaves the choice to its user's own settings.
         return open_model(
             which,
-            config.settings.models,
+            models if models.named else own_settings(config.home).models,
             secrets=config.secrets,
             http_client=self.http_client,
             background=self.background,
@@ -541,8 +545,8 @@ class Toolbox:
         from onetool_ipy.llm.messages import Message, System, Turn, User
 
         client = self.model()
-        said: list[Message] = [Turn(text=text) if role == "assistant" else User(text) for role, text in messages]
-        turn = await client.acomplete([*([System(system)] if system else []), *said], max_tokens=max_tokens)
+        turns: list[Message] = [Turn(text=text) if role == "assistant" else User(text) for role, text in messages]
+        turn = await client.acomplete([*([System(system)] if system else []), *turns], max_tokens=max_tokens)
         return client.name, turn.text, turn.stop
 
     @property
@@ -557,30 +561,30 @@ class Toolbox:
 
     def problems(self) -> list[Problem]:
         """Everything that is wrong now and stops nothing else, without secrets."""
-        known = self.registry
-        found = [*self.config.problems_now(), *known.problems()]
+        registry = self.registry
+        problems = [*self.config.problems_now(), *registry.problems()]
         if self.config.trust.how == "untrusted":
-            found.append(Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT))
+            problems.append(Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT))
         else:
             # The state of a server says that it is not trusted; the other parts have no state to see it by.
             withheld = (f"{kind} {name}" for kind, pins in self.config.withheld.items() for name in pins)
             parts = ", ".join(printable_line(part) for part in withheld if not part.startswith("server "))
             if parts:
                 message = f"New or changed, and not trusted yet: {parts}."
-                found.append(Problem(str(self.config.paths.project), message, TRUST_IT))
+                problems.append(Problem(str(self.config.paths.project), message, TRUST_IT))
         if self.config.settings.aliases or self.config.settings.snippets:
-            names = [spec.name for spec in known.known()]
-            wrong = self.shortcuts.problems(lambda name: known.get(name) is not None, names)
+            names = [spec.name for spec in registry.known()]
+            wrong = self.shortcuts.problems(lambda name: registry.get(name) is not None, names)
             for problem in sorted(set(wrong) - self._told):
                 logging.getLogger("onetool_ipy.config").error("%s", self.mask(str(problem)))
             self._told.update(wrong)
-            found += wrong
+            problems += wrong
         if self._problem is not None:
-            found.append(self._problem)
-        found += self.servers.clashes(known.known_packs())
-        found += self.log.problems()
+            problems.append(self._problem)
+        problems += self.servers.clashes(registry.known_packs())
+        problems += self.log.problems()
         mask = self.mask
-        return [p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND) for p in found]
+        return [p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND) for p in problems]
 
     def subscribe(
         self, *, changed: Callable[[], None] | None = None, closing: Callable[[], None] | None = None
@@ -611,17 +615,17 @@ class Toolbox:
         # late: few calls ask
         from onetool_ipy.core.question import NobodyToAsk, Reply, checked, count_question, form_errors
 
-        here, asked = current.scope(), checked(question.masked(self.mask))
+        here, safe = current.scope(), checked(question.masked(self.mask))
         if here is not None and here.meta is not None:
             count_question(here.meta)
         if here is not None and here.ask is not None:
-            reply = here.ask(asked)
+            reply = here.ask(safe)
         elif here is not None and here.asked_by in REMOTE:
-            raise NobodyToAsk(f"{asked.subject} asks a person, and the client of this call cannot ask anybody.")
+            raise NobodyToAsk(f"{safe.subject} asks a person, and the client of this call cannot ask anybody.")
         else:
             with clock_stopped():
-                reply = self.host.ask(asked)
-        if reply.action == "accept" and asked.form is not None and form_errors(asked.form, reply.content):
+                reply = self.host.ask(safe)
+        if reply.action == "accept" and safe.form is not None and form_errors(safe.form, reply.content):
             return Reply("cancel", note="The values do not fit the form.")
         return reply
 
@@ -677,6 +681,7 @@ class Toolbox:
                 closing()
         if self._servers is not None:
             self._servers.close()
+        self.lineage.clear()
         self.parts.close()
         if self._http_client is not None:
             self._http_client.close()

@@ -32,6 +32,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Any, NoReturn
 
 from onetool_ipy.base.frames import is_dataframe
@@ -43,13 +44,13 @@ NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
 """The types that `short_repr` writes itself, and what it writes for one inside itself."""
 
 
-def short_repr(value: Any, limit: int) -> str:
+def short_repr(value: object, limit: int) -> str:
     """Return `repr(value)` if it has at most `limit` characters, else its beginning, at the cost of what is shown.
 
     A list that holds the same list twice, and so on for forty levels, has a `repr` of a terabyte. The `repr` of what is
     inside may raise.
     """
-    said: list[str] = []
+    pieces: list[str] = []
     size = 0
     above = {id(value): _pieces(value)}
     while above and size <= limit:
@@ -64,9 +65,9 @@ def short_repr(value: Any, limit: int) -> str:
                 above[id(inner)] = _pieces(inner)
                 continue
             piece = NESTED.get(type(inner)) or repr(inner)
-        said.append(piece)
+        pieces.append(piece)
         size += len(piece)
-    return "".join(said)
+    return "".join(pieces)
 
 
 def _pieces(value: Any) -> Iterator[str | tuple[Any]]:
@@ -100,23 +101,24 @@ _LEAVES = _SURE | {float}
 _BRIEF = _LEAVES - {str}
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> Any:
     """Return the JSON-safe form of any value, by the table above."""
     return _Writer().write(value, 0)
 
 
 def from_json(text: str | bytes) -> Any:
     """Parse strict JSON: NaN and Infinity raise ValueError too."""
-    return json.loads(text, parse_constant=_refuse_constant)
+
+    def refuse(word: str) -> NoReturn:
+        raise ValueError(f"'{word}' is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"'{word}' is not JSON")
-
-
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """Return the text of any value: text as it is, anything else as indented JSON."""
-    if issubclass(type(value), str):  # not isinstance: the `__class__` of a proxy may raise
+    # Not isinstance: the `__class__` of a proxy may raise.
+    if issubclass(type(value), str):
         return str.__str__(value)
     return json.dumps(to_json(value), ensure_ascii=False, indent=2)
 
@@ -141,7 +143,7 @@ def is_json(value: Any, depth: int = 0) -> bool:
     return True
 
 
-def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:
+def safe_repr(value: object, limit: int = _MAX_REPR) -> str:
     """Return `repr(value)`, cut. Never raises."""
     try:
         text = short_repr(value, limit) if type(value) in NESTED else repr(value)
@@ -155,26 +157,27 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int]:
+def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int, Copier | None]:
     """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot change its caller's.
 
     Also tells whether a native walker may go through them: no cycle, at most 200 levels, and no subclass of a
     container that could hide either. What cannot be copied so is shared as it is. The number says how long they are
-    as JSON, roughly and without their keys; -1 if they hold what JSON has no type for.
+    as JSON, roughly and without their keys; -1 if they hold what JSON has no type for. The copier, where one was
+    needed, knows which copy is of which container.
     """
     fresh = dict(args)
     size = 0
-    copier: _Copier | None = None
+    copier: Copier | None = None
     for key, value in fresh.items():
         kind = type(value)
         if kind is str:
             size += len(value)
         elif kind not in _BRIEF:
-            copier = copier or _Copier()
+            copier = copier or Copier()
             fresh[key] = copier.copy(value)
     if copier is None:
-        return fresh, True, size
-    return fresh, copier.plain, size + copier.size if copier.is_json else -1
+        return fresh, True, size, None
+    return fresh, copier.plain, size + copier.size if copier.is_json else -1, copier
 
 
 def encodable(text: str) -> str:
@@ -186,7 +189,7 @@ def encodable(text: str) -> str:
     return text
 
 
-def map_text(value: Any, change: Callable[[str], str]) -> Any:
+def map_text(value: object, change: Callable[[str], str]) -> Any:
     """Apply a function to every text inside lists, tuples and dicts; what holds no changed text stays itself."""
     if type(value) is str:
         return change(value)
@@ -219,36 +222,47 @@ class _Unending(Exception):
     """A value is nested too deep, or holds itself."""
 
 
-class _Copier:
-    """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original."""
+class Copier:
+    """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original.
 
-    __slots__ = ("_memo", "is_json", "plain", "size")
+    `copies` has each copy by the `id` of its original; `others` are the objects that were shared and not copied.
+    """
+
+    __slots__ = ("copies", "is_json", "others", "plain", "size")
 
     def __init__(self) -> None:
         self.plain = self.is_json = True
         self.size = 0
-        self._memo: dict[int, Any] = {}
+        self.copies: dict[int, Any] = {}
+        self.others: list[Any] = []
 
-    def copy(self, value: Any) -> Any:
+    def copy(self, value: object) -> Any:
         try:
             return self._copy(value, 0)
         except _Unending:
             self.plain = self.is_json = False
+            self.others.append(value)
             return value
 
     def _copy(self, value: Any, depth: int) -> Any:
         kind = type(value)
         if kind is not list and kind is not dict and kind is not tuple:
             self.is_json = False
-            if _is_walked(value):
-                self.plain = False
+            self.others.append(value)
+            # jsonschema-rs would look inside these odd values, and so might go down without end.
+            try:
+                is_walked = isinstance(value, (dict, list, tuple, Enum))
+            except Exception:  # noqa: BLE001 - a foreign __class__ may raise anything
+                is_walked = True
+            self.plain = self.plain and not is_walked
             return value
         if depth >= _MAX_DEPTH:
             raise _Unending
-        known = self._memo.get(id(value))
-        if known is not None:
-            self.is_json = False  # written out each time, it may be endless
-            return known
+        copied = self.copies.get(id(value))
+        if copied is not None:
+            # A value that is there many times may be endless when it is written out each time.
+            self.is_json = False
+            return copied
         if kind is dict:
             fresh: Any = dict(value)
             self._copy_items(fresh, fresh.items(), depth + 1)
@@ -260,30 +274,21 @@ class _Copier:
                 self.is_json = False
                 fresh = tuple(fresh)
         self.size += len(fresh)
-        self._memo[id(value)] = fresh
+        self.copies[id(value)] = fresh
         return fresh
 
     def _copy_items(self, fresh: Any, items: Iterable[tuple[Any, Any]], depth: int) -> None:
-        memo = self._memo
+        memo = self.copies
         for key, item in items:
             kind = type(item)
             if kind is str:
                 self.size += len(item)
             elif kind is list and depth < _MAX_DEPTH and id(item) not in memo and _BRIEF.issuperset(map(type, item)):
-                fresh[key] = memo[id(item)] = item[:]  # numbers alone, as in most tables: no call for each row
+                # A list of numbers alone, as the rows of most tables are, needs no call of its own.
+                fresh[key] = memo[id(item)] = item[:]
                 self.size += len(item)
             elif kind not in _BRIEF:
                 fresh[key] = self._copy(item, depth)
-
-
-def _is_walked(value: Any) -> bool:
-    """Whether jsonschema-rs would look inside this odd value, and so might go down without end."""
-    from enum import Enum
-
-    try:
-        return isinstance(value, (dict, list, tuple, Enum))
-    except Exception:  # noqa: BLE001 - a foreign __class__ may raise anything
-        return True
 
 
 class _Writer:
@@ -318,7 +323,7 @@ class _Writer:
         finally:
             self._above.discard(id(value))
 
-    def _container(self, value: Any, depth: int) -> Any:
+    def _container(self, value: object, depth: int) -> Any:
         if isinstance(value, Mapping):
             return {_key(k): self.write(v, depth) for k, v in value.items()}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -328,24 +333,20 @@ class _Writer:
         if isinstance(value, (set, frozenset)):
             return [self.write(v, depth) for v in sorted(value, key=safe_repr)]
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return _base64(bytes(value))
-        found = _scalar(value) or _inner(value)
-        return encodable(safe_repr(value)) if found is None else self.write(found[0], depth)
+            import base64
+
+            data = bytes(value)
+            return {"base64": base64.b64encode(data).decode("ascii"), "size": len(data)}
+        plainer = _scalar(value) or _inner(value)
+        return encodable(safe_repr(value)) if plainer is None else self.write(plainer[0], depth)
 
 
-def _base64(data: bytes) -> dict[str, Any]:
-    import base64
-
-    return {"base64": base64.b64encode(data).decode("ascii"), "size": len(data)}
-
-
-def _scalar(value: Any) -> tuple[Any] | None:
+def _scalar(value: object) -> tuple[Any] | None:
     """The plain form of a scalar kind; a 1-tuple, since the form itself may be None."""
     import datetime
-    import enum
     import pathlib
 
-    if isinstance(value, enum.Enum):
+    if isinstance(value, Enum):
         return (value.value,)
     if isinstance(value, str):
         return (str.__str__(value),)
@@ -358,18 +359,15 @@ def _scalar(value: Any) -> tuple[Any] | None:
         return (None if text == "NaT" else text,)
     if isinstance(value, datetime.timedelta):
         return (value.total_seconds(),)
-    if isinstance(value, (pathlib.PurePath, complex)) or _is_of(value, "decimal", "Decimal", "uuid", "UUID"):
+    # A module that is not loaded has no objects.
+    classes = [
+        getattr(sys.modules.get(module), name, ()) for module, name in (("decimal", "Decimal"), ("uuid", "UUID"))
+    ]
+    if isinstance(value, (pathlib.PurePath, complex, *classes)):
         return (str(value),)
     if isinstance(value, BaseException):
         return (f"{type(value).__name__}: {value}",)
     return None
-
-
-def _is_of(value: Any, *names: str) -> bool:
-    """Whether a value is of one of these classes (module, class, ...); a module that is not loaded has no objects."""
-    pairs = zip(names[::2], names[1::2], strict=True)
-    known = [getattr(sys.modules[module], name) for module, name in pairs if module in sys.modules]
-    return isinstance(value, tuple(known))
 
 
 def _inner(value: Any) -> tuple[Any] | None:
@@ -381,8 +379,15 @@ def _inner(value: Any) -> tuple[Any] | None:
     if is_dataclass(value):
         return ({f.name: getattr(value, f.name) for f in fields(value)},)
     numpy, pandas, pydantic = (sys.modules.get(name) for name in ("numpy", "pandas", "pydantic"))
-    if pandas is not None and (found := _of_pandas(value, pandas)) is not None:
-        return found
+    if pandas is not None:
+        if value is pandas.NA or value is pandas.NaT:
+            return (None,)
+        if is_dataframe(value):
+            if value.columns.map(_key).is_unique:
+                return (value.to_dict(orient="records"),)
+            return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
+        if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
+            return (value.tolist(),)
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return (value.tolist(),)
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
@@ -390,19 +395,7 @@ def _inner(value: Any) -> tuple[Any] | None:
     return None
 
 
-def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
-    if value is pandas.NA or value is pandas.NaT:
-        return (None,)
-    if is_dataframe(value):
-        if value.columns.map(_key).is_unique:
-            return (value.to_dict(orient="records"),)
-        return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
-    if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
-        return (value.tolist(),)
-    return None
-
-
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if isinstance(key, str):
         return encodable(str.__str__(key))
     converted = to_json(key)

@@ -126,13 +126,25 @@ def from_function(
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as exc:
         raise InvalidTool(f"'{name}': the arguments of {values.safe_repr(fn, 80)} are not known.") from exc
-    inner = _inner(fn)
+    # The function whose code runs is that of a partial, the `__call__` of an object, else the function itself.
+    inner = fn
+    while isinstance(inner, partial):
+        inner = inner.func
+    if not inspect.isroutine(inner):
+        inner = getattr(inner, "__init__" if inspect.isclass(inner) else "__call__", inner)
     hints = _hints_of(inner)
     sections = read(_doc(fn, inner))
     try:
         parameters, converters = _schema(signature, hints, sections.args)
     except InvalidTool as exc:
         raise InvalidTool(f"'{name}': {exc.message}", hint=exc.hint) from exc
+    hint = hints.get("return", signature.return_annotation)
+    if hint is inspect.Signature.empty or hint is None or hint is type(None):
+        returned = ""
+    elif isinstance(hint, type) and not typing.get_args(hint):
+        returned = hint.__name__
+    else:
+        returned = hint if isinstance(hint, str) else str(hint).replace("typing.", "")
     kinds = signature.parameters.values()
     positional = [param.name for param in kinds if param.kind in _BY_POSITION]
     positional += [f"*{param.name}" for param in kinds if param.kind is _Param.VAR_POSITIONAL]
@@ -142,7 +154,7 @@ def from_function(
         parameters=parameters,
         run=_runner(fn, signature),
         is_async=inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner),
-        returns=sections.returns or _type_name(hints.get("return", signature.return_annotation)),
+        returns=sections.returns or returned,
         example=example or sections.example,
         origin=origin,
         function=FunctionFacts(
@@ -155,7 +167,7 @@ def from_function(
     )
 
 
-def _hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
+def _hints_of(fn: Callable[..., object]) -> Json:
     """Return the annotations as types. An annotation that cannot be resolved counts as Any; the others still count."""
     try:
         return typing.get_type_hints(fn, include_extras=True)
@@ -171,17 +183,7 @@ def _hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
     return hints
 
 
-def _inner(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function whose code runs: that of a partial, the `__call__` of an object, else the function itself."""
-    while isinstance(fn, partial):
-        fn = fn.func
-    if inspect.isroutine(fn):
-        return fn
-    inner: Callable[..., Any] = getattr(fn, "__init__" if inspect.isclass(fn) else "__call__", fn)
-    return inner
-
-
-def _doc(fn: Callable[..., Any], inner: Callable[..., Any]) -> str | None:
+def _doc(fn: Callable[..., object], inner: Callable[..., object]) -> str | None:
     """Return the docstring; for an object that of its `__call__`, else of its class."""
     if inspect.isroutine(fn) or inspect.isclass(fn):
         return inspect.getdoc(fn)
@@ -189,13 +191,14 @@ def _doc(fn: Callable[..., Any], inner: Callable[..., Any]) -> str | None:
     return doc or (None if isinstance(fn, partial) else inspect.getdoc(type(fn)))
 
 
-def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[dict[str, Any]], Any]:
+def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable[[Json], Any]:
     """How to call the function with a dict: by keyword, unless it has positional-only or starred arguments."""
     kinds = {p.name: p.kind for p in signature.parameters.values()}
-    if not any(k in (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL) for k in kinds.values()):
+    order, positional_only = list(kinds), (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL)
+    if not any(kind in positional_only for kind in kinds.values()):
         return lambda args: fn(**args)
 
-    def run(args: dict[str, Any]) -> Any:
+    def run(args: Json) -> Any:
         rest = dict(args)
         positional: list[Any] = []
         by_position = True
@@ -203,7 +206,9 @@ def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[d
             if kind is _Param.VAR_POSITIONAL:
                 positional.extend(rest.pop(name, ()))
             elif kind in _BY_POSITION and by_position:
-                by_position = name in rest or _needs_later(signature, name, rest)
+                # An argument without a value must be passed too if a later one can be given by position only.
+                later = order[order.index(name) + 1 :]
+                by_position = name in rest or any(kinds[one] in positional_only and one in rest for one in later)
                 if by_position:
                     positional.append(rest.pop(name, signature.parameters[name].default))
         return fn(*positional, **rest)
@@ -211,15 +216,8 @@ def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[d
     return run
 
 
-def _needs_later(signature: inspect.Signature, name: str, args: Mapping[str, Any]) -> bool:
-    """Whether the call has a later positional-only argument, so that this one must be passed too."""
-    order = list(signature.parameters.values())
-    later = order[[param.name for param in order].index(name) + 1 :]
-    return any(p.kind in (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL) and p.name in args for p in later)
-
-
 def _schema(
-    signature: inspect.Signature, hints: Mapping[str, Any], descriptions: Mapping[str, str]
+    signature: inspect.Signature, hints: Mapping[str, object], descriptions: Mapping[str, str]
 ) -> tuple[Json, dict[str, Converter]]:
     properties: Json = {}
     required: list[str] = []
@@ -249,7 +247,7 @@ def _schema(
     return parameters, converters
 
 
-def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
+def _hint(param: inspect.Parameter, hints: Mapping[str, object]) -> Any:
     """Return the type of an argument. None is accepted if it is the default."""
     hint = hints.get(param.name, param.annotation)
     if isinstance(hint, str) or hint is object or hint is _Param.empty:
@@ -264,7 +262,7 @@ def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
     return hint
 
 
-def with_default(schema: Json, default: Any, converter: Converter | None = None) -> Json:
+def with_default(schema: Json, default: object, converter: Converter | None = None) -> Json:
     """Add a default that JSON can hold to the schema of an argument."""
     is_plain = isinstance(default, (str, int, float, bool, list, tuple, dict, type(None)))
     if not (is_plain or (converter is not None and accepts(converter, default))):
@@ -276,7 +274,7 @@ def with_default(schema: Json, default: Any, converter: Converter | None = None)
     return {**schema, "default": value}
 
 
-def _is_json(hint: Any) -> bool:
+def _is_json(hint: object) -> bool:
     """Whether a JSON value that fits the schema of a type already is what the type asks for."""
     from typing_extensions import is_typeddict
 
@@ -309,7 +307,7 @@ def _supported(hint: Any, outer: tuple[Any, ...] = ()) -> Any:
     return hint
 
 
-def _returned(hint: Any) -> Json | None:
+def _returned(hint: object) -> Json | None:
     """The schema of what a function returns; None if that has no JSON form, or is one of our own classes."""
     if str(getattr(hint, "__module__", "")).startswith("onetool_ipy.") or hint is None or hint is type(None):
         return None
@@ -320,14 +318,6 @@ def _returned(hint: Any) -> Json | None:
     except Exception:  # noqa: BLE001 - pydantic runs the author's own classes
         return None
     return None if '"format": "binary"' in json.dumps(schema) else schema or None
-
-
-def _type_name(hint: Any) -> str:
-    if hint is inspect.Signature.empty or hint is None or hint is type(None):
-        return ""
-    if isinstance(hint, str):
-        return hint
-    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
 
 
 def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:
@@ -368,13 +358,13 @@ class _Typed:
 
     __slots__ = ("_adapter",)
 
-    def __init__(self, adapter: TypeAdapter[Any]) -> None:
+    def __init__(self, adapter: TypeAdapter[object]) -> None:
         self._adapter = adapter
 
-    def to_python(self, value: Any) -> Any:
+    def to_python(self, value: object) -> Any:
         return self._adapter.validate_python(value)
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         # JSON is judged by the schema. The adapter may run code of the tool, which nobody has approved yet.
         if values.is_json(value):
             return False
@@ -387,15 +377,15 @@ class _Class:
 
     __slots__ = ("_adapter", "_label")
 
-    def __init__(self, adapter: TypeAdapter[Any], hint: Any) -> None:
+    def __init__(self, adapter: TypeAdapter[object], hint: object) -> None:
         self._adapter = adapter
         self._label = getattr(hint, "__name__", None) if not typing.get_args(hint) else str(hint)
 
-    def to_python(self, value: Any) -> Any:
+    def to_python(self, value: object) -> Any:
         try:
             return self._adapter.validate_python(value)
         except ValueError as exc:
             raise TypeError(f"wants a {self._label or 'known type'}, got {values.safe_repr(value, 60)}") from exc
 
-    def accepts(self, value: Any) -> bool:  # noqa: ARG002 - to_python will tell
+    def accepts(self, value: object) -> bool:  # noqa: ARG002 - to_python will tell
         return True

@@ -20,7 +20,7 @@ PROGRAM = "program"
 BARE_PACK = "config"
 """The pack of definitions that were written without a dot; they are found by their bare name too."""
 
-FOR_PEOPLE = frozenset(("ot.map",))
+FOR_PEOPLE = frozenset(("ot.map", "ot.refresh"))
 """Tools that models and clients are not told of and may not call: they call any other tool, past an allow-list."""
 
 WRITING = {"ot.stats": "output"}
@@ -37,7 +37,8 @@ def require_name(name: object) -> str:
         raise InvalidTool("A tool needs a name.", hint="Give it one such as 'geo.locate'.")
     if len(name) > _MAX_NAME:
         raise InvalidTool(f"The name '{name[:40]}...' is longer than {_MAX_NAME} characters.")
-    if " " in name or not name.isprintable():  # the space is the one blank that counts as printable
+    # The space is the one blank that counts as printable.
+    if " " in name or not name.isprintable():
         raise InvalidTool(f"The name {name!r} holds blanks or unprintable characters.")
     return name
 
@@ -64,10 +65,10 @@ def allowed(name: str, allow: Sequence[str] | None) -> bool:
 
 def wire_names(names: Iterable[str]) -> dict[str, str]:
     """Return canonical name -> the name that models see: `[A-Za-z0-9_-]`, at most 63 characters, all different."""
-    known = list(dict.fromkeys(names))
-    full = {name: _plain(name) for name in known}
+    choices = list(dict.fromkeys(names))
+    full = {name: _plain(name) for name in choices}
     wire = dict(full)
-    bare = {n: _plain(n.partition(".")[2]) for n in known if n.startswith(BARE_PACK + ".")}
+    bare = {n: _plain(n.partition(".")[2]) for n in choices if n.startswith(BARE_PACK + ".")}
     others = Counter([w for n, w in full.items() if n not in bare] + list(bare.values()))
     wire.update({name: short for name, short in bare.items() if others[short] == 1})
     while True:

@@ -55,9 +55,10 @@ class ResolvedCall:
     """A call with its tool, ready to run; or with the `failure` that is its result.
 
     `tool` is the canonical name, or what stands for a name that no tool has. `args` are the checked arguments, which
-    the tool may change; `call.args` stay as they came. `args_size` is what `values.plain_copy` says of them. `limit_s`
-    is the limit of the call, of which the import of a pack file has taken `load_s`. Steps and sources write into `meta`
-    what the result's `meta` shall show.
+    the tool may change; `call.args` stay as they came. `args_size` and `copier` are what `values.plain_copy` says of
+    them. `inputs` are the arguments that came from results of other calls, each with the id of the call; `lent` is what
+    `core.lineage` knows of the copies. `limit_s` is the limit of the call, of which the import of a pack file has taken
+    `load_s`. Steps and sources write into `meta` what the result's `meta` shall show.
     """
 
     call: ToolCall
@@ -69,6 +70,9 @@ class ResolvedCall:
     failure: BaseException | None = None
     is_checked: bool = True
     args_size: int = -1
+    copier: values.Copier | None = None
+    inputs: tuple[tuple[str, str], ...] = ()
+    lent: object = None
     heard: Heard | None = None
     meta: dict[str, Any] = field(default_factory=dict)
 
@@ -231,7 +235,7 @@ class Resolver:
                 hint=f"Usage: {spec.signature}",
                 details=[{"pointer": "", "message": "not an object", "keyword": "type"}],
             )
-        resolved.args, is_plain, resolved.args_size = values.plain_copy(args)
+        resolved.args, is_plain, resolved.args_size, resolved.copier = values.plain_copy(args)
         if resolved.is_checked:
             spec.checker.fit(resolved.args, is_plain, spec.name, self._mask)
 

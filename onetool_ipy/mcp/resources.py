@@ -92,7 +92,7 @@ def offer_specs(
 ) -> list[ToolSpec]:
     """Return what reads the resources of a server and gets its prompts, as tools that are not listed."""
 
-    def spec(name: str, description: str, parameters: Json, run: Callable[[Json], Any], tag: str) -> ToolSpec:
+    def spec(name: str, description: str, parameters: Json, run: Callable[[Json], object], tag: str) -> ToolSpec:
         return ToolSpec(
             name=name,
             description=description,
@@ -122,18 +122,15 @@ def offer_specs(
         specs.append(spec(reader_name(definition.name, listing), _READ_DOC, _READ, read, "resource"))
     for name, prompt in prompt_names(definition.name, listing).items():
         text = prompt.get("description") or prompt.get("title") or f"The prompt '{prompt['name']}'."
-        specs.append(spec(name, text, _prompt_schema(prompt), getter(prompt["name"]), "prompt"))
+        arguments = prompt["arguments"]
+        schema = {
+            "type": "object",
+            "properties": {one["name"]: {"type": "string", "description": one["description"]} for one in arguments},
+            "required": [one["name"] for one in arguments if one["required"]],
+            "additionalProperties": False,
+        }
+        specs.append(spec(name, text, schema, getter(prompt["name"]), "prompt"))
     return specs
-
-
-def _prompt_schema(prompt: Json) -> Json:
-    arguments = prompt["arguments"]
-    return {
-        "type": "object",
-        "properties": {one["name"]: {"type": "string", "description": one["description"]} for one in arguments},
-        "required": [one["name"] for one in arguments if one["required"]],
-        "additionalProperties": False,
-    }
 
 
 async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> Any:
@@ -146,7 +143,7 @@ async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> 
     return contents[0].value if len(contents) == 1 else Blocks(part.block for part in contents) if contents else None
 
 
-def _address(uri: str, variables: Mapping[str, Any]) -> str:
+def _address(uri: str, variables: Mapping[str, object]) -> str:
     """The uri to read. Raises InvalidArgs for a bad uri, or values that do not fit the template."""
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
@@ -226,7 +223,7 @@ class Watch:
     `stop()` ends it. It may be used from any thread.
     """
 
-    def __init__(self, server: str, uri: str, *, read: Callable[[], Any], follow: Callable[[Watch], None]) -> None:
+    def __init__(self, server: str, uri: str, *, read: Callable[[], object], follow: Callable[[Watch], None]) -> None:
         self.server = server
         self.uri = uri
         self.changes = 0
@@ -285,7 +282,13 @@ class Watches:
         """Ask the server to say when a resource changes."""
         import asyncio
 
-        from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
+        from mcp_types import (
+            EmptyResult,
+            SubscribeRequest,
+            SubscribeRequestParams,
+            UnsubscribeRequest,
+            UnsubscribeRequestParams,
+        )
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         loop, able = asyncio.get_running_loop(), client.server_capabilities.resources
@@ -301,11 +304,19 @@ class Watches:
             await client.session.send_request(request, EmptyResult)
         self._watched.append((watch, task))
 
+        async def unsubscribe() -> None:
+            # The server may be gone, or not know such a request: the resource is not followed here either way.
+            with suppress(Exception):
+                parameters = UnsubscribeRequestParams(uri=watch.uri)
+                await client.session.send_request(UnsubscribeRequest(params=parameters), EmptyResult)
+
         def unfollow() -> None:
-            with suppress(RuntimeError):  # the loop is closed, and so is the session
+            # If the loop is closed, so is the session.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._drop, watch)
+                # A server of the older protocol is told.
                 if task is None:
-                    loop.call_soon_threadsafe(lambda: loop.create_task(_unsubscribe(client, watch.uri)))
+                    loop.call_soon_threadsafe(lambda: loop.create_task(unsubscribe()))
 
         watch.began(unfollow)
 
@@ -338,11 +349,3 @@ async def _listen(client: Any, watch: Watch, acknowledged: asyncio.Future[None])
         if not acknowledged.done():
             acknowledged.set_exception(exc)
     watch.lost()
-
-
-async def _unsubscribe(client: Any, uri: str) -> None:
-    """Tell a server of the older protocol that a resource is no longer followed."""
-    from mcp_types import EmptyResult, UnsubscribeRequest, UnsubscribeRequestParams
-
-    with suppress(Exception):  # the server may be gone, or know no such request: it is not followed here either way
-        await client.session.send_request(UnsubscribeRequest(params=UnsubscribeRequestParams(uri=uri)), EmptyResult)

@@ -29,6 +29,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.mcp.definition import SIGN_IN_S, ServerDefinition, State
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
 
 
 _MORE_S = 5.0
-_BUSY_S = 2.0
 _CLOSE_S = 1.5
 _COMPLETE_S = 1.0
 _DISCOVERY_S = 30.0
@@ -76,7 +76,8 @@ class Servers(Mapping[str, State]):
     ) -> None:
         self.changes = 0
         self.unknown = False
-        self._on_change: Callable[[], None] = lambda: None  # the first servers are no change
+        # The first servers are no change, so nobody is told of them.
+        self._on_change: Callable[[], None] = lambda: None
         self._background = background
         self._environ = os.environ if environ is None else environ
         self._mask = mask
@@ -111,7 +112,7 @@ class Servers(Mapping[str, State]):
         """Return the end of a server's stderr output, secrets masked."""
         return self._mask(self._require(name).logs())
 
-    def trace(self, name: str) -> list[dict[str, Any]]:
+    def trace(self, name: str) -> list[Json]:
         """Return the last messages between us and a server as rows, secrets masked. Starts nothing."""
         return self._require(name).trace.rows(self._mask)
 
@@ -137,7 +138,7 @@ class Servers(Mapping[str, State]):
         server = self._servers.get(name)
         return None if server is None or not server.definition.enabled else server.listing
 
-    def prompts(self) -> dict[str, dict[str, Any]]:
+    def prompts(self) -> dict[str, Json]:
         """Return the known prompts of all servers by the name that they are called by. Starts nothing."""
         listings = ((name, self.listing(name)) for name in self._servers)
         return {
@@ -167,7 +168,7 @@ class Servers(Mapping[str, State]):
             return []
         return [self._mask(text) for text in texts or ()]
 
-    def watch(self, name: str, uri: str, *, read: Callable[[], Any]) -> Watch:
+    def watch(self, name: str, uri: str, *, read: Callable[[], object]) -> Watch:
         """Follow a resource; starts the server if needed. `read` reads the resource."""
         server = self._require(name)
 
@@ -239,7 +240,7 @@ class Servers(Mapping[str, State]):
         self._run(server.restart, server.definition.timeout_s + _MORE_S)
         return server.state
 
-    def test(self, name: str) -> dict[str, Any]:
+    def test(self, name: str) -> Json:
         """Start a server if needed and probe it: {server, ok, ms, tools, about, protocol} or {..., reason, stderr}."""
         server = self._require(name)
         began, why = time.perf_counter(), ""
@@ -408,8 +409,8 @@ class Servers(Mapping[str, State]):
         for server in running:
             server.drop()
 
-    def _caller(self, name: str) -> Callable[[str, dict[str, Any]], Awaitable[Any]]:
-        async def call(tool: str, args: dict[str, Any]) -> Any:
+    def _caller(self, name: str) -> Callable[[str, Json], Awaitable[Any]]:
+        async def call(tool: str, args: Json) -> Any:
             here = current.scope()
             progress = None if here is None else here.progress
             return await self._sender(name)(lambda session: session.call(tool, args, progress))
@@ -435,18 +436,7 @@ class Servers(Mapping[str, State]):
         """Run work on the background loop, from any loop."""
         if self._background.is_here():
             return await work()
-        import asyncio
-
-        running = self._background.submit(work)
-        outer = asyncio.wrap_future(running.future)
-        await asyncio.wait({outer}, timeout=_BUSY_S)
-        if not outer.done() and not running.is_alive():
-            self._background.abandon(running)
-            raise Unavailable(
-                "The loop that talks to MCP servers is busy with an async tool.",
-                hint="Inside an async tool, write: await pack.tool.aio(...)",
-            )
-        return await self._background.wait(running)
+        return await self._background.wait(self._background.submit(work))
 
     def _run(self, work: Work, limit_s: float) -> Any:
         """Run work on the background loop and wait for it in this thread."""
@@ -457,7 +447,7 @@ class Servers(Mapping[str, State]):
         return self._background.run(work, limit_s + _MORE_S)
 
     def _all(
-        self, servers: list[Server], work: Callable[[Server], Awaitable[Any]], wait_s: float | None = None
+        self, servers: list[Server], work: Callable[[Server], Awaitable[object]], wait_s: float | None = None
     ) -> None:
         """Run work for many servers at once. A failure is in the reason of its server."""
         if not servers or self._background.is_here() or self._is_closed:
@@ -466,26 +456,27 @@ class Servers(Mapping[str, State]):
         try:
             self._run(lambda: _together(servers, work, limit_s), limit_s)
         except OneToolError:
-            return  # the loop is stuck; the states are as last known
+            # The loop is stuck; the states are as last known.
+            return
 
     def _set(self, definitions: Iterable[ServerDefinition]) -> None:
         by_name = {definition.name: definition for definition in definitions}
-        kept: dict[str, Server] = {}
+        servers: dict[str, Server] = {}
         for name, server in self._servers.items():
             if name in by_name and by_name[name].runs_like(server.definition):
                 server.definition = by_name[name]
-                kept[name] = server
+                servers[name] = server
             else:
                 server.drop()
         if by_name:
             from onetool_ipy.mcp.server import Server
 
             for name, definition in by_name.items():
-                if name not in kept:
-                    kept[name] = Server(
+                if name not in servers:
+                    servers[name] = Server(
                         definition, self._environ, self._cache, self._tokens, self._tasks, self._changed
                     )
-        self._servers = {name: kept[name] for name in by_name}
+        self._servers = {name: servers[name] for name in by_name}
         self._is_prepared = False
         self.unknown = bool(by_name)
         self._changed()
@@ -502,7 +493,7 @@ class Servers(Mapping[str, State]):
         return server
 
 
-async def _together(servers: list[Server], work: Callable[[Server], Awaitable[Any]], limit_s: float) -> None:
+async def _together(servers: list[Server], work: Callable[[Server], Awaitable[object]], limit_s: float) -> None:
     """Run work for many servers at once, and wait for it up to a limit."""
     import asyncio
 
@@ -510,9 +501,11 @@ async def _together(servers: list[Server], work: Callable[[Server], Awaitable[An
     await asyncio.wait(tasks, timeout=limit_s)
     for task in tasks:
         if task.done() and not task.cancelled():
-            task.exception()  # the server keeps its reason
+            # The server keeps the reason; here the exception is only taken, so that asyncio does not print it.
+            task.exception()
         else:
-            task.cancel()  # only the waiting ends: a start goes on
+            # Only the wait ends: the start of a server goes on.
+            task.cancel()
 
 
 class ServerTools:

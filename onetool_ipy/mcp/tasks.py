@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -32,6 +31,7 @@ from mcp_types import (
 
 from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.mcp.callbacks import RunningCall
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
@@ -67,14 +67,15 @@ class TaskRun:
         self._definition = definition
         self._store = store
 
-    async def start(self, wire: str, args: dict[str, Any], tool: str) -> CallToolResult:
+    async def start(self, wire: str, args: Json, tool: str) -> CallToolResult:
         """Call a tool as a task and wait for its result. `wire` is what the server calls the tool."""
         params = CallToolRequestParams(name=wire, arguments=args, task=TaskMetadata(ttl=_TTL_MS))
         task = (await self._send(CallToolRequest(params=params), CreateTaskResult)).task
         self._call.is_begun = True
         server, key = self._definition.name, self._definition.fingerprint(self._store.mask)
         saved = self._store.new(task.task_id, task.ttl, server=server, definition=key, tool=tool, wire=wire)
-        if self._definition.url:  # a process, and what it does, ends with this kernel
+        # A process, and what it does, ends with this kernel.
+        if self._definition.url:
             self._store.write(saved)
         return await self._finish(saved, task.status, _pause(task))
 
@@ -144,7 +145,8 @@ async def cancel_task(client: Client, task_id: str) -> bool:
         async with asyncio.timeout(_CANCEL_S):
             await asyncio.shield(client.session.send_request(request, CancelTaskResult))
     except MCPError as exc:
-        return exc.error.code == INVALID_PARAMS  # it has ended already, or is not known
+        # The task has ended already, or the server does not know it.
+        return exc.error.code == INVALID_PARAMS
     except Exception:  # noqa: BLE001 - the server has ended, or knows no cancelling; the SDK raises many kinds
         return False
     return True

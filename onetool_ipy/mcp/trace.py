@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 
 _MOST = 300
 _MAX_KEPT = 256 * 1024
@@ -72,7 +73,7 @@ class MessageTrace:
             more = seen.size - len(seen.start)
             return mask(text) if more <= 0 else f"{mask(text)[:-_MAX_EDGE]}… ({seen.size:,} bytes in all)"
 
-    def rows(self, mask: Callable[[str], str]) -> list[dict[str, Any]]:
+    def rows(self, mask: Callable[[str], str]) -> list[Json]:
         """Return the messages as rows: number, time, direction, method, id, bytes, ms until the answer, and text."""
         return [
             {

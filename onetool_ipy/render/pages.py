@@ -118,7 +118,7 @@ def tool_rows(specs: Iterable[ToolSpec], is_recommended: Callable[[ToolSpec], bo
     return Rows(tuple(Row(spec.name, spec.summary, label, link="tool") for spec, label in labelled), is_prose=True)
 
 
-def masked(part: Any, mask: Callable[[str], str]) -> Any:
+def masked(part: object, mask: Callable[[str], str]) -> Any:
     """A part, or a tuple of parts, without secrets."""
     if isinstance(part, str):
         return mask(part)
@@ -149,7 +149,10 @@ def _html(part: Part) -> str:
         case Code(text):
             return f'<pre style="{_MONO};{html.CODE_BOX}">{html.escape(text)}</pre>'
         case Rows(rows, is_prose):
-            return _table(rows, _prose if is_prose else html.escape)
+            has_labels = any(row.label or row.status for row in rows)
+            cells = ("".join(_cells(row, has_labels, _prose if is_prose else html.escape)) for row in rows)
+            body = "".join(f'<tr style="background:none">{line}</tr>' for line in cells)
+            return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
         case Folded(title, parts):
             summary = f'<summary style="cursor:pointer">{html.escape(title)}</summary>'
             return f'<details style="margin:4px 0">{summary}{"".join(map(_html, parts))}</details>'
@@ -166,12 +169,6 @@ def _prose(text: str) -> str:
     from onetool_ipy.render.prose import to_html as markdown_html
 
     return markdown_html(text)
-
-
-def _table(rows: Sequence[Row], written: Callable[[str], str]) -> str:
-    has_labels = any(row.label or row.status for row in rows)
-    body = "".join(f'<tr style="background:none">{"".join(_cells(row, has_labels, written))}</tr>' for row in rows)
-    return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
 
 
 def _cells(row: Row, has_labels: bool, written: Callable[[str], str]) -> Iterable[str]:
@@ -228,25 +225,21 @@ def _text(part: Part, width: int) -> list[str]:
         case Code(text):
             return [f"  {printable(line)}" for line in text.split("\n")]
         case Rows(rows, _):
-            return _columns(rows, width)
+            # Names, labels and texts in columns; a text that is too wide goes on below itself.
+            names = max((len(row.name) for row in rows if len(row.name) <= _MAX_NAME), default=0)
+            labels = max((len(row.label) for row in rows), default=0)
+            lines: list[str] = []
+            for row in rows:
+                head = f"  {printable(row.name):<{names}}" + (f"  {printable(row.label):<{labels}}" if labels else "")
+                indent = 2 + names + (2 + labels if labels else 0) + 2
+                texts = textwrap.wrap(
+                    printable(row.text), max(width - indent, 30), break_long_words=False, break_on_hyphens=False
+                )
+                if len(row.name) > _MAX_NAME and texts:
+                    lines += [head.rstrip(), *(" " * indent + line for line in texts)]
+                else:
+                    first, *more = texts or [""]
+                    lines += [f"{head}  {first}".rstrip(), *(" " * indent + line for line in more)]
+            return lines
         case Folded(title, parts):
             return [f"{printable(title)}:", textwrap.indent(to_text(parts, width - 2), "  ")]
-
-
-def _columns(rows: Sequence[Row], width: int) -> list[str]:
-    """Names, labels and texts in columns; a text that is too wide goes on below itself."""
-    names = max((len(row.name) for row in rows if len(row.name) <= _MAX_NAME), default=0)
-    labels = max((len(row.label) for row in rows), default=0)
-    lines: list[str] = []
-    for row in rows:
-        head = f"  {printable(row.name):<{names}}" + (f"  {printable(row.label):<{labels}}" if labels else "")
-        indent = 2 + names + (2 + labels if labels else 0) + 2
-        texts = textwrap.wrap(
-            printable(row.text), max(width - indent, 30), break_long_words=False, break_on_hyphens=False
-        )
-        if len(row.name) > _MAX_NAME and texts:
-            lines += [head.rstrip(), *(" " * indent + line for line in texts)]
-        else:
-            first, *more = texts or [""]
-            lines += [f"{head}  {first}".rstrip(), *(" " * indent + line for line in more)]
-    return lines

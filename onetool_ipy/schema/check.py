@@ -13,11 +13,13 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.base.search import suggest
+from onetool_ipy.base.values import Json
 from onetool_ipy.schema.read import NO_DEFAULT, Schema, at_ref, default_of, params, resolve, signature_text, type_text
 
 if TYPE_CHECKING:
@@ -118,36 +120,36 @@ class Checker:
         )
         self._usage: dict[str, str] = {}
 
-    def check(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
+    def check(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in masked words."""
-        ready, plain, _ = values.plain_copy(args)
+        ready, plain, *_ = values.plain_copy(args)
         self.fit(ready, plain, tool, mask)
         self.convert(ready, tool, mask)
         return ready
 
-    def fit(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
+    def fit(self, ready: Json, plain: bool, tool: str, mask: Mask) -> None:
         """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
         self._complete(ready, plain, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float and ready[name].is_integer():
                 ready[name] = int(ready[name])
 
-    def complete(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
+    def complete(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return a copy of the arguments, as JSON, that fits the schema. Raises InvalidArgs.
 
         A required argument that is missing gets its default. Text stands for the JSON in it where a list or an object
         is expected, and text is not.
         """
-        ready, plain, _ = values.plain_copy(args)
+        ready, plain, *_ = values.plain_copy(args)
         self._complete(ready, plain, tool, mask)
         return ready
 
     def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
         """Return what is wrong with a value as it is. Nothing is filled in or converted."""
-        ready, plain, _ = values.plain_copy(data)
+        ready, plain, *_ = values.plain_copy(data)
         return [] if self._fits(ready, plain) else [*self._describe(ready, *self._errors(ready, mask), mask, noun)]
 
-    def _fits(self, ready: dict[str, Any], plain: bool) -> bool:
+    def _fits(self, ready: Json, plain: bool) -> bool:
         try:
             # jsonschema-rs follows a cycle or a very deep value into a crash, so it only gets what is plain.
             return plain and self._valid(ready)
@@ -206,14 +208,18 @@ class Checker:
             if keyword == "required" and not path:
                 messages = [f"missing {noun} '{error.kind.as_dict().get('property')}'"]
             elif unknown and not path:
-                messages = [_unknown(name, self._parameters, mask, noun) for name in unknown]
+                messages = []
+                for name in unknown:
+                    near = suggest(name, [param.name for param in params(self._parameters)], limit=1)
+                    hint = f" (did you mean '{near[0]}'?)" if near else ""
+                    messages.append(f"unknown {noun} '{values.cut(mask(name), _MAX_MESSAGE)}'{hint}")
             else:
                 message = describe_error(error, args, self._parameters, mask)
                 messages = [f"{noun} '{dotted(path)}': {message}" if path else message]
             for message in messages:
                 yield {"pointer": pointer(path), "message": message, "keyword": keyword}
 
-    def _coerce(self, errors: list[ValidationError], args: dict[str, Any], plain: bool) -> bool:
+    def _coerce(self, errors: list[ValidationError], args: Json, plain: bool) -> bool:
         """Fill in defaults, and parse text that stands for JSON. Returns whether anything was changed."""
         is_changed = False
         for error in relevant_errors(errors):
@@ -232,7 +238,7 @@ class Checker:
                 is_changed = True
         return is_changed
 
-    def convert(self, args: dict[str, Any], tool: str, mask: Mask) -> None:
+    def convert(self, args: Json, tool: str, mask: Mask) -> None:
         """Convert arguments that fit, in place, to the types that the function asks for. This is code of the tool."""
         violations: list[Violation] = []
         for name, converter in self._converters.items():
@@ -279,6 +285,13 @@ def compile_schema(parameters: Schema) -> Validator:
 
 def branch_count(schema: Schema) -> int:
     """Return the largest number of schemas that one value is checked against; counting ends beyond `MOST`."""
+    import orjson
+
+    # Few references cannot multiply. Their number in the text is at least that of the references, and is found ten
+    # times as fast; only a schema that is not JSON has no text.
+    with suppress(TypeError):
+        if orjson.dumps(schema).count(b'"$ref"') < _FEW_REFS:
+            return 1
     nodes = list(_nodes(schema))
     if sum("$ref" in node for node in nodes) < _FEW_REFS:
         return 1
@@ -294,8 +307,8 @@ def branch_count(schema: Schema) -> int:
             counts[id(node)] = 1
             dependent, ref = node.get("dependentSchemas"), node.get("$ref")
             same_value = [node.get(key) for key in ("not", "if", "then", "else")]
-            for listed in map(node.get, ("allOf", "anyOf", "oneOf")):
-                same_value += listed if isinstance(listed, list) else ()
+            for parts in map(node.get, ("allOf", "anyOf", "oneOf")):
+                same_value += parts if isinstance(parts, list) else ()
             same_value += dependent.values() if isinstance(dependent, Mapping) else ()
             if isinstance(ref, str):
                 same_value.append(named.get(ref) or at_ref(ref, schema))
@@ -307,7 +320,8 @@ def branch_count(schema: Schema) -> int:
 
     try:
         return max(map(count, nodes), default=1)
-    except RecursionError:  # nobody writes a chain of references of that length
+    except RecursionError:
+        # Nobody writes a chain of references of that length.
         return MOST + 1
 
 
@@ -381,15 +395,15 @@ def value_at(path: Place, value: Any, otherwise: Any) -> Any:
     return value
 
 
-def schema_at(path: Place, root: Schema) -> dict[str, Any]:
+def schema_at(path: Place, root: Schema) -> Json:
     """Return the schema of the place in the arguments where a path leads."""
     node = resolve(root, root)
     for part in path:
         if isinstance(part, int):
             node = resolve(node.get("items"), root)
         else:
-            listed, rest = node.get("properties"), node.get("additionalProperties")
-            node = resolve(listed.get(part, rest) if isinstance(listed, Mapping) else rest, root)
+            properties, rest = node.get("properties"), node.get("additionalProperties")
+            node = resolve(properties.get(part, rest) if isinstance(properties, Mapping) else rest, root)
     return node
 
 
@@ -426,15 +440,8 @@ def _unknown_names(error: ValidationError, path: Place, args: object, parameters
     if not _is_of(error, "falseSchema") or list(error.schema_path)[-1:] != ["additionalProperties"]:
         return []
     holder, properties = value_at(path, args, None), schema_at(path, parameters).get("properties")
-    listed = properties if isinstance(properties, Mapping) else {}
-    return [str(name) for name in holder if name not in listed] if isinstance(holder, Mapping) else []
-
-
-def _unknown(name: str, parameters: Schema, mask: Mask, noun: str) -> str:
-    near = suggest(name, [p.name for p in params(parameters)], limit=1)
-    return f"unknown {noun} '{values.cut(mask(name), _MAX_MESSAGE)}'" + (
-        f" (did you mean '{near[0]}'?)" if near else ""
-    )
+    schemas = properties if isinstance(properties, Mapping) else {}
+    return [str(name) for name in holder if name not in schemas] if isinstance(holder, Mapping) else []
 
 
 def _words(error: Any, value: object, unknown: list[str], node: Schema, parameters: Schema, mask: Mask) -> str:
@@ -489,7 +496,7 @@ def _is_of(error: ValidationError, *keywords: str) -> bool:
     return _keyword(error) in keywords
 
 
-def _parse_nested(error: ValidationError, args: Mapping[str, Any]) -> Any:
+def _parse_nested(error: ValidationError, args: Mapping[str, object]) -> Any:
     """Return the list or object that text stands for as JSON, where one is expected and the text is refused."""
     path = list(error.instance_path)
     text = value_at(path, args, None)
@@ -515,9 +522,9 @@ def _expected_types(error: ValidationError) -> frozenset[str]:
 
 def _complaints(exc: Exception) -> list[tuple[Place, str]]:
     """Return where inside an argument a conversion failed, and why in our words; pydantic lists every place."""
-    listed = getattr(exc, "errors", None)
+    errors = getattr(exc, "errors", None)
     complaints: list[tuple[Place, str]] = []
-    for item in listed()[:20] if callable(listed) else ():
+    for item in errors()[:20] if callable(errors) else ():
         message = str(item.get("msg", "")).removeprefix("Value error, ").removeprefix("Assertion failed, ")
         if item.get("type") == "missing":
             message = "is missing"

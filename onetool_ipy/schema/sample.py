@@ -6,9 +6,11 @@ Deterministic and small. Every sample fits the schema as far as its plain keywor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.base.values import Json
 from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.pattern import text_for
 from onetool_ipy.schema.read import params, resolve
@@ -16,7 +18,7 @@ from onetool_ipy.schema.read import params, resolve
 _MAX_DEPTH = 5
 
 
-def samples(parameters: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def samples(parameters: Mapping[str, object]) -> Iterator[tuple[str, Json]]:
     """Named argument sets: `required only`, `every argument`, `edge values`."""
     arguments = params(parameters)
     least = {p.name: _value(p.schema, parameters, 0) for p in arguments if p.required}
@@ -29,7 +31,7 @@ def samples(parameters: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]
         yield "edge values", edges
 
 
-def _value(node: Any, root: Mapping[str, Any], depth: int) -> Any:
+def _value(node: object, root: Mapping[str, object], depth: int) -> Any:
     schema = resolve(node, root)
     if depth > _MAX_DEPTH:
         return None
@@ -44,27 +46,29 @@ def _value(node: Any, root: Mapping[str, Any], depth: int) -> Any:
             return _value(schema[key][0], root, depth + 1)
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) and kind else kind
-    return _of_kind(kind, schema, root, depth)
-
-
-def _of_kind(kind: Any, schema: dict[str, Any], root: Mapping[str, Any], depth: int) -> Any:
     if kind == "string":
         return _text(schema)
     if kind in ("integer", "number"):
         return _number(schema, int if kind == "integer" else float)
-    if kind == "boolean":
-        return True
     if kind == "array":
         count = max(1, int(schema.get("minItems", 1)))
         return [_value(schema.get("items", {}), root, depth + 1) for _ in range(min(count, 20))]
     if kind == "object" or "properties" in schema:
-        names = schema.get("required") or list(schema.get("properties") or {})
         inner = schema.get("properties") or {}
-        return {name: _value(inner.get(name, {}), root, depth + 1) for name in names}
-    return None if kind == "null" else "text"
+        return {name: _value(inner.get(name, {}), root, depth + 1) for name in schema.get("required") or list(inner)}
+    return {"boolean": True, "null": None}.get(str(kind), "text")
 
 
-def _text(schema: dict[str, Any]) -> str:
+def _number(schema: Json, kind: type[float]) -> float:
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    number: float = 1 if low is None else low + (1 if "exclusiveMinimum" in schema else 0)
+    if high is not None and number > high:
+        number = high - (1 if "exclusiveMaximum" in schema else 0)
+    return kind(number)
+
+
+def _text(schema: Json) -> str:
     examples = {
         "date-time": "2024-01-31T12:00:00Z",
         "date": "2024-01-31",
@@ -77,33 +81,18 @@ def _text(schema: dict[str, Any]) -> str:
     text = examples.get(str(schema.get("format")), "text")
     least = int(schema.get("minLength", 0))
     if isinstance(schema.get("pattern"), str):
-        matching = _matching(schema, [text, "", "1", *examples.values()])
-        if matching is not None:
-            return matching
+        usual = (text, "", "1", *examples.values())
+        longer = (text_for(schema["pattern"], more=more) for more in (0, 1, 3, 8, 20, least))
+        keywords = ("pattern", "minLength", "maxLength")
+        with suppress(InvalidTool):
+            validator = compile_schema({key: value for key, value in schema.items() if key in keywords})
+            for choice in (*usual, *longer):
+                if choice is not None and validator.is_valid(choice):
+                    return choice
     return (text + "x" * least)[: schema.get("maxLength")] if len(text) < least else text[: schema.get("maxLength")]
 
 
-def _matching(schema: dict[str, Any], usual: list[str]) -> str | None:
-    """A text that fits the pattern and the lengths of a schema: a usual one if it does; None if none is found."""
-    try:
-        keywords = ("pattern", "minLength", "maxLength")
-        validator = compile_schema({key: value for key, value in schema.items() if key in keywords})
-    except InvalidTool:
-        return None
-    longer = (text_for(schema["pattern"], more=more) for more in (0, 1, 3, 8, 20, int(schema.get("minLength", 0))))
-    return next((text for text in (*usual, *longer) if text is not None and validator.is_valid(text)), None)
-
-
-def _number(schema: dict[str, Any], kind: type) -> Any:
-    low = schema.get("minimum", schema.get("exclusiveMinimum"))
-    high = schema.get("maximum", schema.get("exclusiveMaximum"))
-    value = 1 if low is None else low + (1 if "exclusiveMinimum" in schema else 0)
-    if high is not None and value > high:
-        value = high - (1 if "exclusiveMaximum" in schema else 0)
-    return kind(value)
-
-
-def _edge(node: Any, root: Mapping[str, Any]) -> Any:
+def _edge(node: object, root: Mapping[str, object]) -> Any:
     """An unusual but valid value: empty text, zero, an empty list."""
     schema = resolve(node, root)
     if any(key in schema for key in ("enum", "const", "anyOf", "oneOf", "allOf", "pattern", "format")):

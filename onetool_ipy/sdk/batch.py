@@ -52,15 +52,21 @@ _ITEMS_PER_CORE = 8
 _MAX_IN_EXECUTOR = 10_000
 
 
-def normalize_items(items: Iterable[Any]) -> list[Item]:
+def normalize_items(items: Iterable[object]) -> list[Item]:
     """Return (value, label) pairs: a pair with a text label stays, anything else is its own label."""
     if isinstance(items, (str, bytes)):
         raise UsageProblem("The items are one text.", hint="Give a list of items.")
-    return [_normalize(item) for item in items]
+    pairs: list[Item] = []
+    for item in items:
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str):
+            pairs.append(item)
+        else:
+            pairs.append((item, item if isinstance(item, str) else values.safe_repr(item, _MAX_LABEL)))
+    return pairs
 
 
 def batch_execute(
-    items: Iterable[Any],
+    items: Iterable[object],
     func: Func,
     *,
     max_workers: int | None = None,
@@ -94,11 +100,16 @@ def batch_execute(
             report_progress(count, len(work), label)
             if progress is not None:
                 progress(count, len(work), label)
-    return "\n\n".join(_section(label, outcome) for (_, label), outcome in zip(work, outcomes, strict=True))
+    box = current.toolbox()
+    mask = str if box is None else box.mask
+    sections = []
+    for (_, label), (is_done, value) in zip(work, outcomes, strict=True):
+        sections.append(f"=== {label} ===\n{values.to_text(value) if is_done else f'Error: {mask(value)}'}")
+    return "\n\n".join(sections)
 
 
 def run_items(
-    items: Sequence[Any], func: Func, width: int | None, engine: Any = "threads", *, grace_s: float = 0.0
+    items: Sequence[object], func: Func, width: int | None, engine: object = "threads", *, grace_s: float = 0.0
 ) -> Outcomes:
     """Run `func` on each item, at most `width` at a time, and yield (index, outcome) as they finish."""
     require_engine(engine)
@@ -109,7 +120,7 @@ def run_items(
     return _in_dask(items, func, width, None if engine == "dask" else engine, grace_s)
 
 
-def require_engine(engine: Any) -> None:
+def require_engine(engine: object) -> None:
     """Raise UsageProblem if this is not an engine."""
     distributed = sys.modules.get("distributed")
     is_client = distributed is not None and isinstance(engine, distributed.Client)
@@ -118,23 +129,9 @@ def require_engine(engine: Any) -> None:
         raise UsageProblem(f"No engine {label}.", hint='Valid: "threads", "dask", a distributed.Client, an Executor.')
 
 
-def runs_in_threads(engine: Any) -> bool:
+def runs_in_threads(engine: object) -> bool:
     """Whether this engine runs its items in this process."""
     return engine == "threads" or isinstance(engine, ThreadPoolExecutor)
-
-
-def _normalize(item: Any) -> Item:
-    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str):
-        return item
-    return (item, item if isinstance(item, str) else values.safe_repr(item, _MAX_LABEL))
-
-
-def _section(label: str, outcome: Outcome) -> str:
-    ok, value = outcome
-    if ok:
-        return f"=== {label} ===\n{values.to_text(value)}"
-    box = current.toolbox()
-    return f"=== {label} ===\nError: {value if box is None else box.mask(value)}"
 
 
 # --- in this process ------------------------------------------------------------------------------
@@ -147,13 +144,15 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
     context = copy_context()
 
     def serve() -> None:
-        for index in todo:  # a range's iterator gives each number to one thread
+        # The iterator of a range gives each number to one thread.
+        for index in todo:
             done.put((index, _outcome(context.copy(), func, items[index])))
 
     threads = [threading.Thread(target=serve, name="onetool-batch", daemon=True) for _ in range(min(width, len(items)))]
     left = len(items)
     try:
-        for thread in threads:  # inside the try: Stop may come while they start
+        # Stop may come while the threads start.
+        for thread in threads:
             thread.start()
         while left:
             yield _get(done)
@@ -168,14 +167,14 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
                 thread.join(max(0.0, until - time.monotonic()))
 
 
-def _outcome(context: Context, func: Func, item: Any) -> Outcome:
+def _outcome(context: Context, func: Func, item: object) -> Outcome:
     try:
         return True, context.run(lambda: _result(func(item)))
     except BaseException as exc:  # noqa: BLE001 - whatever a function raises is its item's failure
         return False, _message(exc)
 
 
-def _result(value: Any) -> Any:
+def _result(value: object) -> Any:
     """Return the value, or the result of a coroutine."""
     if not isinstance(value, types.CoroutineType):
         return value
@@ -207,7 +206,9 @@ def _message(exc: BaseException) -> str:
 # --- executors and clusters -----------------------------------------------------------------------
 
 
-def _in_window(items: Sequence[Any], width: int, workers: _ExecutorWorkers | _DaskWorkers, grace_s: float) -> Outcomes:
+def _in_window(
+    items: Sequence[object], width: int, workers: _ExecutorWorkers | _DaskWorkers, grace_s: float
+) -> Outcomes:
     """Keep `width` items running until all are done."""
     todo, count = 0, len(items)
     running: dict[Any, int] = {}
@@ -238,7 +239,7 @@ class _ExecutorWorkers:
         self._context = copy_context() if isinstance(executor, ThreadPoolExecutor) else None
         self._packed = b"" if self._context is not None else _pack_function(func)
 
-    def submit(self, item: Any) -> Future[Any]:
+    def submit(self, item: object) -> Future[Any]:
         """Begin an item and return its future. Raises if the item cannot be sent."""
         try:
             if self._context is not None:
@@ -263,16 +264,21 @@ class _ExecutorWorkers:
             return future, (False, _message(exc))
         return future, outcome if self._context is not None else _unpack_outcome(outcome)
 
-    def cancel(self, running: Iterable[Future[Any]], grace_s: float) -> None:
+    def cancel(self, running: Iterable[Future[object]], grace_s: float) -> None:
         """Cancel what has not begun, and give the rest some time to finish."""
-        begun = [future for future in running if not future.cancel()]
-        if begun and grace_s:
-            wait(begun, grace_s)
+        unfinished = [future for future in running if not future.cancel()]
+        if unfinished and grace_s:
+            wait(unfinished, grace_s)
 
 
-def _in_dask(items: Sequence[Any], func: Func, width: int | None, client: Any | None, grace_s: float) -> Outcomes:
+def _in_dask(items: Sequence[object], func: Func, width: int | None, client: object | None, grace_s: float) -> Outcomes:
     """Run items on a Dask cluster. If a worker dies, another one runs its items."""
-    distributed = _distributed()
+    try:
+        distributed = import_module("distributed")
+    except ImportError as exc:
+        raise UsageProblem(
+            "The engine 'dask' needs the library distributed.", hint="Install it: pip install 'onetool-ipy[dask]'"
+        ) from exc
     packed = _pack_function_by_value(func)
     with _dask_client(distributed, client, width) as scheduler:
         if scheduler.asynchronous:
@@ -300,7 +306,8 @@ class _DaskWorkers:
         future, result = next(self._finished)
         if isinstance(result, BaseException):
             return future, (False, "It was cancelled.")
-        if len(result) == 3:  # the exception's type, itself and its traceback
+        # Dask gives the exception's type, itself and its traceback.
+        if len(result) == 3:
             return future, (False, _message(result[1]))
         return future, _unpack_outcome(result)
 
@@ -315,15 +322,6 @@ class _DaskWorkers:
             pass
         finally:  # a second Stop does not wait
             self._client.cancel(left)
-
-
-def _distributed() -> Any:
-    try:
-        return import_module("distributed")
-    except ImportError as exc:
-        raise UsageProblem(
-            "The engine 'dask' needs the library distributed.", hint="Install it: pip install 'onetool-ipy[dask]'"
-        ) from exc
 
 
 @contextmanager
@@ -395,7 +393,7 @@ def _pack_function_by_value(func: Func) -> bytes:
         raise _not_sendable(func, exc) from exc
 
 
-def _pack_module(func: Any) -> types.ModuleType | None:
+def _pack_module(func: object) -> types.ModuleType | None:
     """Return the module of a function if it is a pack file's, which nobody can import."""
     while isinstance(func, partial):
         func = func.func

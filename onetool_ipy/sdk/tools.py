@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from onetool_ipy.base import values
 from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, Question, checked, count_question
 
@@ -32,7 +33,7 @@ def get_pack(name: str) -> Any | None:
     return current.require().pack(name)
 
 
-def call_tool(name: str, /, **kwargs: Any) -> Any:
+def call_tool(name: str, /, **kwargs: object) -> Any:
     """Call a tool by its qualified name and return its raw value; a tool's own exception passes through.
 
     Raises ValueError if there is no such pack or tool.
@@ -50,7 +51,7 @@ def call_tool(name: str, /, **kwargs: Any) -> Any:
     return tool(**kwargs)
 
 
-def get_config(pack: str | None = None) -> dict[str, Any]:
+def get_config(pack: str | None = None) -> Json:
     """Return a copy of the settings of the running tool's pack, or of the pack named; empty if it has none."""
     if pack is None:
         pack = _own_pack()
@@ -91,7 +92,8 @@ def _own_pack() -> str:
     here = current.scope()
     if here is None:
         return ""
-    if here.importing:  # the running tool may belong to another pack
+    # A pack that is being imported may be loaded by a tool of another pack.
+    if here.importing:
         asking = sys._getframe(2).f_globals.get("pack")
         return asking if isinstance(asking, str) else ""
     return here.spec.pack if here.spec is not None else ""
@@ -116,7 +118,7 @@ class Roots(NamedTuple):
     """The folders that the client works in."""
 
 
-def ask_user(schema: Mapping[str, Any], message: str, *, name: str = "answer") -> dict[str, Any] | None:
+def ask_user(schema: Mapping[str, object], message: str, *, name: str = "answer") -> Json | None:
     """Let the person fill in a form; return the values by field, or None if the person declines.
 
     `schema` is a JSON Schema of type object with plain fields; no passwords. `name` is what MCP clients know the
@@ -136,7 +138,7 @@ def ask_model(prompt: str, *, max_tokens: int = 1000, system: str = "", name: st
     return str(ask_client(**{name: Sample(prompt, max_tokens, system)})[name])
 
 
-def ask_client(**questions: UserForm | Sample | Roots) -> dict[str, Any]:
+def ask_client(**questions: UserForm | Sample | Roots) -> Json:
     """Ask the MCP client several things at once; return the answers by name.
 
     A UserForm gives its values or None, a Sample the model's text, Roots a list of addresses.
@@ -145,7 +147,14 @@ def ask_client(**questions: UserForm | Sample | Roots) -> dict[str, Any]:
     _require_thread()
     if here is None or here.client is None:
         raise NobodyToAsk("This call was not made by an MCP client that can be asked.", hint="See client_can().")
-    return here.client.ask({name: _ready(question) for name, question in questions.items()})
+    ready: dict[str, object] = {}
+    for name, question in questions.items():
+        ready[name] = question
+        if isinstance(question, UserForm):
+            if here.meta is not None:
+                count_question(here.meta)
+            ready[name] = checked(_question(question).masked(current.require().mask))
+    return here.client.ask(ready)
 
 
 def client_can() -> frozenset[str]:
@@ -167,15 +176,6 @@ def _require_thread() -> None:
     """Refuse to block the event loop that async tools share."""
     if current.require().tool_loop.is_here():
         raise UsageProblem("An async tool asks from a thread.", hint="Write: await asyncio.to_thread(ask_user, ...)")
-
-
-def _ready(question: UserForm | Sample | Roots) -> Question | Sample | Roots:
-    if not isinstance(question, UserForm):
-        return question
-    here = current.scope()
-    if here is not None and here.meta is not None:
-        count_question(here.meta)
-    return checked(_question(question).masked(current.require().mask))
 
 
 def _question(form: UserForm) -> Question:

@@ -245,7 +245,7 @@ def test_a_copy_shares_leaves_but_no_container() -> None:
     leaf = object()
     args = {"a": [1, {"b": (leaf, [2])}], "c": "text"}
 
-    copied, plain, _size = values.plain_copy(args)
+    copied, plain, *_ = values.plain_copy(args)
 
     assert copied == args
     assert plain
@@ -278,7 +278,7 @@ def test_a_copy_keeps_what_stands_twice_together_and_takes_linear_time() -> None
     for _ in range(100):
         shared = [shared, shared]
 
-    copied, plain, _size = values.plain_copy({"a": shared})
+    copied, plain, *_ = values.plain_copy({"a": shared})
 
     assert plain
     assert copied["a"][0] is copied["a"][1]
@@ -305,7 +305,7 @@ def test_what_a_native_walker_must_not_enter_is_told(make: Any) -> None:
     for _ in range(1_000):
         deep = [deep]
 
-    copied, plain, _size = values.plain_copy({"x": make(deep), "y": 1})
+    copied, plain, *_ = values.plain_copy({"x": make(deep), "y": 1})
 
     assert not plain
     assert copied["y"] == 1
@@ -383,6 +383,6 @@ def test_a_result_always_gives_four_keys_of_json(data: Any, meta: dict[str, Any]
 
 @given(st.dictionaries(st.text(max_size=4), _ANYTHING, max_size=3))
 def test_a_copy_never_fails(args: dict[str, Any]) -> None:
-    copied, _plain, _size = values.plain_copy(args)
+    copied, *_ = values.plain_copy(args)
 
     assert list(copied) == list(args)

@@ -1,4 +1,4 @@
-"""`history` and `history rerun`: the past calls as a person reads them, and calling one again.
+"""`history`, `history rerun` and `history diff`: the past calls as a person reads them, called again, or compared.
 
 A run of `ot.map` is one line; calls of `ot` itself are left out unless `--tool` names one. The numbers are those of the
 list. In a notebook `rerun N` means the list that was shown last, so that a call made since does not shift it. In a
@@ -8,18 +8,24 @@ shell, and with filters of its own, it means the list that the same filters give
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.frames import is_missing
 from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.difference import compare
 from onetool_ipy.core.names import ASK
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.faces.commands import CommandContext, DataPage, Page, confirmed, page
+from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, page
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.moments import read_since
 from onetool_ipy.faces.notebook.errors import raise_result
 from onetool_ipy.faces.notebook.running_cell import seconds
+from onetool_ipy.packs.ot.lineage import may_repeat, stored_result
+from onetool_ipy.render import html
+from onetool_ipy.render.difference import Difference
 from onetool_ipy.render.pages import Note, Row, Rows
 from onetool_ipy.render.views import counted, local_time
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
@@ -34,7 +40,10 @@ def history(context: CommandContext, options: Options) -> DataPage:
     """`%tool history [N] [WORDS]`."""
     words, limit = options.words, _LIMIT
     if words and words[0].isdecimal():
-        limit, words = _count(words[0]), words[1:]
+        text = words[0]
+        if not (text.isascii() and 0 < int(text[:9]) < 10**6):
+            raise UsageProblem(f"'{text[:40]}' is not a number of calls.", hint="For example: %tool history 20")
+        limit, words = int(text), words[1:]
     lines = _lines(context, options, " ".join(words), limit)
     numbered = [line for line in lines if _can_rerun(line)]
     context.listed_calls = [line.call_id for line in numbered if isinstance(line, CallRow)]
@@ -56,7 +65,7 @@ def rerun(context: CommandContext, options: Options) -> ToolResult | Page:
         raise UsageProblem(
             f"The arguments of that call of '{row.tool}' were masked or cut in the log.", hint="Type the call again."
         )
-    if not _is_agreed(context, row.tool, row.arguments):
+    if not may_repeat(context.box, row.tool, row.arguments, "%tool"):
         return context.page(f"'{row.tool}' was not called again.")
     if context.place == "shell":
         return context.box.call(row.tool, row.arguments, source="cli")
@@ -64,6 +73,32 @@ def rerun(context: CommandContext, options: Options) -> ToolResult | Page:
     if not result.ok:
         raise_result(result, context.last)
     return result
+
+
+def diff(context: CommandContext, options: Options) -> DataPage:
+    """`%tool history diff A B`: what changed from the result of one call to that of another."""
+    if len(options.words) != 2:
+        raise WrongWords("%tool history diff needs two calls.", hint="For example: %tool history diff 2 1")
+    filters = Options(options.words, {name: value for name, value in options.values.items() if name != "--key"}, "")
+    stored: list[Any] = []
+    for number in options.words:
+        row = _find(context, filters, number)
+        if row is None:
+            raise UsageProblem(f"No call '{number[:40]}' in the history.", hint="See: %tool history")
+        stored.append(stored_result(context.box, row))
+    difference = Difference(compare(stored[0], stored[1], options.values.get("--key")))
+    rows = difference.df.head(_LIMIT).to_dict("records")
+    table = Rows(tuple(Row(str(row["change"]), _cells(row)) for row in rows))
+    notes = [Note(line) for line in difference.lines()]
+    return DataPage.of(page(context.box, [*notes, *([table] if rows else [])]), values.to_json(difference.df))
+
+
+def _cells(row: dict[Hashable, Any]) -> str:
+    """The cells of a row on one line, without empty ones."""
+    cells = (
+        f"{name}={html.cell_text(cell)}" for name, cell in row.items() if name != "change" and not is_missing(cell)
+    )
+    return values.cut(" ".join(cells), _MAX_TEXT)
 
 
 def _lines(context: CommandContext, options: Options, text: str, limit: int) -> list[CallRow | RunRow]:
@@ -130,24 +165,3 @@ def _nothing(options: Options, words: list[str]) -> str:
     if words and words[0] in ("today", "yesterday"):
         return f"No call has the word '{words[0]}'. From then on: %tool history --since {words[0]}"
     return "No call matches." if words or options.values else "There are no calls yet."
-
-
-def _is_agreed(context: CommandContext, tool: str, arguments: dict[str, Any]) -> bool:
-    """Ask before repeating a call that may change something."""
-    spec = context.box.registry.find(tool)
-    if spec is None or spec.read_only:
-        return True
-    line = context.box.mask(format_call(tool, arguments))
-    reply = confirmed(context.box, f"'{tool}' may change something. Call it again?", "Call it again", [line])
-    if reply is None:
-        raise UsageProblem(
-            f"'{tool}' may change something, and nobody can be asked here whether to repeat it.",
-            hint=f"Type the call itself: {line}",
-        )
-    return reply
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and 0 < int(text[:9]) < 10**6):
-        raise UsageProblem(f"'{text[:40]}' is not a number of calls.", hint="For example: %tool history 20")
-    return int(text)

@@ -9,12 +9,13 @@ import traceback
 import types
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.failures import own_frames
-from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolCallError, ToolResult
 
 _OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
 
@@ -37,7 +38,11 @@ class LastFailure:
             self.remember(exc)
 
         def lines() -> list[str]:
-            return self.render(exc, _from_file(exc.__traceback__, since))
+            # The frames are shown from the first one in the file `since` on; all of them if none is in it.
+            frame = exc.__traceback__
+            while frame is not None and frame.tb_frame.f_code.co_filename != since:
+                frame = frame.tb_next
+            return self.render(exc, frame or exc.__traceback__)
 
         with suppress(AttributeError, TypeError):  # an exception class with slots is shown as usual
             exc._render_traceback_ = lines  # type: ignore[attr-defined]  # IPython's protocol
@@ -65,7 +70,7 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
         raise ToolCallError(result)
     frames = own_frames(own)
     lines = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
-    failure = Failure(**{**vars(result.error), "message": printable(result.error.message)})
+    failure = replace(result.error, message=printable(result.error.message))
     raise ToolCallError(ToolResult(False, result.data, failure, result.meta), lines).with_traceback(frames)
 
 
@@ -78,14 +83,6 @@ def _without_colours(formatter: Any, *story: Any) -> list[str]:
     finally:
         formatter.set_theme_name(theme)
     return lines
-
-
-def _from_file(frames: types.TracebackType | None, file: str) -> types.TracebackType | None:
-    """The frames from the first one in `file` on; all of them if none is in it."""
-    frame = frames
-    while frame is not None and frame.tb_frame.f_code.co_filename != file:
-        frame = frame.tb_next
-    return frame or frames
 
 
 def foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:

@@ -33,8 +33,6 @@ from onetool_ipy.faces.notebook.running_cell import (
 from onetool_ipy.render import html
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["JobDisplays", "PrintRouter"]
-
 _NAMES = ("stdout", "stderr")
 
 
@@ -116,10 +114,10 @@ class JobDisplays:
 
     def show(self, job: Job) -> bool:
         """Show a job in the running cell; False if it has no display."""
-        found = self._shown.get(job.number)
-        if found is None or found.job is not job:
+        display = self._shown.get(job.number)
+        if display is None or display.job is not job:
             return False
-        found.show_here()
+        display.show_here()
         return True
 
     def remember(self, display: JobDisplay, job: Job) -> None:
@@ -203,7 +201,9 @@ class JobDisplay:
         has_told = (done, total) != (0, None)
         is_over = job.is_over
         name = f"job {job.number} · {job.call.name} · {status}"
-        row = ProgressRow(name, job.elapsed_s, done if has_told else None, total, _short(text), is_over=is_over)
+        row = ProgressRow(
+            name, job.elapsed_s, done if has_told else None, total, " ".join(str(text).split())[:80], is_over=is_over
+        )
         texts, htmls = [mask(text_of(row))], [mask(html_of(row))]
         printed = mask(_last_part("".join(self._printed)))
         if printed:
@@ -220,20 +220,16 @@ class JobDisplay:
         displays, result = self._displays, job.result(0)
         bundle, _ = display.bundle(displays.shell, displays.box, result, displays.limits)
         text = str(bundle.get("text/plain", ""))
-        shown = bundle.get("text/html")
+        body = bundle.get("text/html")
         image = next((mime for mime in bundle if mime.startswith("image/") and mime != "image/svg+xml"), None)
         if image is not None:
-            shown = f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
-        return text, shown if isinstance(shown, str) else html.pre(text)
+            body = f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
+        return text, body if isinstance(body, str) else html.pre(text)
 
 
 def _has_answer(job: Job) -> bool:
     result = job.result(0)
     return result.error is not None or result.data is not None
-
-
-def _short(text: str) -> str:
-    return " ".join(str(text).split())[:80]
 
 
 def _last_part(text: str) -> str:

@@ -163,6 +163,8 @@ class Answer:
         self.cost = cost
         self.priced_as = priced_as
         self.sent = sent
+        self.call_id = ""
+        """Its id in the call log."""
 
     @property
     def ok(self) -> bool:
@@ -199,6 +201,11 @@ class Answer:
                 frame.attrs["onetool"] = {**frame.attrs.get("onetool", {}), "tool": call.name, "call": call.id}
                 return frame
         return self.calls.df
+
+    @property
+    def origin(self) -> Any:
+        """Where the answer came from: the calls that the model made, as a tree."""
+        return current.require().ot.origin(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the shape of spec 004 as JSON data; `error` is there only if the model failed."""

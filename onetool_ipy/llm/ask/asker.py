@@ -34,6 +34,7 @@ from onetool_ipy.base.errors import (
     OneToolError,
     UsageProblem,
 )
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.printable import visible
 from onetool_ipy.config.load import own_settings
 from onetool_ipy.core import names
@@ -41,23 +42,45 @@ from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.core.tracing import traced_work
+from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
-from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments
+from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, cache_key, json_text, size, trimmed
+from onetool_ipy.llm.ask.session_file import SessionFile, saved_names
+from onetool_ipy.llm.ask.setup import ModelSetup
+from onetool_ipy.llm.ask.shortening import old_and_recent, summary_exchange, summary_request, with_handles
 from onetool_ipy.llm.ask.tools import ToolSelection
-from onetool_ipy.llm.images import ImageLimits, image_limits
-from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
+from onetool_ipy.llm.images import ImageLimits, encoded, image_limits, without_pictures
+from onetool_ipy.llm.messages import (
+    Call,
+    Message,
+    ModelClient,
+    OfferedTool,
+    OnText,
+    Outcome,
+    Outcomes,
+    System,
+    TokenUsage,
+    Turn,
+    User,
+)
+from onetool_ipy.llm.prices import ModelPrice
 from onetool_ipy.snippets.definition import read_shortcuts
-from onetool_ipy.stores.calls.record import short_text
+from onetool_ipy.stores.calls.record import encode_inputs, short_text
 from onetool_ipy.stores.cassettes import Cassette
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
+_CORRECTIONS = 2
+_REFUSALS = (400, 422)
+"""Statuses by which providers refuse a field or a schema that they do not know."""
 _MAX_TEXT = 200
 _MAX_NOTE = 300
+_MAX_SOURCES = 50
 _HOW = """\
 You help a person who works in a Jupyter notebook. Answer in Markdown, briefly and truly; say so when you do not know.
 Call tools where they help; call no tool twice with the same arguments. When a call fails, read its message and \
@@ -71,6 +94,10 @@ _NO_TOOLS = "You have no tools now."
 _LAST_LINE = User(
     "No more calls are possible now. Answer with what is known, and say what is missing.", forbids_calls=True
 )
+
+
+def _without_schema(message: Message) -> Message:
+    return replace(message, schema=None) if isinstance(message, User) else message
 
 
 def _instructions(packs: Sequence[str], prompts: Mapping[str, str]) -> str:
@@ -107,8 +134,13 @@ def _key_of(message: Message) -> dict[str, Any]:
         case Turn(text=text, calls=calls):
             return {"model": text, "calls": [call.to_dict() for call in calls]}
         case Outcomes(items=items):
-            return {"outcomes": [{"call": item.call.id, "content": item.content} for item in items]}
+            return {"outcomes": [_key_of_outcome(item) for item in items]}
     return {}
+
+
+def _key_of_outcome(item: Outcome) -> dict[str, Any]:
+    images = {"images": [data for _, data in item.images]} if item.images else {}
+    return {"call": item.call.id, "content": item.content, **images}
 
 
 def _with_names(value: Any, names: dict[str, str]) -> Any:
@@ -136,9 +168,13 @@ class AskRun:
         *,
         listener: AskListener,
         streamed: bool = True,
+        answer_type: AnswerType | None = None,
     ) -> None:
         self._box = box
         self._model = model
+        self._answer_type = answer_type
+        self._schema = None if answer_type is None else answer_type.schema
+        self._value: Any = None
         self._session = session
         self._selection = selection
         self._runner = runner
@@ -150,15 +186,22 @@ class AskRun:
         self._held_back = ""
         self._note = ""
         self._error: CallFailure | None = None
+        self.mismatch: AnswerMismatch | None = None
+        self._shortened = ""
 
     def run(self, attached: Attached, *, is_kept: bool) -> Answer:
         """Ask, and return the answer whatever happens. `is_kept` says that a later ask sees the session."""
-        self._messages = [attached.message]
+        message = attached.message
+        if (kind := self._answer_type) is not None:
+            message = replace(message, text=f"{message.text}\n\n{kind.instruction}", schema=self._schema)
+        self._messages = [message]
         self._listener.began(self._model.name, self._session)
         if line := attached.sent():
             self._listener.sent(line)
         try:
             stop = self._steps()
+            if self._answer_type is not None:
+                stop = self._read_value(self._answer_type, stop)
         except KeyboardInterrupt:
             stop = "interrupted"
         except CallTimeout as exc:
@@ -174,11 +217,16 @@ class AskRun:
             stop_reason=stop,
             session_context_updated=self._commit(stop) and is_kept and bool(self._runner.calls),
             error=self._error,
-            note=self._note,
+            note=self._note or self._shortened,
             model=self._model.name,
             seconds=self._budget.seconds,
             sent=attached.sent(self._runner.calls),
+            value=self._value,
+            cost=self._budget.cost,
+            priced_as=self._budget.price.matched,
         )
+        if self.mismatch is not None:
+            self.mismatch.answer = answer
         self._listener.ended(answer)
         return answer
 
@@ -201,6 +249,32 @@ class AskRun:
             if result.stopped:
                 return self._last("repeated" if result.stopped == "repeated" else "limit")
         return self._last("max_steps")
+
+    def _read_value(self, kind: AnswerType, stop: StopReason) -> StopReason:
+        """Read the value in the answer. A model that gave none is told why, twice at most."""
+        if stop in ("interrupted", "error"):
+            return stop
+        for corrections_left in reversed(range(_CORRECTIONS + 1)):
+            try:
+                self._value = kind.read(self._text())
+            except AnswerMismatch as exc:
+                self.mismatch = exc
+            else:
+                self.mismatch = None
+                return stop
+            if stop in ("cut", "refused"):
+                self.mismatch = AnswerMismatch(self.mismatch.message, text=self._text(), reasons=(self._note,))
+                return stop
+            if (limit := self._budget.reached()) is not None:
+                self.mismatch = AnswerMismatch(self.mismatch.message, text=self._text(), reasons=(limit,))
+            if limit is not None or not corrections_left:
+                return stop
+            reasons = "; ".join(self.mismatch.reasons)
+            text = f"This does not fit: {reasons}. Correct it. {kind.instruction}"
+            self._messages.append(User(text, forbids_calls=True, schema=self._schema))
+            if (end := self._unfinished(self._request())) is not None:
+                stop = end
+        return stop
 
     def _last(self, stop: StopReason) -> StopReason:
         """Send one last request that forbids calls. Those in its reply are not run."""
@@ -226,12 +300,16 @@ class AskRun:
         offered = self._selection.offer()
         system = System(_instructions(self._selection.packs, self._box.config.prompts))
         budget = self._budget.limits.context_tokens * self._box.config.settings.stats.chars_per_token
-        messages = [system, *trimmed([*self._session.messages, *self._messages], budget)]
+        self._shorten(budget)
+        whole = [*self._session.messages, *self._messages]
+        messages = [system, *trimmed(whole, budget)]
+        if len(messages) <= len(whole):
+            self._tell_shortened("Its oldest messages are left out of the request.")
         # Instructions and tools are those of the requests before: a provider reads the beginning from its cache.
         if is_last:
             messages.append(_LAST_LINE)
         self._partial = ""
-        turn: Any = self._complete(messages, offered)
+        turn: Any = self._complete(messages, offered, self._on_text if self._streamed else None)
         if not isinstance(turn, Turn) or not isinstance(turn.text, str):
             reply = self._box.mask(values.safe_repr(turn, 80))
             raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {reply}.")
@@ -247,20 +325,86 @@ class AskRun:
             self._partial = ""
         return turn
 
-    def _complete(self, messages: Sequence[Message], tools: Sequence[OfferedTool]) -> Turn:
-        on_text = self._on_text if self._streamed else None
+    def _shorten(self, budget: float) -> None:
+        """Make the conversation fit: old results become handles, then old exchanges a summary, which is shown."""
+        total = sum(size(message) for message in [*self._session.messages, *self._messages])
+        if total <= budget:
+            return
+
+        def put(name: str, data: Any) -> str | None:
+            try:
+                handle = self._box.results.put(data, tool=name)
+            except OneToolError:
+                return None
+            self._session.handles[handle] = None
+            return handle
+
+        earlier, count = with_handles(self._session.messages, total - budget / 2, put)
+        excess = sum(size(message) for message in [*earlier, *self._messages]) - budget
+        if excess > 0:
+            # The newest outcomes stay: the model has not seen them yet.
+            self._messages[:-1], own_count = with_handles(self._messages[:-1], excess, put)
+            count += own_count
+        if count:
+            self._tell_shortened(f"{count} old results of tools are sent as handles from now on.")
+        if sum(size(message) for message in [*earlier, *self._messages]) > budget:
+            old, recent = old_and_recent(earlier, budget / 2)
+            earlier = [*self._summary_of(old, budget), *recent] if old else earlier
+        if earlier != list(self._session.messages):
+            with suppress(StoreError):
+                self._session.shorten(earlier)
+
+    def _summary_of(self, old: Sequence[Message], budget: float) -> Sequence[Message]:
+        """Ask the model for a summary of old exchanges. Returns them as they are if it gives none."""
+        request = summary_request(old, budget / 2)
+        try:
+            turn = self._complete(request, (), None)
+        except CallFailure:
+            return old
+        self._budget.spend(turn, sum(size(message) for message in request))
+        if turn.stop != "done" or not turn.text.strip():
+            return old
+        text = self._box.mask(turn.text)
+        self._tell_shortened(f"The beginning of the conversation was summed up, and is sent as this summary:\n\n{text}")
+        return summary_exchange(text)
+
+    def _tell_shortened(self, text: str) -> None:
+        """Say what became of a conversation that is longer than ask.context_tokens."""
+        message = f"This conversation is longer than ask.context_tokens. {text}"
+        if message != self._shortened:
+            self._shortened = message
+            self._listener.shortened(message)
+
+    def _complete(self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None) -> Turn:
         left_s = max(self._budget.left_s, 0.1)
         cassette = self._box.replays.active
         try:
+            ask = partial(self._ask_model, messages, tools, on_text, left_s)
             if cassette is None:
-                return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
-            ask = partial(self._model.complete, messages, tools, on_text=on_text, deadline_s=left_s)
+                return ask()
             return _replay_or_ask(cassette, self._model.name, messages, self._session.handles, ask)
         except OneToolError:
             raise
         except Exception as exc:  # a user's own client may raise anything
             message = self._box.mask(f"The model '{self._model.name}' failed with {type(exc).__name__}: {exc}")
             raise ExecutionFailed(message) from exc
+
+    def _ask_model(
+        self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None, left_s: float
+    ) -> Turn:
+        """Ask for a turn. A provider that refuses the schema of the answer is asked again without it."""
+        try:
+            return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
+        except CallFailure as exc:
+            details = exc.details if isinstance(exc.details, dict) else {}
+            has_schema = any(isinstance(message, User) and message.schema for message in messages)
+            if not has_schema or details.get("status") not in _REFUSALS:
+                raise
+        # The instruction in the prompt has the schema, too. Later requests of this ask leave the field out.
+        self._schema = None
+        self._messages = [_without_schema(message) for message in self._messages]
+        plain = [_without_schema(message) for message in messages]
+        return self._model.complete(plain, tools, on_text=on_text, deadline_s=max(self._budget.left_s, 0.1))
 
     def _on_text(self, piece: str) -> None:
         """Pass streamed text on, masked. Text that may begin a secret waits for the next piece."""
@@ -305,7 +449,10 @@ class AskRun:
             messages.append(Turn(f"(stopped: {stop})"))
         if len(messages) < 2:
             return False
-        self._session.commit(messages)
+        try:
+            self._session.commit(messages)
+        except StoreError as exc:
+            self._box.host.note(self._box.mask(f"This session is not on disk: {exc.message}"))
         return True
 
 
@@ -324,6 +471,7 @@ class Asker:
         self.sessions: dict[str, Session] = {}
         self.last: Answer | None = None
         self.attachments = Attachments(box)
+        self.setup = ModelSetup(box)
         self._box = box
         self._always: dict[str, str] = {}
 
@@ -339,36 +487,49 @@ class Asker:
         session: str | Session | None = None,
         listener: AskListener | None = None,
         attach: Attach = (),
+        as_: Any = None,
         source: CallSource = "python",
     ) -> Answer:
         """Ask a model. None means the value in the settings under `ask`.
 
         `attach` goes with the prompt, as data: values by name, or a list of them. Results of calls go as results do,
-        pictures as pictures, and any other value as a short description. `source` is who asks.
+        pictures as pictures, and any other value as a short description. `as_` is the type that the answer must have:
+        then `answer.value` is of that type, or AnswerMismatch is raised. `source` is who asks.
         """
         _require_prompt(prompt)
+        answer_type = None if as_ is None else AnswerType(as_)
         # The model comes first: a yes to it may trust the project, whose settings then count.
+        if model is None:
+            self.setup.offer()
         client = self._box.model(model)
         box, settings = self._box, self._box.config.settings.ask
         listener = listener or AskListener()
         conversation = self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
-        limits = replace(settings, max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
-        budget = AskBudget(limits, box.config.settings.stats.chars_per_token)
+        budget = self._budget(client, settings.max_steps if max_steps is None else max_steps)
+        takes_images = cache(partial(image_limits, client))
         runner = CallRunner(
-            box,
-            conversation,
-            selection,
-            budget,
+            *(box, conversation, selection, budget),
             approvals=self._approvals(approve),
             listener=listener,
+            takes_images=takes_images,
         )
-        run = AskRun(box, client, conversation, selection, runner, budget, listener=listener, streamed=settings.stream)
-        takes_images = cache(partial(image_limits, client))
-        self.last = run.run(
-            self._attached(prompt, attach, conversation, selection, takes_images), is_kept=session is not None
+        run = AskRun(
+            *(box, client, conversation, selection, runner, budget),
+            listener=listener,
+            streamed=settings.stream,
+            answer_type=answer_type,
         )
-        self._record(self.last, source)
+        message = self._attached(prompt, attach, conversation, selection, takes_images)
+        with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
+            self.last = run.run(message, is_kept=session is not None)
+            ended["gen_ai.usage.input_tokens"] = self.last.usage.input
+            ended["gen_ai.usage.output_tokens"] = self.last.usage.output
+            if self.last.error is not None:
+                ended["error.type"] = self.last.error.code
+        self._record(self.last, source, attach)
+        if run.mismatch is not None:
+            raise run.mismatch
         return self.last
 
     def preview(
@@ -431,9 +592,21 @@ class Asker:
             return Session()
         if not isinstance(which, str) or not which.strip():
             raise UsageProblem(f"A session is a name or a Session, not {values.safe_repr(which, 40)}.")
-        return self.sessions.setdefault(which, Session(which))
+        if which not in self.sessions:
+            file = SessionFile(self._session_folder, which, self._box.mask)
+            self.sessions[which] = Session(which, file)
+        self.sessions[which].refresh()
+        return self.sessions[which]
 
-    def _record(self, answer: Answer, source: CallSource) -> None:
+    def session_names(self) -> list[str]:
+        """Return the names of the sessions of this project, those on disk too."""
+        return sorted({*self.sessions, *saved_names(self._session_folder)})
+
+    @property
+    def _session_folder(self) -> Path:
+        return self._box.config.paths.state / "sessions"
+
+    def _record(self, answer: Answer, source: CallSource, attach: Attach) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
         args = {"prompt": answer.prompt, "model": answer.model}
         end: dict[str, Any] = {}
@@ -441,10 +614,16 @@ class Asker:
             end["code"] = answer.stop_reason if answer.error is None else answer.error.code
             end["reason"] = answer.stop_reason
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
+        # An answer came from the results that the model saw.
+        named = attach.items() if isinstance(attach, Mapping) else [("", value) for value in attach]
+        sources = [(name or "attached", self._box.lineage.call_of(value)) for name, value in named]
+        sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
+        answer.call_id = self._box.new_id()
         self._box.log.record(
-            *(self._box.new_id(), names.ASK, source, args, answer.ok, answer.seconds * 1000),
+            *(answer.call_id, names.ASK, source, args, answer.ok, answer.seconds * 1000),
             args_size=len(answer.prompt),
             size=len(answer.text),
+            inputs=encode_inputs([source for source in sources if source[1]][:_MAX_SOURCES]),
             **end,
         )
 
@@ -468,6 +647,17 @@ class Asker:
             self._note_unlisted(allow)
         return ToolSelection(self._box.registry, session, allow=allow, prompt=prompt, is_on=is_on)
 
+    def _budget(self, client: ModelClient, max_steps: object) -> AskBudget:
+        """Return the limits of an ask. Says where the limit of the cost cannot be kept."""
+        settings, price = self._box.config.settings, ModelPrice(client)
+        limits = replace(settings.ask, max_steps=_steps(max_steps))
+        if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
+            self._box.host.note(
+                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
+                "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
+            )
+        return AskBudget(limits, settings.stats.chars_per_token, price)
+
     def _attached(
         self,
         prompt: str,
@@ -477,7 +667,7 @@ class Asker:
         limits: Callable[[], ImageLimits | None],
     ) -> Attached:
         """Return the prompt with its attachments."""
-        if attach:
+        if named_values(attach):
             # A pack that is imported with its tools may register a describer.
             selection.offer()
         return self.attachments.attach(prompt, attach, session, limits=limits, can_page=selection.is_on)
@@ -642,6 +832,7 @@ class CallRunner:
         *,
         approvals: Approvals,
         listener: AskListener,
+        takes_images: Callable[[], ImageLimits | None] = ImageLimits,
     ) -> None:
         self.calls: list[AnswerCall] = []
         self._outcomes: list[Outcome] = []
@@ -652,6 +843,7 @@ class CallRunner:
         self._budget = budget
         self._approvals = approvals
         self._listener = listener
+        self._takes_images = takes_images
 
     def run(self, calls: Sequence[Call], *, limit: str | None = None) -> TurnResult:
         """Run a turn's calls. If a `limit` is reached, run none of them and give it as the reason."""
@@ -787,13 +979,16 @@ class CallRunner:
         return ToolResult(True, self._selection.search(query), None, self._meta(name))
 
     def _record(self, number: int, call: Call, name: str, result: ToolResult) -> None:
-        sent = values.map_text(self._box.outgoing(result), self._box.mask) if result.ok else None
-        if result.ok and result.handle is not None:
-            self._session.handles[result.handle] = None
+        data, images = without_pictures(result.data, self._takes_images) if result.ok else (None, ())
+        # The result keeps its pictures for Python; the model gets them beside its data.
+        plain = result if not result.ok or data is result.data else ToolResult(True, data, None, result.meta)
+        sent = values.map_text(self._box.outgoing(plain), self._box.mask) if result.ok else None
+        if result.ok and plain.handle is not None:
+            self._session.handles[plain.handle] = None
         if result.ok:
             self._session.used[name] = None
         content = values.map_text(_content_of(name, result, sent), self._box.mask)
-        outcome = Outcome(call, content, is_error=not result.ok)
+        outcome = Outcome(call, content, is_error=not result.ok, images=encoded(images))
         tokens = self._budget.tokens(size(Outcomes((outcome,))))
         is_tool = not self._selection.is_search(name)
         answer_call = AnswerCall(self._unique_id(call.id), name, call.arguments, result, sent, tokens, is_tool)

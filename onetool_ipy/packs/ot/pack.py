@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.packs.ot.catalog import CatalogTools, HelpTools
 from onetool_ipy.packs.ot.health import HealthTools
+from onetool_ipy.packs.ot.lineage import LineageTools
 from onetool_ipy.packs.ot.map import MapTools
 from onetool_ipy.packs.ot.results import ResultTools
 from onetool_ipy.packs.ot.usage import UsageTools
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 def functions(box: Toolbox) -> list[Callable[..., Any]]:
     """Return the tools of the pack for this toolbox."""
     catalog, health = CatalogTools(box), HealthTools(box)
-    results, usage = ResultTools(box), UsageTools(box)
+    results, usage, lineage = ResultTools(box), UsageTools(box), LineageTools(box)
     return [
         catalog.tools,
         catalog.packs,
@@ -35,5 +36,8 @@ def functions(box: Toolbox) -> list[Callable[..., Any]]:
         results.result,
         results.results,
         MapTools(box).map,
+        lineage.origin,
+        lineage.diff,
+        lineage.refresh,
         catalog.version,
     ]

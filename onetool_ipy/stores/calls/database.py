@@ -26,7 +26,7 @@ from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span, g
 DOUBTS = (sqlite3.Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a damaged database raises: SQLite itself, or a value in it that we never wrote."""
 
-_VERSION = 5
+_VERSION = 6
 _SCHEMA = """
 CREATE TABLE journals(      -- how far each journal was read
     number INTEGER PRIMARY KEY,
@@ -55,9 +55,12 @@ CREATE TABLE calls(
     ms REAL NOT NULL,
     size INTEGER NOT NULL,  -- of the output in characters, estimated for structured data
     parent TEXT,            -- the id of the call that made this one
+    inputs TEXT,            -- JSON: arguments, and the ids of the calls that they came from
     context INTEGER NOT NULL REFERENCES contexts(id)
 );
 CREATE INDEX calls_by_ts ON calls(ts);
+CREATE INDEX calls_by_id ON calls(call_id);
+CREATE INDEX calls_by_parent ON calls(parent, ts) WHERE parent IS NOT NULL;
 CREATE INDEX calls_by_tool ON calls(tool, ts);
 CREATE INDEX calls_failed ON calls(tool, message, code, ts) WHERE ok = 0;
 CREATE INDEX calls_of_runs ON calls(call_id, ts, tool, ok) WHERE call_id >= 'map-' AND call_id < 'map.';
@@ -87,9 +90,14 @@ CREATE VIEW days AS
 
 CONTEXT = ("tool", "source", "user", "host", "notebook", "cell", "session", "fingerprint")
 _INSERT = """
-INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''), ?)
+INSERT INTO calls VALUES (
+    ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, ''), nullif(?, ''), nullif(?, ''), ?, ?, nullif(?, ''), nullif(?, ''), ?
+)
 """
-_OWN = ("ts", "id", "tool", "source", "args", "whole", "ok", "code", "reason", "message", "ms", "size", "parent")
+_OWN = (
+    *("ts", "id", "tool", "source", "args", "whole", "ok", "code", "reason", "message", "ms", "size"),
+    *("parent", "inputs"),
+)
 _own_cells = itemgetter(*map(FIELDS.index, _OWN))
 _context_cells = itemgetter(*map(FIELDS.index, CONTEXT))
 _counted_cells = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))

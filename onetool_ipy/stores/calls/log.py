@@ -24,14 +24,15 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.stores.calls import query
 from onetool_ipy.stores.calls.journal import ROTATE_BYTES, Journal
-from onetool_ipy.stores.calls.query import CallFilter, CallRow, Period, RunRow, UsageOverview, UsagePeriod
-from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, excerpt, measure, short_text
+from onetool_ipy.stores.calls.query import CallFamily, CallFilter, CallRow, Period, RunRow, UsageOverview, UsagePeriod
+from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, encode_inputs, excerpt, measure, short_text
 
 if TYPE_CHECKING:
     import sqlite3
 
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
+    from onetool_ipy.core.lineage import Lineage
     from onetool_ipy.stores.calls.compaction import Compactor, Retention
 
 Answer = TypeVar("Answer")
@@ -112,7 +113,7 @@ class CallLog:
         """Record a call that ended now. It is on disk when this returns; never raises for a disk.
 
         `args_size` is the length of arguments that are plain JSON. Without it they are recorded for people to read, and
-        not to call again. `more` is other fields of a journal's line: code, reason, message, size, handle, parent.
+        not to call again. `more` is other fields of a journal's line, such as code, message, size, handle, inputs.
         """
         if self.enabled:
             text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
@@ -124,8 +125,11 @@ class CallLog:
         if self.enabled:
             self._journal.append(self._encode({"id": call_id, "handle": handle}) + b"\n")
 
-    def recorder(self) -> Record | None:
-        """Give the function that records every call: also those that were refused, not found, or stopped."""
+    def recorder(self, lineage: Lineage | None = None) -> Record | None:
+        """Give the function that records every call: also those that were refused, not found, or stopped.
+
+        `lineage` is told what each call gave.
+        """
         write, mask, scope, now_us = self._write, self.mask, current.scope, self._now_us
         fingerprints: dict[int, tuple[ToolSpec, str]] = {}
 
@@ -133,6 +137,7 @@ class CallLog:
             call_id, _, args, source = resolved.call
             error, meta, spec = result.error, result.meta, resolved.spec
             text, is_whole = excerpt(args, mask, self._dumps or self._load(), resolved.args_size)
+            size = measure(result.data) if error is None else len(error.message)
             row = {
                 "ts": now_us(),
                 "id": call_id,
@@ -142,7 +147,7 @@ class CallLog:
                 "whole": is_whole,
                 "ok": error is None,
                 "ms": meta["duration_ms"],
-                "size": measure(result.data) if error is None else len(error.message),
+                "size": size,
             }
             if spec is None:
                 row["tool"] = short_text(resolved.tool, mask, _MAX_NAME) or "(no name)"
@@ -159,6 +164,10 @@ class CallLog:
                 row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
             if handle := meta.get("handle"):
                 row["handle"] = handle
+            if resolved.inputs:
+                row["inputs"] = encode_inputs(resolved.inputs)
+            if lineage is not None:
+                lineage.end(resolved, result, size)
             # This call's own scope was left, so the scope is that of the call around it.
             outer = scope()
             if outer is not None and outer.call is not None:
@@ -212,6 +221,14 @@ class CallLog:
         self._require_enabled()
         chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since, text=text)
         return self._ask(lambda database: query.history_of(database, chosen))
+
+    def family(self, call_id: str) -> CallFamily:
+        """Give a call, the calls that its arguments came from, and those that each of them made.
+
+        Raises StatsDisabled.
+        """
+        self._require_enabled()
+        return self._ask(lambda database: query.family_of(database, call_id))
 
     def lines(self, chosen: CallFilter, *, offset: int = 0, limit: int = 100) -> list[CallRow | RunRow]:
         """Give a page of the calls as a person reads them, newest first: a run of `ot.map` is one line.

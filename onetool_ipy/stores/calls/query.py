@@ -33,8 +33,9 @@ _DAYS: dict[Period, int] = {"day": 1, "week": 7, "month": 30}
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _MAX_GROUPS = 1_000
+_MAX_FAMILY, _MAX_MADE = 300, 10
 _MAX_IN_MINUTES = 50_000
-"""Up to so many calls are added up by the minute; there are no sums of minutes on disk."""
+"""More calls than this are not added up by the minute; there are no sums of minutes on disk."""
 _MINUTES = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
 _MAX_STEPS = 120
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
@@ -136,7 +137,7 @@ class UsageOverview:
 class CallFilter:
     """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any.
 
-    `text` is words that all stand in the tool's name, the arguments or the error. `run` is a run of `ot.map`, or "" for
+    `text` is words that are all in the tool's name, the arguments or the error. `run` is a run of `ot.map`, or "" for
     calls of no run. `hides_ot` leaves out calls of `ot` itself.
     """
 
@@ -154,7 +155,8 @@ class CallRow:
     """One call as recorded. `args` is JSON text, masked and cut at 4 KB; `is_whole` says that it is neither.
 
     `bytes` is the size of the output: characters of text, bytes of binary data, an estimate for anything else.
-    `parent` is the id of the call that made this one, `fingerprint` that of the tool as it was then.
+    `parent` is the id of the call that made this one, `fingerprint` that of the tool as it was then. `inputs` says as
+    JSON which arguments came from which calls; see `sources`.
     """
 
     ts: datetime.datetime
@@ -177,6 +179,12 @@ class CallRow:
     cell: str
     session: str
     fingerprint: str
+    inputs: str | None = None
+
+    @property
+    def sources(self) -> list[tuple[str, str]]:
+        """The arguments that came from other calls, each with the id of the call."""
+        return [(str(name), str(call_id)) for name, call_id in json.loads(self.inputs or "[]")]
 
     @property
     def arguments(self) -> Any | None:
@@ -189,6 +197,18 @@ class CallRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallFamily:
+    """A call with all that it came from: `calls` by id, `made` by the id of the call that made them, the first ones.
+
+    `made_counts` has how often each call called each tool.
+    """
+
+    calls: Mapping[str, CallRow]
+    made: Mapping[str, Sequence[CallRow]]
+    made_counts: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """The calls of one run of `ot.map` that are wanted. A row that was retried counts once, by its last try."""
 
@@ -198,9 +218,6 @@ class RunRow:
     rows: int
     failures: int
     began: datetime.datetime
-
-
-# --- sums -----------------------------------------------------------------------------------------
 
 
 def since(period: Period, now: datetime.datetime) -> int | None:
@@ -416,19 +433,44 @@ def _usage_span(start: int, cell: Rollup) -> UsageSpan:
     return UsageSpan(start=_to_time(start), calls=cell.calls, failures=cell.failures, p50_ms=p50_ms, p95_ms=p95_ms)
 
 
-# --- single calls ---------------------------------------------------------------------------------
-
-
 def history_of(database: Connection, chosen: CallFilter) -> list[CallRow]:
     """Give the chosen calls, newest first; of two at the same time the one recorded later."""
     where, values = _terms(chosen)
+    limit = -1 if chosen.limit is None else max(0, chosen.limit)
+    return _call_rows(database, f"{where} ORDER BY ts DESC, id DESC LIMIT ?", [*values, limit])
+
+
+def family_of(database: Connection, call_id: str) -> CallFamily:
+    """Give a call, the calls that its arguments came from, and those that each of them made; at most some hundred."""
+    calls: dict[str, CallRow] = {}
+    children: dict[str, list[CallRow]] = {}
+    counts: dict[str, dict[str, int]] = {}
+    waiting = [call_id]
+    while waiting and len(calls) < _MAX_FAMILY:
+        marks = ", ".join("?" * len(waiting))
+        rows = _call_rows(database, f"WHERE call_id IN ({marks})", waiting)
+        calls |= {row.call_id: row for row in rows}
+        for row in rows:
+            by_tool = "SELECT tool, count(*) FROM calls WHERE parent = ? GROUP BY tool ORDER BY min(ts)"
+            if times := dict(database.execute(by_tool, (row.call_id,))):
+                counts[row.call_id] = times
+                first = "WHERE parent = ? ORDER BY ts, id LIMIT ?"
+                children[row.call_id] = _call_rows(database, first, [row.call_id, _MAX_MADE])[::-1]
+        linked = [source for row in rows for _, source in row.sources]
+        linked += [each.call_id for row in rows for each in children.get(row.call_id, ())]
+        waiting = [each for each in dict.fromkeys(linked) if each not in calls][:_MAX_FAMILY]
+    return CallFamily(calls=calls, made=children, made_counts=counts)
+
+
+def _call_rows(database: Connection, terms: str, values: Sequence[Any]) -> list[CallRow]:
+    """Give the calls that these terms select, newest first. Raises LookupError for a damaged database."""
     rows = database.execute(
         "SELECT ts, call_id, calls.tool, calls.source, args, args_whole AS is_whole, ok, code, reason, message, ms,"
-        " size AS bytes, handle, parent, user, host, notebook, cell, session, fingerprint"
-        f" FROM (SELECT * FROM calls {where} ORDER BY ts DESC, id DESC LIMIT ?) AS calls"
+        " size AS bytes, handle, parent, user, host, notebook, cell, session, fingerprint, inputs"
+        f" FROM (SELECT * FROM calls {terms}) AS calls"
         " LEFT JOIN contexts ON contexts.id = context LEFT JOIN handles USING (call_id)"
         " ORDER BY ts DESC, calls.id DESC",
-        (*values, -1 if chosen.limit is None else max(0, chosen.limit)),
+        values,
     )
     names = [column[0] for column in rows.description]
     history = []
@@ -444,19 +486,6 @@ def history_of(database: Connection, chosen: CallFilter) -> list[CallRow]:
 def lines_of(database: Connection, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow | RunRow]:
     """Give the chosen calls as a person reads them, newest first: a run of `ot.map` is one line."""
     singles = history_of(database, replace(chosen, run="", limit=offset + limit))
-    lines: list[CallRow | RunRow] = [*singles, *_runs(database, chosen)]
-    return sorted(lines, key=lambda line: line.ts, reverse=True)[offset : offset + limit]
-
-
-def failures_first(database: Connection, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow]:
-    """Give the chosen calls, those that failed first, each newest first."""
-    failed = history_of(database, replace(chosen, ok=False, limit=offset + limit))
-    missing = offset + limit - len(failed)
-    good = history_of(database, replace(chosen, ok=True, limit=missing)) if missing and chosen.ok is None else []
-    return [*failed, *good][offset:]
-
-
-def _runs(database: Connection, chosen: CallFilter) -> list[RunRow]:
     # Whether a row of a run failed, only all of its tries say.
     where, values = _terms(replace(chosen, run=None, ok=None))
     in_run = f"{where} AND {_IN_RUN}" if where else f"WHERE {_IN_RUN}"
@@ -466,11 +495,21 @@ def _runs(database: Connection, chosen: CallFilter) -> list[RunRow]:
         " count(*) - sum(instr(call_id, '.') > 0), count(*) - sum(ok) - sum(instr(call_id, '.') > 0)"
         f" FROM calls {in_run} GROUP BY run"
     )
-    return [
+    runs = [
         RunRow(ts=_to_time(last), run=run, tool=tool, rows=max(rows, 1), failures=max(failed, 0), began=_to_time(first))
         for run, tool, first, last, rows, failed in database.execute(select, values)
         if chosen.ok is None or (failed > 0) is not chosen.ok
     ]
+    lines: list[CallRow | RunRow] = [*singles, *runs]
+    return sorted(lines, key=lambda line: line.ts, reverse=True)[offset : offset + limit]
+
+
+def failures_first(database: Connection, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow]:
+    """Give the chosen calls, those that failed first, each newest first."""
+    failed = history_of(database, replace(chosen, ok=False, limit=offset + limit))
+    missing = offset + limit - len(failed)
+    good = history_of(database, replace(chosen, ok=True, limit=missing)) if missing and chosen.ok is None else []
+    return [*failed, *good][offset:]
 
 
 def _terms(chosen: CallFilter) -> tuple[str, list[Any]]:
@@ -570,7 +609,7 @@ def _to_us(time: datetime.datetime) -> int:
 
 
 def _to_time(us: int) -> datetime.datetime:
-    """Give the time of so many microseconds since 1970, or the nearest that the calendar has."""
+    """Give a time from microseconds since 1970, or the nearest one that the calendar has."""
     try:
         return _EPOCH + datetime.timedelta(microseconds=us)
     except OverflowError:

@@ -10,9 +10,14 @@ in order of magnitude for what has up to 64 items, and beyond that scaled up fro
 
 from __future__ import annotations
 
+import datetime
+import decimal
+import json
 import math
 import os
-from collections.abc import Callable
+import pathlib
+import uuid
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
 
@@ -26,12 +31,14 @@ MAX_ARGS_BYTES = 4096
 """What of the arguments' JSON text is kept."""
 
 _MAX_ITEMS = 64
+_MAX_NAME = 60
 _MAX_DEPTH = 20
 _WINDOW = 16_384
 _MARGIN = 8_192
 """A secret that the end of a window cuts in two is not known as one, so the end is left out: no secret is longer."""
 
 _CELL, _ITEM, _OBJECT = 12, 8, 64
+_SIMPLE = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)
 _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset)
 _TABLES = ("numpy", "pandas", "polars", "pyarrow", "xarray")
 
@@ -62,6 +69,11 @@ def excerpt(args: object, mask: Callable[[str], str], dumps: Callable[[object], 
     if mask(text) != text:
         text = mask(dumps(values.to_json(values.map_text(plain, mask))).decode())
     return _cut(text.encode()), False
+
+
+def encode_inputs(inputs: Iterable[tuple[str, str]]) -> str:
+    """Write the arguments that came from other calls, each with the id of the call, as JSON text."""
+    return json.dumps([[values.encodable(str(name))[:_MAX_NAME], str(call_id)] for name, call_id in inputs])
 
 
 def measure(value: object) -> int:
@@ -106,22 +118,12 @@ def _shorten(value: object, mask: Callable[[str], str], budget: list[int], depth
         return value
     if type(value) is int:
         return value if value.bit_length() < 64 else f"<int of {value.bit_length()} bits>"
-    return _describe(value)
-
-
-def _describe(value: object) -> object:
-    """Give a date, path, decimal or numpy scalar as `values` has it; of anything else its type."""
-    import datetime
-    import decimal
-    import pathlib
-    import uuid
-
     if isinstance(value, (bytes, bytearray)):
         return f"<{len(value)} bytes>"
     kind = type(value)
     shape = getattr(value, "shape", None) if kind.__module__.partition(".")[0] in ("numpy", "pandas") else None
-    simple = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)
-    if isinstance(value, simple) or (shape == () and hasattr(value, "item")):
+    # A date, path, decimal or numpy scalar is written as `values` has it; of anything else its type.
+    if isinstance(value, _SIMPLE) or (shape == () and hasattr(value, "item")):
         return values.to_json(value)
     return f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else f"<{kind.__name__}>"
 

@@ -103,3 +103,21 @@ def test_since_takes_days_dates_and_times() -> None:
 def test_since_says_what_it_takes(text: str) -> None:
     with pytest.raises(UsageProblem, match="--since does not understand"):
         read_since(text, NOW)
+
+
+def test_two_results_are_compared(loaded: Kernel) -> None:
+    loaded.execute(
+        "from onetool_ipy import tool\n@tool(read_only=True)\ndef prices(tea: float) -> list:\n"
+        "    'Give prices.'\n    return [{'id': 'tea', 'price': tea}, {'id': 'milk', 'price': 1.0}]"
+    )
+    loaded.execute("%tool nb.prices tea=2.0")
+    loaded.execute("%tool nb.prices tea=2.5")
+    loaded.execute("r = %tool tools.echo message=unseen")
+    loaded.execute("%tool history")
+
+    text = loaded.execute("%tool history diff 3 2").result_text
+    assert "1 price changed: tea price 2.0 → 2.5" in text
+    assert "milk" not in text
+    assert "1 price changed" in loaded.execute("%tool history diff 3 2 --key id").result_text
+    assert "needs two calls" in loaded.execute("%tool history diff 3", allow_errors=True).text
+    assert "No call '99'" in loaded.execute("%tool history diff 99 1", allow_errors=True).text

@@ -1,0 +1,129 @@
+"""The lock file `.onetool/onetool.lock`: what every server, pack, bundle and tool of a project was when it was written.
+
+It is committed with the project. The same project gives the same bytes; nothing in it names a path of this machine that
+the project's own files do not name. Tools that this package ships, and those of a cell, are not in it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.values import Json
+from onetool_ipy.config.trust import Pin, difference
+from onetool_ipy.core.drift import changes, facts
+from onetool_ipy.core.tool import ToolSpec
+
+NAME = "onetool.lock"
+VERSION = 1
+_LEFT_OUT = ("builtin", "cell")
+_MAX_BYTES = 64 << 20
+
+
+class LockProblem(OneToolError):
+    """The lock file is missing, damaged, or of a later version."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drift:
+    """One thing that is not as it was: a tool, server, pack or bundle that is gone, new, or changed."""
+
+    kind: Literal["tool", "server", "pack", "bundle"]
+    name: str
+    state: Literal["gone", "new", "changed"]
+    lines: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The drift in words: what it is about, and a line for each change."""
+        head = f"The {self.kind} '{self.name}' {'is ' if self.state != 'changed' else ''}{self.state}"
+        return head + ("." if not self.lines else ":\n" + "\n".join(f"  {line}" for line in self.lines))
+
+
+def lock_of(specs: Iterable[ToolSpec], servers: Mapping[str, Pin], mask: Callable[[str], str]) -> Json:
+    """Return the content of a lock file for these tools and servers, without secrets."""
+    tools = {spec.name: spec for spec in specs if spec.origin not in _LEFT_OUT}
+    described = {name: facts(spec) for name, spec in tools.items()}
+    packs: dict[str, dict[str, list[str]]] = {"pack": {}, "bundle": {}}
+    for name, spec in tools.items():
+        if not spec.server:
+            kind = "bundle" if spec.origin == "bundle" else "pack"
+            packs[kind].setdefault(spec.pack, []).append(described[name]["fingerprint"])
+    lock: Json = values.to_json(
+        {
+            "version": VERSION,
+            "servers": {name: dict(pin) for name, pin in servers.items()},
+            "packs": {name: _digest(parts) for name, parts in packs["pack"].items()},
+            "bundles": {name: _digest(parts) for name, parts in packs["bundle"].items()},
+            "tools": described,
+        }
+    )
+    masked: Json = values.map_text(lock, mask)
+    return masked
+
+
+def write_lock(path: Path, lock: Json) -> bool:
+    """Write a lock file; False if it holds the same already."""
+    data = (json.dumps(lock, ensure_ascii=False, indent=1, sort_keys=True) + "\n").encode()
+    if path.is_file() and path.read_bytes() == data:
+        return False
+    write_whole(path, data, mode=0o644)
+    return True
+
+
+def read_lock(path: Path) -> Json:
+    """Read a lock file. Raises LockProblem."""
+    hint = "Write a new one, and look at what changed in it: onetool-ipy lock"
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise LockProblem(f"'{path.name}' is larger than {_MAX_BYTES >> 20} MB.", hint=hint)
+        lock = values.from_json(path.read_bytes())
+    except FileNotFoundError:
+        raise LockProblem(f"There is no lock file '{path}'.", hint="Write one: onetool-ipy lock") from None
+    except OSError as exc:
+        raise LockProblem(f"'{path}' cannot be read: {exc.strerror}.") from exc
+    except (ValueError, RecursionError) as exc:
+        raise LockProblem(f"'{path}' is damaged: it is not JSON.", hint=hint) from exc
+    version = lock.get("version") if isinstance(lock, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        later = f"'{path}' was written by a later version of onetool-ipy (its version is {version})."
+        raise LockProblem(later, hint="Upgrade: pip install --upgrade onetool-ipy")
+    parts = ("servers", "packs", "bundles", "tools")
+    if version != VERSION or not all(isinstance(lock.get(part), dict) for part in parts):
+        raise LockProblem(f"'{path}' is damaged: it is not a lock file of version {VERSION}.", hint=hint)
+    read: Json = lock
+    return read
+
+
+def drifts(before: Json, after: Json) -> list[Drift]:
+    """Say what is not as the lock has it: servers, packs and bundles that came or went, and each tool that changed."""
+    changes: list[Drift] = []
+    for part, kind in (("servers", "server"), ("packs", "pack"), ("bundles", "bundle"), ("tools", "tool")):
+        old, new = before[part], after[part]
+        for name in sorted({*old, *new}):
+            if name not in new:
+                changes.append(Drift(kind=kind, name=name, state="gone"))  # type: ignore[arg-type]  # one of these four
+            elif name not in old:
+                changes.append(Drift(kind=kind, name=name, state="new"))  # type: ignore[arg-type]  # as above
+            elif lines := _lines(part, old[name], new[name]):
+                changes.append(Drift(kind=kind, name=name, state="changed", lines=tuple(lines)))  # type: ignore[arg-type]
+    return changes
+
+
+def _lines(part: str, before: Any, after: Any) -> list[str]:
+    """Say how one entry changed. Packs and bundles change by their tools, which say so themselves."""
+    if before == after or part in ("packs", "bundles"):
+        return []
+    sides = [side if isinstance(side, Mapping) else {} for side in (before, after)]
+    return changes(*sides) if part == "tools" else difference(*sides)
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:32]

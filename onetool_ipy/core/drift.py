@@ -1,0 +1,139 @@
+"""How a tool differs from what it was, in words. Pure: a tool is given as the JSON that `facts` makes of it.
+
+The lock file, `verify` and the questions about changed tools all use these words.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from onetool_ipy.base import values
+from onetool_ipy.base.values import Json
+from onetool_ipy.core.tool import ToolSpec
+
+_MAX_VALUE = 80
+_MAX_LINES = 12
+_DEEP = 8
+_WORDS = ("title", "description", "examples")
+_MAPS = ("properties", "required")
+
+
+def facts(spec: ToolSpec) -> Json:
+    """Return what is remembered of a tool: its words, its schemas, whether it only reads, and its fingerprint."""
+    plain: Json = values.to_json(
+        {
+            "fingerprint": _fingerprint(spec),
+            "description": spec.description,
+            "parameters": spec.parameters,
+            "returns": spec.output_schema,
+            "read_only": spec.read_only,
+        }
+    )
+    return plain
+
+
+def _fingerprint(spec: ToolSpec) -> str:
+    """Hash what the tool is; of a pack file only the tool's own function, so that a tool beside it changes nothing."""
+    function = _own_function(spec.run) if spec.origin in ("file", "entry_point") else None
+    try:
+        source = None if function is None else inspect.getsource(function)
+    except (OSError, TypeError):
+        source = None
+    return spec.fingerprint if source is None else hashlib.sha256(source.encode()).hexdigest()[:32]
+
+
+def _own_function(fn: Any, depth: int = 0) -> Any:
+    """Return the pack author's function inside what runs a tool; None if there is none."""
+    fn = inspect.unwrap(fn.func if isinstance(fn, partial) else fn)
+    if depth > _DEEP or not hasattr(fn, "__code__"):
+        return None
+    if not str(getattr(fn, "__module__", "")).startswith("onetool_ipy."):
+        return fn
+    cells = (cell.cell_contents for cell in fn.__closure__ or ())
+    inner = (_own_function(part, depth + 1) for part in cells if callable(part))
+    return next((part for part in inner if part is not None), None)
+
+
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Say how a tool changed, a line for each change; nothing if it is the same tool."""
+    lines = [
+        *_argument_changes(_object(before.get("parameters")), _object(after.get("parameters"))),
+        *_reading_changes(before.get("read_only"), after.get("read_only")),
+        *(["what it returns changed"] if before.get("returns") != after.get("returns") else []),
+        *_text_changes("its description", before.get("description"), after.get("description")),
+    ]
+    if not lines and before.get("fingerprint") != after.get("fingerprint"):
+        return ["its code or its definition changed"]
+    return lines
+
+
+def _reading_changes(before: object, after: object) -> Iterator[str]:
+    if bool(before) != bool(after):
+        yield "it is read-only now" if after else "it was read-only, and may change something now"
+
+
+def _argument_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    old, new = _object(before.get("properties")), _object(after.get("properties"))
+    was_required, is_required = _names(before.get("required")), _names(after.get("required"))
+    for name in old:
+        if name not in new:
+            yield f"the argument '{name}' is gone"
+    for name, schema in new.items():
+        if name not in old:
+            kind = "required" if name in is_required else "optional"
+            yield f"the argument '{name}' is new, and {kind}"
+            continue
+        if (name in was_required) != (name in is_required):
+            yield f"the argument '{name}' " + ("became required" if name in is_required else "is no longer required")
+        yield from _schema_changes(name, _object(old[name]), _object(schema))
+    rest = [{key: value for key, value in side.items() if key not in (*_MAPS, *_WORDS)} for side in (before, after)]
+    if rest[0] != rest[1] or (was_required - old.keys()) != (is_required - new.keys()):
+        yield "the rules for its arguments changed"
+
+
+def _schema_changes(name: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if old == new and (key in before) == (key in after):
+            continue
+        if key == "type":
+            yield f"the argument '{name}' was {_text(old)}, is {_text(new)}"
+        elif key == "enum" and isinstance(old, list) and isinstance(new, list):
+            gone, fresh = [each for each in old if each not in new], [each for each in new if each not in old]
+            words = [f"{', '.join(map(_text, part))} {verb}" for part, verb in ((gone, "gone"), (fresh, "new")) if part]
+            yield f"the choices of the argument '{name}' changed: {'; '.join(words) or 'another order'}"
+        elif key in _WORDS:
+            yield from _text_changes(f"the {key} of the argument '{name}'", old, new)
+        else:
+            yield f"'{key}' of the argument '{name}' was {_text(old)}, is {_text(new)}"
+
+
+def _text_changes(what: str, before: object, after: object) -> Iterator[str]:
+    """Say that a text changed, with the lines that did: `- was` and `+ is`."""
+    if before == after:
+        return
+    old, new = (str(side or "").splitlines() for side in (before, after))
+    yield f"{what} changed:"
+    lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
+    yield from (f"  {values.cut(line, 2 * _MAX_VALUE)}" for line in lines[:_MAX_LINES])
+    if len(lines) > _MAX_LINES:
+        yield f"  ... and {len(lines) - _MAX_LINES} more lines"
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _names(value: object) -> set[str]:
+    return {str(name) for name in value} if isinstance(value, list) else set()
+
+
+def _text(value: object) -> str:
+    text = value if isinstance(value, str) else "nothing" if value is None else json.dumps(value, ensure_ascii=False)
+    return values.cut(text, _MAX_VALUE)

@@ -1,0 +1,235 @@
+"""Lineage: which results the arguments of a call came from, by the identity of the objects.
+
+An argument comes from a result if it is that result, its data, its frame, a list or dict inside it, or its handle. Text
+and numbers come from nowhere: equal ones are the same object by chance. Results are remembered when their call ends and
+looked through when a later call is given a list or dict, so a call with plain arguments pays nothing.
+
+A list or dict cannot be held weakly, and the `id` of a freed one is used again. So small results are held, the newest
+ones, up to a limit; a large result is known only as long as somebody else holds it, and only by itself, not by the rows
+inside it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from onetool_ipy.base.frames import is_frame
+from onetool_ipy.core.resolve import ResolvedCall
+from onetool_ipy.core.result import ToolResult
+
+ATTRS = "onetool"
+"""The key in `frame.attrs` under which a frame says where it came from."""
+
+Inputs = tuple[tuple[str, str], ...]
+"""Arguments and the ids of the calls whose results they came from."""
+
+_PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
+_CONTAINERS = frozenset((list, dict, tuple))
+_MAX_SIZE = 1 << 20
+_MAX_TOTAL = 8 << 20
+"""In characters of JSON; as Python objects that is about ten times as many bytes."""
+_PART_SIZE = 40
+_MAX_HELD = 300
+_MAX_PARTS = 20_000
+_MAX_INPUTS = 50
+_HANDLE_LENGTH = 12
+
+_Owner = tuple[str, object]
+"""The id of a call, and the object that it gave or a weak reference to it."""
+
+
+@dataclass(slots=True, eq=False)
+class _Held:
+    """A result that is held, with what was found inside it once somebody looked; or copies that a tool was lent."""
+
+    call_id: str
+    data: object
+    size: int
+    is_read: bool = False
+    is_gone: bool = False
+    parts: list[_Owner] = field(default_factory=list)
+
+
+class Lineage:
+    """The results of one toolbox that may still be arguments. Threads share it without a lock.
+
+    `find_handle` returns the id of the call whose result has this handle, or "".
+    """
+
+    def __init__(self, find_handle: Callable[[str], str]) -> None:
+        self._find_handle = find_handle
+        self._held: deque[_Held] = deque()
+        self._unread: deque[_Held] = deque()
+        self._total = 0
+        self._owners: dict[int, _Owner] = {}
+
+    def step(self, resolved: ResolvedCall) -> None:
+        """The executor's step: find out where the arguments came from, before the tool may change them."""
+        if resolved.failure is not None:
+            return
+        args, copier = resolved.call.args, resolved.copier
+        inputs = [
+            (name, call_id)
+            for name, value in args.items()
+            if type(value) is str and len(value) == _HANDLE_LENGTH and (call_id := self._find_handle(value))
+        ]
+        if copier is not None:
+            self._read_all()
+            hits = self._owners.keys() & copier.copies.keys()
+            if hits or copier.others:
+                inputs += self._inputs(args)
+            if hits:
+                # The tool gets copies. While it runs they have the same origin, for the calls that it makes with them.
+                owners = [(self._owners.get(key), copier.copies[key]) for key in hits]
+                copies = [(owner[0], copy) for owner, copy in owners if owner is not None]
+                resolved.lent = _Held(resolved.call.id, None, 0, parts=copies)
+                self._unread.append(resolved.lent)
+        if inputs:
+            resolved.inputs = tuple(dict.fromkeys(inputs))[:_MAX_INPUTS]
+
+    def end(self, resolved: ResolvedCall, result: ToolResult, size: int) -> None:
+        """Remember what a call gave. `size` is that of its data, in characters."""
+        if isinstance(resolved.lent, _Held):
+            self._forget(resolved.lent)
+        data, call_id = result.data, resolved.call.id
+        kind = type(data)
+        if result.error is not None:
+            return
+        if kind is str and size <= _MAX_SIZE:
+            # Text has no origin, but two texts can be compared.
+            self._hold(_Held(call_id, data, size))
+        elif kind in _PLAIN:
+            return
+        elif kind not in _CONTAINERS:
+            self._watch(call_id, data, data)
+        elif size > _MAX_SIZE:
+            self._watch(call_id, data, result)
+        else:
+            held = _Held(call_id, data, size)
+            self._unread.append(held)
+            self._hold(held)
+
+    def call_of(self, value: object) -> str:
+        """Return the id of the call whose result a value is, or is a part of; "" if that is not known."""
+        if isinstance(value, str):
+            return self._find_handle(value) if len(value) == _HANDLE_LENGTH else ""
+        self._read_all()
+        return self._owner(value)
+
+    def data_of(self, call_id: str) -> object:
+        """Return what a call gave, if it is held here; else None."""
+        data = next((held.data for held in reversed(self._held) if held.call_id == call_id), None)
+        if data is None:
+            owners = (owner[1] for owner in tuple(self._owners.values()) if owner[0] == call_id)
+            data = next(
+                (live for owner in owners if isinstance(owner, weakref.ref) and (live := owner()) is not None), None
+            )
+        return data.data if isinstance(data, ToolResult) else data
+
+    def clear(self) -> None:
+        """Let go of all results."""
+        self._held.clear()
+        self._unread.clear()
+        self._owners.clear()
+        self._total = 0
+
+    def _owner(self, value: object) -> str:
+        if isinstance(value, ToolResult):
+            return str(value.meta.get("call_id", ""))
+        call_id, owned = self._owners.get(id(value), ("", None))
+        if isinstance(owned, weakref.ref):
+            owned = owned()
+            owned = owned.data if isinstance(owned, ToolResult) else owned
+        if call_id and owned is value:
+            return call_id
+        if is_frame(value):
+            about = getattr(value, "attrs", {}).get(ATTRS)
+            return str(about.get("call_id", "")) if isinstance(about, Mapping) else ""
+        # An answer of a model is in the call log, too.
+        is_ours = type(value).__module__.startswith("onetool_ipy.")
+        return str(getattr(value, "call_id", "")) if is_ours else ""
+
+    def _inputs(self, args: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+        """Yield each argument with the calls that it, or what is inside it, came from."""
+        for name, value in args.items():
+            seen: set[int] = set()
+            waiting = deque([value])
+            while waiting and len(seen) < _MAX_PARTS:
+                part = waiting.popleft()
+                if type(part) in _PLAIN or id(part) in seen:
+                    continue
+                seen.add(id(part))
+                if call_id := self._owner(part):
+                    yield name, call_id
+                else:
+                    waiting.extend(_inside(part))
+
+    def _hold(self, held: _Held) -> None:
+        """Hold a result, and let go of the oldest ones where there are too many."""
+        self._held.append(held)
+        self._total += held.size
+        while len(self._held) > _MAX_HELD or self._total > _MAX_TOTAL:
+            oldest = self._held.popleft()
+            self._total -= oldest.size
+            self._forget(oldest)
+
+    def _forget(self, held: _Held) -> None:
+        held.is_gone = True
+        if held.is_read:
+            for owner in held.parts:
+                # A later call may have given the same object.
+                if self._owners.get(id(owner[1])) is owner:
+                    self._owners.pop(id(owner[1]), None)
+
+    def _read_all(self) -> None:
+        """Look for the lists, dicts and frames inside the results that nobody has looked into, the outer ones first."""
+        while self._unread:
+            held = self._unread.popleft()
+            if held.is_gone:
+                continue
+            held.is_read = True
+            if held.data is None:
+                self._owners.update((id(owner[1]), owner) for owner in held.parts)
+                continue
+            waiting, parts = deque([held.data]), dict[int, object]()
+            while waiting and len(parts) < _MAX_PARTS:
+                part = waiting.popleft()
+                if id(part) in parts:
+                    continue
+                kind = type(part)
+                if kind in _PLAIN:
+                    continue
+                # Python has one empty tuple, and one of each constant tuple, so only the result itself may be one.
+                if kind is list or kind is dict or part is held.data:
+                    parts[id(part)] = part
+                elif kind is not tuple and is_frame(part):
+                    self._watch(held.call_id, part, part)
+                inside = _inside(part)
+                if not _PLAIN.issuperset(map(type, inside)):
+                    waiting.extend(inside)
+            held.parts = [(held.call_id, part) for part in parts.values()]
+            self._owners.update(zip(parts, held.parts, strict=True))
+            # Many small parts cost more than their text.
+            more = max(0, _PART_SIZE * len(parts) - held.size)
+            held.size += more
+            self._total += more
+
+    def _watch(self, call_id: str, data: object, holder: object) -> None:
+        """Know an object for as long as its holder lives: itself, or the result that it is the data of."""
+        key = id(data)
+        try:
+            reference = weakref.ref(holder, lambda _: self._owners.pop(key, None))
+        except TypeError:  # its class has no place for weak references
+            return
+        self._owners[key] = (call_id, reference)
+
+
+def _inside(value: Any) -> Collection[object]:
+    """Return what stands inside a list, a dict or a tuple."""
+    kind = type(value)
+    inside: Collection[object] = value.values() if kind is dict else value if kind in _CONTAINERS else ()
+    return inside

@@ -1,0 +1,212 @@
+"""The difference of two values: rows by key, JSON by path, text by line; and pandas' own comparison agrees."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from onetool_ipy import Toolbox, ToolCallError, open_toolbox
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.difference import compare
+from onetool_ipy.render.difference import Difference
+
+OLD = [
+    {"id": 1, "name": "a", "price": 1.5},
+    {"id": 2, "name": "b", "price": 2.0},
+    {"id": 3, "name": "c", "price": None},
+]
+NEW = [
+    {"id": 4, "name": "n", "price": 2.0},
+    {"id": 1, "name": "a", "price": 1.75},
+    {"id": 3, "name": "c", "price": None},
+]
+
+
+def diff(before: Any, after: Any, key: Any = None) -> Difference:
+    return Difference(compare(before, after, key))
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Toolbox]:
+    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+        yield opened
+
+
+def test_rows_are_matched_by_an_obvious_key_and_said_in_words() -> None:
+    found = diff(OLD, NEW)
+
+    assert found
+    assert found.key == ("id",)
+    assert found.added["id"].tolist() == [4]
+    assert found.removed["id"].tolist() == [2]
+    assert found.changed.to_dict("records") == [{"id": 1, "column": "price", "old": 1.5, "new": 1.75}]
+    assert str(found) == "1 row new, 1 row gone, 1 price changed: 1 price 1.5 → 1.75"
+    assert found.df["change"].tolist() == ["added", "removed", "changed"]
+    assert found.df.set_index("id").loc[1, "price"] == "1.5 → 1.75"
+    assert "1.5 → 1.75" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (OLD, list(reversed(OLD))),
+        (pd.DataFrame(OLD), OLD),
+        ({"n": 1, "items": OLD}, {"items": list(reversed(OLD)), "n": 1}),
+        ([{"id": 1, "x": 1.0}], [{"id": 1, "x": 1.0 + 1e-12}]),
+        ([{"id": 1, "x": math.nan}], [{"id": 1, "x": None}]),
+        (pd.DataFrame({"id": [1], "x": [pd.NA]}), pd.DataFrame({"id": [1], "x": [None]})),
+        ({"a": [1, {"b": 0.1 + 0.2}]}, {"a": [1, {"b": 0.3}]}),
+        ("a\nb", "a\nb"),
+        ('{"a": 1}', {"a": 1}),
+        ([], []),
+        (5, 5),
+        (None, math.nan),
+        (pd.DataFrame({"id": [1], "x": [[1, 2]]}), pd.DataFrame({"id": [1], "x": [[1, 2]]})),
+    ],
+    ids=[
+        "order",
+        "frame",
+        "object",
+        "tolerance",
+        "nan",
+        "na",
+        "data",
+        "text",
+        "json",
+        "empty",
+        "number",
+        "none",
+        "lists",
+    ],
+)
+def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
+    found = diff(before, after)
+    assert not found
+    assert str(found) == "No difference."
+    assert len(found.df) == 0
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ([{"id": 1, "x": 1.0}], [{"id": 1, "x": 1.0 + 1e-8}], "1 x changed"),
+        ([{"id": 1, "x": 2**60}], [{"id": 1, "x": 2**60 + 1}], "1 x changed"),
+        ([{"id": 1, "x": None}], [{"id": 1, "x": 0}], "1 x changed: 1 x nothing → 0"),
+        ([{"id": 1, "x": 5}], [{"id": 1, "x": "5"}], "column 'x' was whole number, is text"),
+        ([{"id": 1, "x": True}], [{"id": 1, "x": 1}], "column 'x' was boolean, is whole number"),
+        ([{"id": 1}], [{"id": 1, "y": 2}], "column 'y' is new"),
+        ([{"id": 1, "y": 2}], [{"id": 1}], "column 'y' is gone"),
+        ({"a": {"b": 1}}, {"a": {"b": 2}}, "1 value changed: a.b 1 → 2"),
+        ({"a": 1}, {"b": 1}, "1 value new, 1 value gone"),
+        ({"n": 1, "rows": [{"id": 1, "x": 1}]}, {"n": 2, "rows": [{"id": 1, "x": 3}]}, "rows[id=1].x 1 → 3"),
+        ([1, 2], [1, 2, 3], "1 value new"),
+        ("a\nb\nc", "a\nc\nd", "1 line new, 1 line gone"),
+        ("text", {"a": 1}, "1 value changed: (the value itself) text"),
+        (pd.DataFrame({"a": [1]}), "text", "1 value changed"),
+        ([{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 3}], "matched by their place"),
+        ([{"id": 1, "x": [1]}], [{"id": 1, "x": [1, 2]}], "1 x changed: 1 x [1] → [1, 2]"),
+    ],
+)
+def test_what_differs_is_said(before: Any, after: Any, text: str) -> None:
+    found = diff(before, after)
+    assert found
+    assert text in str(found)
+
+
+def test_a_key_that_is_not_unique_is_an_error_that_names_a_duplicate() -> None:
+    rows = [{"shop": "a", "day": 1, "x": 1}, {"shop": "a", "day": 2, "x": 1}]
+    with pytest.raises(UsageProblem, match="The key is not unique: shop='a' is in more than one row of the first"):
+        diff(rows, rows, "shop")
+    assert not diff(rows, rows, ["shop", "day"])
+    with pytest.raises(UsageProblem, match="There is no column 'nope'"):
+        diff(rows, rows, "nope")
+    changed = [{**rows[0], "x": 5}, rows[1]]
+    assert diff(rows, changed, ["shop", "day"]).changed.to_dict("records") == [
+        {"shop": "a", "day": 1, "column": "x", "old": 1, "new": 5}
+    ]
+
+
+def test_ot_diff_takes_results_and_handles(box: Toolbox) -> None:
+    def prices(rows: list[Any]) -> list[Any]:
+        """Give a price list."""
+        return rows
+
+    box.adopt(prices)
+    first, second = box.call("nb.prices", {"rows": OLD}), box.call("nb.prices", {"rows": NEW})
+    assert str(box.ot.diff(first, second)) == str(box.ot.diff(first.store(), second.store())) == str(diff(OLD, NEW))
+    assert box.ot.diff(first, OLD, key="id").df.empty
+    with pytest.raises(ToolCallError, match="not unique"):
+        box.ot.diff([{"a": 1}, {"a": 1}], [{"a": 1}], key="a")
+    tree = box.ot.origin(box.log.history(limit=1)[0].call_id)
+    assert tree.tool == "ot.diff"
+
+
+def test_long_texts_are_compared_by_their_lines() -> None:
+    lines = [f"line {number}" for number in range(30_000)]
+    found = diff("\n".join(lines), "\n".join([*lines[1:], "more"]))
+    assert (found.added["text"].tolist(), found.removed["text"].tolist()) == (["more"], ["line 0"])
+
+
+def _random_pair(seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Two tables with the same keys, some cells of which differ."""
+    chance = np.random.default_rng(seed)
+    rows = int(chance.integers(1, 40))
+    before = pd.DataFrame(
+        {
+            "id": chance.permutation(rows * 2)[:rows],
+            "price": np.where(chance.random(rows) < 0.2, np.nan, chance.random(rows) * 100),
+            "count": chance.integers(-5, 5, rows),
+            "name": [["a", "b", None, "c"][place] for place in chance.integers(0, 4, rows)],
+            "when": pd.Timestamp("2026-01-01") + pd.to_timedelta(chance.integers(0, 9, rows), unit="D"),
+            "is_new": chance.random(rows) < 0.5,
+        }
+    )
+    after = before.copy()
+    for column, value in (("price", 7.5), ("count", 99), ("name", "new"), ("when", pd.Timestamp("2027-01-01"))):
+        after.loc[chance.random(rows) < 0.2, column] = value
+    after.loc[chance.random(rows) < 0.1, "price"] = np.nan
+    return before, after.sample(frac=1, random_state=seed)
+
+
+def _agrees(seed: int) -> None:
+    before, after = _random_pair(seed)
+    found = diff(before, after, "id")
+    ordered = after.set_index("id").loc[before["id"]]
+    reference = before.set_index("id").compare(ordered)
+    cells = {
+        (row, column)
+        for column in {name for name, _ in reference.columns}
+        for row in reference.index
+        if not _equal(reference.loc[row, (column, "self")], reference.loc[row, (column, "other")])
+    }
+    assert {(row["id"], row["column"]) for row in found.changed.to_dict("records")} == cells, seed
+    assert bool(found) is bool(cells)
+    for row in found.changed.to_dict("records"):
+        assert _equal(row["old"], before.set_index("id").loc[row["id"], row["column"]])
+        assert _equal(row["new"], ordered.loc[row["id"], row["column"]])
+
+    cut = diff(before.iloc[2:], after, "id")
+    assert set(cut.added["id"]) == set(before["id"][:2])
+    assert cut.removed.empty
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return bool((pd.isna(one) and pd.isna(other)) or one == other)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pandas_finds_the_same_cells(seed: int) -> None:
+    _agrees(seed)
+
+
+@pytest.mark.soak
+def test_pandas_finds_the_same_cells_in_500_pairs() -> None:
+    for seed in range(500):
+        _agrees(seed)

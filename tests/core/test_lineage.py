@@ -1,0 +1,277 @@
+"""Where arguments came from: by identity, through copies and nested calls; never for text and numbers."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import Toolbox, ToolCallError, open_toolbox
+from onetool_ipy.core import current
+from onetool_ipy.core.lineage import Lineage
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.llm import ScriptedModel
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Toolbox]:
+    """A toolbox with tools that give, take and hand on data."""
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+        for fn in (rows, join, nest, echo, frame):
+            opened.adopt(fn)
+        yield opened
+
+
+def rows(count: int = 2) -> list[Any]:
+    """Give rows."""
+    return [{"id": number, "tags": ["a", {"deep": number}]} for number in range(count)]
+
+
+def join(first: Any = None, second: Any = None, word: str = "", number: float = 0) -> dict[str, Any]:
+    """Make something of two values."""
+    return {"joined": [1]}
+
+
+def nest(first: Any = None, second: Any = None) -> dict[str, Any]:
+    """Hand its arguments on to another tool."""
+    return dict(current.require().call("nb.join", {"first": first, "second": second}, source="tool").data)
+
+
+def echo(value: Any) -> Any:
+    """Give back what it got."""
+    return value
+
+
+def frame() -> Any:
+    """Give a table of its own."""
+    import pandas as pd
+
+    return pd.DataFrame({"a": [1, 2]})
+
+
+def inputs(box: Toolbox, result: ToolResult) -> list[tuple[str, str]]:
+    """What the call log says that the arguments of a call came from."""
+    call_id = result.meta["call_id"]
+    return box.log.family(call_id).calls[call_id].sources
+
+
+def test_an_argument_comes_from_a_result_its_data_its_frame_and_what_is_inside(box: Toolbox) -> None:
+    result = box.call("nb.rows")
+    call_id = result.meta["call_id"]
+    for value in (
+        result,
+        result.data,
+        result.data[1],
+        result.data[0]["tags"],
+        result.data[0]["tags"][1],
+        result.df,
+        result.df["id"],
+        result.df[result.df.id > 0],
+        [result.data[0]],
+        {"x": (result.data,)},
+        result.store(),
+    ):
+        assert inputs(box, box.call("nb.join", {"first": value, "word": "w"})) == [("first", call_id)], value
+
+
+def test_text_numbers_and_equal_data_come_from_nowhere(box: Toolbox) -> None:
+    result = box.call("nb.rows")
+    equal = [{"id": 0, "tags": ["a", {"deep": 0}]}, {"id": 1, "tags": ["a", {"deep": 1}]}]
+    assert equal == result.data
+    for value in (
+        equal,
+        result.data[0]["tags"][0],
+        result.data[1]["id"],
+        list(result.data[0]),
+        [],
+        None,
+        "k3f9a2b7c1d4",
+    ):
+        assert inputs(box, box.call("nb.join", {"first": value})) == [], value
+
+
+def test_a_tool_that_hands_its_arguments_on_passes_their_origin_on(box: Toolbox) -> None:
+    """A tool gets copies; the calls that it makes with them know where the originals came from, and nobody later."""
+    first, second = box.call("nb.rows"), box.call("nb.rows", {"count": 1})
+    outer = box.call("nb.nest", {"first": first.data[0], "second": [second.data]})
+    call_id = outer.meta["call_id"]
+    family = box.log.family(call_id)
+    expected = [("first", first.meta["call_id"]), ("second", second.meta["call_id"])]
+    assert family.calls[call_id].sources == expected
+    (inner,) = family.made[call_id]
+    assert (inner.tool, inner.parent, inner.sources) == ("nb.join", call_id, expected)
+
+    echoed = box.call("nb.echo", {"value": first.data})
+    assert inputs(box, box.call("nb.join", {"first": echoed.data[0]})) == [("first", echoed.meta["call_id"])]
+
+
+def test_data_that_python_got_without_its_result_is_known(box: Toolbox) -> None:
+    """`nb.rows()` gives the bare value."""
+    value = box.pack("nb").rows()  # type: ignore[union-attr]  # it exists
+    call_id = box.log.history(limit=1)[0].call_id
+    assert inputs(box, box.call("nb.join", {"second": value[0]})) == [("second", call_id)]
+
+
+def test_a_map_and_its_rows_know_their_data(box: Toolbox) -> None:
+    result = box.call("nb.rows")
+    table = box.ot.map("nb.echo", [{"value": row} for row in result.data])
+    tree = box.ot.origin(table)
+    assert tree.tool == "ot.map"
+    assert [(part.role, part.tool) for part in tree.parts] == [("data", "nb.rows"), *[("called", "nb.echo")] * 2]
+    assert {part.parts[0].call_id for part in tree.parts[1:]} == {result.meta["call_id"]}
+    assert box.ot.origin(table[table.ok]).call_id == tree.call_id
+
+
+def test_an_answer_comes_from_the_calls_of_the_model_and_from_what_was_attached(box: Toolbox) -> None:
+    result = box.call("nb.rows")
+    handle = result.store()
+    model = ScriptedModel([[("nb.join", {"first": handle})], "Done."])
+    answer = box.ask("Go", model=model, attach=[result], approve=["nb.join"])
+    tree = answer.origin
+    assert (tree.tool, [(part.role, part.tool) for part in tree.parts]) == (
+        "ask",
+        [("attached", "nb.rows"), ("result", "nb.join")],
+    )
+    assert [part.tool for part in tree.parts[1].parts] == ["nb.rows"], "its argument is the handle"
+
+
+def test_an_object_is_known_while_it_lives_and_not_by_its_address_after(box: Toolbox) -> None:
+    """A table that a tool made itself is not changed; a large list is known by itself only."""
+    table = box.call("nb.frame")
+    assert inputs(box, box.call("nb.join", {"first": table.data})) == [("first", table.meta["call_id"])]
+    assert "onetool" not in table.df.attrs
+
+    large = box.call("nb.rows", {"count": 40_000})
+    assert box.lineage.call_of(large.data) == large.meta["call_id"]
+    assert box.lineage.call_of(large.data[0]) == ""
+    del large
+    gc.collect()
+    assert not any(
+        type(owner[1]).__name__ == "ReferenceType"
+        for owner in box.lineage._owners.values()
+        if owner[0] != table.meta["call_id"]
+    )
+
+
+def test_only_the_newest_results_are_held(box: Toolbox) -> None:
+    first = box.call("nb.rows")
+    for _ in range(400):
+        box.call("nb.rows")
+    assert box.lineage.call_of(first.data) == ""
+    assert len(box.lineage._held) <= 300
+    box.close()
+    assert not box.lineage._owners
+
+
+def test_a_value_that_holds_itself_has_an_origin(box: Toolbox) -> None:
+    ring: list[Any] = [1]
+    ring.append(ring)
+    lineage = Lineage(lambda _handle: "")
+    result = ToolResult(True, {"ring": ring}, None, {"call_id": "c1"})
+    resolved = box.resolve("nb.rows")
+    resolved.call = resolved.call._replace(id="c1")
+    lineage.end(resolved, result, 10)
+    assert lineage.call_of(ring) == "c1"
+
+
+@pytest.mark.parametrize("value", [5, "nothing", [], None, object()], ids=["number", "text", "list", "none", "object"])
+def test_a_value_without_an_origin_is_an_error_that_says_so(box: Toolbox, value: Any) -> None:
+    with pytest.raises(ToolCallError, match="No call is known that gave"):
+        box.ot.origin(value)
+
+
+def test_the_tree_says_that_a_tool_changed_and_escapes_what_it_shows(box: Toolbox) -> None:
+    result = box.call("nb.join", {"word": "<script>", "first": box.call("nb.rows").data})
+
+    def join(word: str) -> str:
+        """Another tool of this name."""
+        return word
+
+    box.adopt(join)
+    tree = result.origin
+    assert "the tool has changed since" in repr(tree)
+    assert repr(tree).splitlines()[1].startswith("└─ first: nb.rows")
+    bundle = tree._repr_mimebundle_()
+    assert bundle["image/svg+xml"].startswith("<svg ")
+    assert "<script>" not in bundle["image/svg+xml"]
+    assert "&lt;script&gt;" in bundle["image/svg+xml"]
+    assert result.handle is None
+    assert box.ot.origin(result.meta["call_id"]).call_id == tree.call_id
+
+
+def test_lineage_is_read_by_another_process(box: Toolbox, tmp_path: Path) -> None:
+    result = box.call("nb.join", {"first": box.call("nb.rows").data})
+    handle = result.store()
+    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as other:
+        tree = other.ot.origin(handle)
+    assert [each.tool for each in tree.calls()] == ["nb.join", "nb.rows"]
+    assert "the tool is gone" in repr(tree)
+
+
+def _random_pipeline(box: Toolbox, seed: int) -> None:
+    """Make calls of all kinds over earlier results, and compare the log with what was really handed over."""
+    chance = random.Random(seed)
+    made: list[ToolResult] = [box.call("nb.rows", {"count": chance.randint(1, 3)})]
+
+    def pick() -> tuple[Any, set[str]]:
+        result = chance.choice(made)
+        call_id = result.meta["call_id"]
+        data = result.data
+        choices: list[tuple[Any, set[str]]] = [
+            (chance.randint(0, 9), set()),
+            ("text", set()),
+            ([chance.random()], set()),
+            (result, {call_id}),
+            (data, {call_id}),
+            (next(iter(data.values())) if isinstance(data, dict) else data[-1], {call_id}),
+            ({"inside": [data]}, {call_id}),
+            (result.df, {call_id}),
+            (result.store(), {call_id}),
+        ]
+        return chance.choice(choices)
+
+    for _ in range(chance.randint(2, 6)):
+        (first, from_first), (second, from_second) = pick(), pick()
+        kind = chance.choice(["call", "nested", "map", "ask", "snippet", "rows"])
+        expected = {("first", each) for each in from_first} | {("second", each) for each in from_second}
+        if kind == "rows":
+            made.append(box.call("nb.rows", {"count": 1}))
+        elif kind in ("call", "nested", "snippet"):
+            arguments = {"first": first, "second": second}
+            if kind == "snippet":
+                place = {"box": box, **arguments}
+                result = box.host.run_code("box.call('nb.join', {'first': first, 'second': second})", "s", place)
+            else:
+                result = box.call("nb.join" if kind == "call" else "nb.nest", arguments)
+            assert set(inputs(box, result)) == expected, (seed, kind)
+            if kind == "nested":
+                (inner,) = box.log.family(result.meta["call_id"]).made[result.meta["call_id"]]
+                assert set(inner.sources) == expected, (seed, kind)
+            made.append(result)
+        elif kind == "map":
+            table = box.ot.map("nb.join", [{"first": first}], fresh=True)
+            assert {part.call_id for part in box.ot.origin(table).parts if part.role == "data"} == (
+                from_first if not isinstance(first, str) else set()
+            ), (seed, kind)
+        else:
+            handle = made[-1].store()
+            answer = box.ask("x", model=ScriptedModel([[("nb.join", {"first": handle})], "ok"]), approve=["nb.join"])
+            assert [each.call_id for each in answer.origin.parts[0].parts] == [made[-1].meta["call_id"]], (seed, kind)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_pipelines_have_the_exact_lineage(box: Toolbox, seed: int) -> None:
+    _random_pipeline(box, seed)
+
+
+@pytest.mark.soak
+def test_a_thousand_random_pipelines_have_the_exact_lineage(box: Toolbox) -> None:
+    for seed in range(1_000):
+        _random_pipeline(box, seed)

@@ -1,0 +1,147 @@
+"""`ot.refresh`: the same call again, and what changed. `ot.origin` and `ot.diff` are tested in `tests/core`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from onetool_ipy import Toolbox, ToolCallError, open_toolbox, tool
+from onetool_ipy.core.question import Question, Reply
+from onetool_ipy.host import Host
+from onetool_ipy.llm import ScriptedModel
+
+
+class Shop:
+    """A price list that changes, and how often it was asked for."""
+
+    def __init__(self) -> None:
+        self.prices = {"tea": 2.0, "milk": 1.0}
+        self.calls: list[str] = []
+
+
+class YesHost(Host):
+    """A person who answers each question the same."""
+
+    def __init__(self, action: Any) -> None:
+        self.questions: list[Question] = []
+        self._action = action
+
+    def ask(self, question: Question) -> Reply:
+        self.questions.append(question)
+        return Reply(self._action)
+
+
+@pytest.fixture
+def shop() -> Shop:
+    return Shop()
+
+
+@pytest.fixture
+def box(tmp_path: Path, shop: Shop) -> Iterator[Toolbox]:
+    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+
+        @tool(read_only=True)
+        def prices(above: float = 0) -> list[Any]:
+            """Give the price list."""
+            return [{"name": name, "price": price} for name, price in shop.prices.items() if price > above]
+
+        @tool(read_only=True)
+        def price(name: str) -> dict[str, Any]:
+            """Give one price."""
+            shop.calls.append(name)
+            return {"price": shop.prices[name]}
+
+        @tool
+        def order(name: str) -> str:
+            """Order something."""
+            shop.calls.append(name)
+            return f"{name} {len(shop.calls)}"
+
+        for fn in (prices, price, order):
+            opened.adopt(fn)
+        yield opened
+
+
+def test_the_same_call_again_says_what_changed(box: Toolbox, shop: Shop) -> None:
+    result = box.call("nb.prices", {"above": 0.5})
+    handle = result.store()
+    assert not box.ot.refresh(result)
+
+    shop.prices.update(tea=2.5, salt=0.7)
+    for value in (result, result.df, result.data, handle):
+        again = box.ot.refresh(value)
+        assert str(again) == "1 row new, 1 price changed: tea price 2.0 → 2.5", value
+        assert again.result.data == [{"name": n, "price": p} for n, p in shop.prices.items()]
+        assert [part.tool for part in again.result.origin.calls()] == ["nb.prices"]
+
+
+def test_a_call_that_may_change_something_asks(box: Toolbox, shop: Shop) -> None:
+    result = box.call("nb.order", {"name": "tea"})
+    handle = result.store()
+
+    with pytest.raises(ToolCallError, match="nobody can be asked"):
+        box.ot.refresh(result)
+    box.host = no = YesHost("decline")
+    with pytest.raises(ToolCallError, match="was not called again"):
+        box.ot.refresh(handle)
+    assert "%tool nb.order name=tea" in no.questions[0].details
+    assert shop.calls == ["tea"]
+
+    box.host = YesHost("accept")
+    again = box.ot.refresh(handle)
+    assert (again.result.data, shop.calls) == ("tea 2", ["tea", "tea"])
+    assert again
+
+
+def test_a_map_calls_only_rows_whose_input_or_tool_changed(box: Toolbox, shop: Shop) -> None:
+    shop.prices["salt"] = 0.5
+    frame = pd.DataFrame({"name": ["tea", "milk"]})
+    table = box.ot.map("nb.price", frame, name="name")
+    shop.calls.clear()
+
+    frame.loc[1, "name"] = "salt"
+    again = box.ot.refresh(table, frame)
+    assert shop.calls == ["salt"]
+    assert again.changed[["row", "column", "old", "new"]].to_dict("records") == [
+        {"row": 1, "column": "price", "old": 1.0, "new": 0.5}
+    ]
+    with pytest.raises(ToolCallError, match="needs the data"):
+        box.ot.refresh(table)
+
+    @tool(read_only=True)
+    def price(name: str) -> dict[str, Any]:
+        """Give one price."""
+        shop.calls.append(name)
+        return {"price": shop.prices[name] * 2}
+
+    box.adopt(price)
+    shop.calls.clear()
+    assert len(box.ot.refresh(table, frame).changed) == 1, "the price of salt times two is that of milk"
+    assert sorted(shop.calls) == ["salt", "tea"]
+
+
+def test_what_cannot_be_called_again_says_why(box: Toolbox) -> None:
+    forgotten = box.call("nb.prices")
+    box.lineage.clear()
+    long = box.call("nb.price", {"name": "x" * 5000})
+    assert not long.ok
+    for value, message in (
+        (5, "No call is known"),
+        (long.meta["call_id"], "masked or cut"),
+        (forgotten.meta["call_id"], "was not stored"),
+        ("nothing", "No call is known"),
+    ):
+        with pytest.raises(ToolCallError, match=message):
+            box.ot.refresh(value)
+
+
+def test_a_model_is_neither_offered_it_nor_may_call_it(box: Toolbox) -> None:
+    handle = box.call("nb.prices").store()
+    assert "ot.refresh" not in [each["name"] for each in box.formats("anthropic")]
+    answer = box.ask("Go", model=ScriptedModel([[("ot.refresh", {"value": handle})], "ok"]), approve=["ot.refresh"])
+    assert answer.calls[0].result.error is not None
