@@ -46,9 +46,9 @@ def _id(number: int) -> str:
 
 
 BUILTINS: tuple[BuiltIn, ...] = (
-    BuiltIn(_id(0x100), "time", "What time it is.", (BuiltInTool(_id(0x101), "now", "time.now"),)),
-    BuiltIn(_id(0x200), "tools", "Trying tools out.", (BuiltInTool(_id(0x201), "echo", "tools.echo"),)),
-    BuiltIn(_id(0x300), "shell", "Where things run.", (BuiltInTool(_id(0x301), "pwd", "shell.pwd"),)),
+    BuiltIn(_id(0x100), "time", "Current time.", (BuiltInTool(_id(0x101), "now", "time.now"),)),
+    BuiltIn(_id(0x200), "tools", "Echo, for testing.", (BuiltInTool(_id(0x201), "echo", "tools.echo"),)),
+    BuiltIn(_id(0x300), "shell", "Working directory.", (BuiltInTool(_id(0x301), "pwd", "shell.pwd"),)),
     BuiltIn(
         _id(0x400),
         "fs",

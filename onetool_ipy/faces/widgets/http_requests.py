@@ -29,6 +29,7 @@ from onetool_ipy.bundles.http.template import SECRET_NAME, compile_selector
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces import creation
+from onetool_ipy.faces.environments import active_environment, environments_of
 from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
 
@@ -124,6 +125,33 @@ class HttpToolRequests:
         except OneToolError as exc:
             return {"errors": _details(exc)}
         return self._reply(trace, payload)
+
+    def environments(self, _payload: Json) -> Json:
+        """The environments of each bundle that has some, and which of them it uses."""
+        bundles = [one for one in self._box.bundles.all_bundles() if not one.is_built_in]
+        return {
+            one.slug: {"names": list(names), "active": active_environment(self._box, one)}
+            for one in bundles
+            if (names := environments_of(self._box, one.slug))
+        }
+
+    def switch(self, payload: Json) -> Json:
+        """Let a bundle use another environment. What needs a yes is left to `%tool bundle env`, which asks."""
+        bundle, name = self._bundle(payload), str(payload.get("name"))
+        chosen = None if bundle is None else environments_of(self._box, bundle.slug).get(name)
+        if bundle is None or chosen is None:
+            raise UsageProblem(f"There is no environment '{name[:40]}'.")
+        record = shared_request(chosen.base_url, chosen.auth)
+        if unconfirmed(new_sendings(self._box, [record]), ()) or creation.unreached(
+            self._box, creation.own_host(chosen.base_url)
+        ):
+            raise UsageProblem(
+                f"'{name[:40]}' sends to a host that needs your yes.",
+                hint=f"Run: %tool bundle env {bundle.slug} {name[:40]}",
+            )
+        creation.set_shared(self._box, bundle, chosen.base_url, chosen.auth)
+        self._box.registry.refresh()
+        return {}
 
     def select(self, payload: Json) -> Json:
         """The part of the last response that a JMESPath expression takes. Nothing is sent."""

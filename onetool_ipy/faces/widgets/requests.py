@@ -149,6 +149,8 @@ class ScreenRequests:
             "allowHosts": self._http.allow_hosts,
             "httpSend": self._http.send,
             "httpSelect": self._http.select,
+            "environments": self._http.environments,
+            "switchEnvironment": self._http.switch,
             "httpSave": self._http.save,
             "runBundle": lambda p: {
                 "runs": [run._asdict() for run in run_bundle(self._box, _text(p, "bundle"), source="widget")]

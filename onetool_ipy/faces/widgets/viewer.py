@@ -183,14 +183,15 @@ class ResultViewer:
         """The rows and columns on the screen as code of pandas."""
         item = self._item(handle, call)
         data = item.read()
-        name, lines = "df", []
-        variable = next((name for name, value in namespace.items() if value is data and not name.startswith("_")), None)
-        if variable is not None and is_dataframe(data):
-            name = variable
-        elif variable is not None:
-            lines = ["import pandas as pd", f"df = pd.DataFrame({variable})"]
-        elif item.handle:
-            lines = [f"df = ot.result(handle={item.handle!r}).df"]
+        named = {name: value for name, value in namespace.items() if not name.startswith("_")}
+        variable = next((name for name, value in named.items() if value is data), "")
+        result = next((n for n, value in named.items() if isinstance(value, ToolResult) and value.data is data), "")
+        name = variable if variable and is_dataframe(data) else "df"
+        lines = ["# df is this table as a DataFrame; Save as variable gives it a name."]
+        if variable:
+            lines = [] if name == variable else ["import pandas as pd", f"df = pd.DataFrame({variable})"]
+        elif result:
+            lines = [f"df = {result}.df"]
         return {"code": self._box.mask("\n".join([*lines, pandas_code(self._table(item), query, columns, name)]))}
 
     def download(

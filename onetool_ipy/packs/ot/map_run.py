@@ -194,7 +194,7 @@ class MapRun:
         return " · ".join(
             [
                 *lines,
-                f"{ok}, {self._failed:,} failed: m[~m.ok]",
+                f"{ok}, {self._failed:,} failed (rows where .ok is False)",
                 often + values.cut(error.removeprefix(_OWN_ERROR), _MAX_ERROR),
             ]
         )
