@@ -63,7 +63,11 @@ class HttpToolRequests:
             if bundle is None:
                 raise UsageProblem(f"There is no bundle '{payload.get('bundle')}'.")
             tool = self._box.bundles.get_tool(bundle.bundle_id, str(payload["tool"]), str(payload.get("version")))
-            state |= {"tool": values.map_text(tool.to_dict(), self._box.mask), "version": _next(tool.version)}
+            parts = _NUMBERED.fullmatch(tool.version)
+            state |= {
+                "tool": values.map_text(tool.to_dict(), self._box.mask),
+                "version": f"{parts[1]}{int(parts[2]) + 1}" if parts else f"{tool.version}-2",
+            }
         return state
 
     def read_curl(self, payload: Json) -> Json:
@@ -286,12 +290,12 @@ def _agreed(payload: Json) -> list[str]:
 def _details(exc: OneToolError) -> list[Json]:
     details = getattr(exc, "details", None)
     if isinstance(details, list) and details:
-        return [{"pointer": str(one["pointer"]), "message": str(one["message"])} for one in details if _is_fault(one)]
+        return [
+            {"pointer": str(one["pointer"]), "message": str(one["message"])}
+            for one in details
+            if isinstance(one, Mapping) and "pointer" in one and "message" in one
+        ]
     return [{"pointer": "", "message": _message(exc)}]
-
-
-def _is_fault(one: object) -> bool:
-    return isinstance(one, Mapping) and "pointer" in one and "message" in one
 
 
 def _message(exc: OneToolError) -> str:
@@ -300,9 +304,3 @@ def _message(exc: OneToolError) -> str:
 
 def _wrong(pointer: str, message: str) -> Json:
     return {"errors": [{"pointer": pointer, "message": message}]}
-
-
-def _next(version: str) -> str:
-    """The version after this one."""
-    parts = _NUMBERED.fullmatch(version)
-    return f"{parts[1]}{int(parts[2]) + 1}" if parts else f"{version}-2"

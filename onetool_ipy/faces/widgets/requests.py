@@ -279,7 +279,14 @@ class ScreenRequests:
         filters = payload.get("filters") or {}
         favourites = set(self._favourites.names())
         specs = [hit.item.value for hit in self._engine().search(query, limit=None)] if query.strip() else self._specs()
-        matches = [spec for spec in specs if _fits(spec, self._badges(spec), filters, favourites)]
+        matches = [
+            spec
+            for spec in specs
+            if (not filters.get("pack") or spec.pack == filters["pack"])
+            and (not filters.get("source") or spec.source == filters["source"])
+            and (not filters.get("tag") or filters["tag"] in (*spec.tags, *self._badges(spec)))
+            and (not filters.get("isFavourite") or spec.name in favourites)
+        ]
         return {**self._listed(matches[:limit]), "total": len(matches)}
 
     def _engine(self) -> Index:
@@ -443,12 +450,3 @@ def _length(value: object) -> str:
 def _columns(payload: Json) -> list[int]:
     """The visible columns of a table, by their places."""
     return [int(column) for column in payload["visible"]]
-
-
-def _fits(spec: ToolSpec, badges: Iterable[str], filters: Mapping[str, Any], favourites: set[str]) -> bool:
-    return (
-        (not filters.get("pack") or spec.pack == filters["pack"])
-        and (not filters.get("source") or spec.source == filters["source"])
-        and (not filters.get("tag") or filters["tag"] in (*spec.tags, *badges))
-        and (not filters.get("isFavourite") or spec.name in favourites)
-    )

@@ -83,7 +83,14 @@ class ResultViewer:
                 item.handle = store_result(self._box, result)
             except OneToolError as exc:
                 return {**about, "ok": False, "error": {"code": "execution_error", "message": exc.message}}
-        about |= {"handle": item.handle, "kinds": _kinds(result.data), **self._size(item)}
+        kinds = []
+        if any(_picture(part) is not None for part in _parts(result.data)):
+            kinds.append("image")
+        if _is_table(result.data):
+            kinds += ["table", "summary"]
+        if isinstance(result.data, (Mapping, list, tuple)) and len(result.data):
+            kinds.append("tree")
+        about |= {"handle": item.handle, "kinds": [*kinds, "text"], **self._size(item)}
         if "table" in about["kinds"]:
             about |= {"rows": len(result.data), "formats": formats()}
         return about
@@ -303,17 +310,6 @@ class ResultViewer:
 def _window(offset: int, limit: int) -> slice:
     start = max(0, offset)
     return slice(start, start + max(1, min(limit, _PAGE)))
-
-
-def _kinds(data: object) -> list[str]:
-    kinds = []
-    if any(_picture(part) is not None for part in _parts(data)):
-        kinds.append("image")
-    if _is_table(data):
-        kinds += ["table", "summary"]
-    if isinstance(data, (Mapping, list, tuple)) and len(data):
-        kinds.append("tree")
-    return [*kinds, "text"]
 
 
 def _is_table(data: Any) -> bool:
