@@ -88,7 +88,15 @@ class BuiltInSwitches:
         if stamp == before.stamp and not before.is_young:
             return before.off
         fresh = self._read = self._load(stamp)
-        self.reasons = _reasons(fresh.off)
+        # Of each tool that is off: which switch it is, and how to turn it on.
+        reasons = {}
+        for bundle in BUILTINS:
+            for tool in bundle.tools:
+                if bundle.bundle_id in fresh.off:
+                    reasons[tool.func] = bundle_off(bundle.slug)
+                elif tool.tool_id in fresh.off:
+                    reasons[tool.func] = tool_off(bundle.slug, tool.slug, VERSION)
+        self.reasons = reasons
         return fresh.off
 
     def reason(self, func: str) -> str:
@@ -131,18 +139,6 @@ class BuiltInSwitches:
         hint = "Update onetool-ipy." if is_newer else "Correct or delete the file, or switch a tool again."
         problem = Problem(self._name, message, f"Until then all built-in tools are on. {hint}")
         return _Read(stamp, is_young(stamp), frozenset(), problem, is_newer)
-
-
-def _reasons(off: frozenset[str]) -> dict[str, str]:
-    """Names of tools that are off -> which switch it is, and how to turn it on."""
-    reasons = {}
-    for bundle in BUILTINS:
-        for tool in bundle.tools:
-            if bundle.bundle_id in off:
-                reasons[tool.func] = bundle_off(bundle.slug)
-            elif tool.tool_id in off:
-                reasons[tool.func] = tool_off(bundle.slug, tool.slug, VERSION)
-    return reasons
 
 
 def bundle_off(slug: str) -> str:

@@ -68,7 +68,7 @@ def own_host(source: str) -> list[str]:
 
 def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
     """The hosts that HTTP tools may not reach with the present configuration."""
-    from onetool_ipy.net.hosts import Hosts, Origin, is_private
+    from onetool_ipy.net.hosts import Hosts, UrlOrigin, is_private
 
     http = box.config.settings.http
     allowed = Hosts(http.allowed_hosts)
@@ -78,7 +78,7 @@ def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
         name, colon, port = host.rpartition(":")
         if not colon or not port.isdecimal():
             name, port = host, "443"
-        place = Origin("https", *(name.strip("[]").lower(), int(port)))
+        place = UrlOrigin("https", name.strip("[]").lower(), int(port))
         needs_more = is_private(place.host) and not http.allow_private
         return allowed.allow_private(place) if needs_more else allowed.allow(place)
 

@@ -129,11 +129,11 @@ class Adoptions:
         return [registry.register(spec) for spec in specs.values()]
 
     def _require_free(self, registry: Registry, name: str, adoption: Adoption) -> None:
-        known, before = registry.get(name), self._by_name.get(name)
-        if known is None or (known.origin == "cell" and before is not None and before.is_same(adoption)):
+        other, before = registry.get(name), self._by_name.get(name)
+        if other is None or (other.origin == "cell" and before is not None and before.is_same(adoption)):
             return
-        place = f" ({known.where})" if known.where else ""
-        raise DuplicateTool(f"The name '{name}' is taken by a {known.origin} tool{place}.", hint=_OTHER_PACK)
+        place = f" ({other.where})" if other.where else ""
+        raise DuplicateTool(f"The name '{name}' is taken by a {other.origin} tool{place}.", hint=_OTHER_PACK)
 
 
 def _mark_read_only(specs: dict[str, ToolSpec], marked: set[str]) -> None:

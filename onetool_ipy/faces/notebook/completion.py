@@ -349,7 +349,7 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
         return _picked(variable[0], [CompletionItem(f"@{name}", "instance") for name in sorted(names)])
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in ASK_FLAGS])
-    values = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.sessions}
+    values = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.session_names()}
     return _picked(last, [CompletionItem(name, "value") for name in values.get(done[-1] if done else "", ())])
 
 
