@@ -161,10 +161,11 @@ $(SERVERS): tests/servers.txt tests/constraints-servers.txt
 	.venv-servers/bin/python -m pip install --quiet --requirement tests/servers.txt --constraint tests/constraints-servers.txt
 	@touch $@
 
-$(CLIENTS): tests/clients.txt tests/constraints-clients.txt
+$(CLIENTS): tests/clients.txt tests/clients-alone.txt tests/constraints-clients.txt
 	[ -x .venv-clients/bin/python ] || .ci/venv .venv-clients $(PYTHON)
 	@echo "Installing the MCP client and Voila for the tests into .venv-clients ..."
 	.venv-clients/bin/python -m pip install --quiet --requirement tests/clients.txt --constraint tests/constraints-clients.txt
+	.venv-clients/bin/python -m pip install --quiet --no-deps --requirement tests/clients-alone.txt
 	@touch $@
 
 # The frameworks see the packages of the tests' environment, so that few are installed twice.

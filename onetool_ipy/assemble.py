@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.part_builder import PartBuilder
 
-__all__ = ["Clock", "open_toolbox"]
-
 Clock = Callable[[], datetime.datetime]
 
 _PLACES = ("HOME", CONFIG_ENV, STATE_ENV, TRUST_ENV, "XDG_STATE_HOME")
@@ -148,13 +146,13 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     # A server that is switched off is not in `reach`: no question showed it, so no yes covers it.
     approved = config.reach.get("server", {}).keys() - config.withheld.get("server", {}).keys()
     is_free = config.trust.is_given and not config.trust.is_pinned
-    found = []
+    definitions = []
     for name, entry in config.settings.servers.items():
         roots = config.settings.fs.roots
         definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s, roots=roots)
         is_allowed = is_free or name in approved
-        found.append(definition if is_allowed else replace(definition, is_allowed=False, trusted=False))
-    return found
+        definitions.append(definition if is_allowed else replace(definition, is_allowed=False, trusted=False))
+    return definitions
 
 
 def _record_trust(config: Config, env: Mapping[str, str], part: str) -> None:

@@ -16,8 +16,8 @@ def __getattr__(name: str) -> Any:
     box = current.require()
     pack = box.pack(name)
     if pack is None:
-        known = box.registry.known_packs()
-        near = did_you_mean(name, known) or f"There are: {', '.join(known)}"
+        packs = box.registry.known_packs()
+        near = did_you_mean(name, packs) or f"There are: {', '.join(packs)}"
         raise AttributeError(f"No pack '{name}'. {near}")
     return pack
 

@@ -24,6 +24,7 @@ from onetool_ipy.core.executor import Executor, span
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.resolve import Resolver
 from onetool_ipy.core.tool import Source, ToolSpec
+from onetool_ipy.core.tracing import traced
 from onetool_ipy.mcp.servers import ServerTools
 from onetool_ipy.packs import fs, system
 from onetool_ipy.packs.ot import pack as ot
@@ -114,7 +115,12 @@ class PartBuilder:
         config, box = self._config, self._box
         return Executor(
             owner=box,
-            steps=[span(config.secrets.mask), *([box.lineage.step] if box.log.enabled else []), box.replays.step],
+            steps=[
+                traced(config.secrets.mask),
+                span(config.secrets.mask),
+                *([box.lineage.step] if box.log.enabled else []),
+                box.replays.step,
+            ],
             record=box.log.recorder(box.lineage),
             background=box.background,
             tool_loop=box.tool_loop,
@@ -183,7 +189,7 @@ class PartBuilder:
     def _context(self) -> BundleContext:
         """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes a trusted one."""
         config, box = self._config, self._box
-        found = config.paths.onetool_dir
+        folder = config.paths.onetool_dir
         needs = RunnerDependencies(
             http_client=lambda: box.http_client,
             rules=partial(_rules, config),
@@ -193,8 +199,10 @@ class PartBuilder:
             clock=self._clock,
             call=partial(_inner_call, box),
         )
-        made = partial(self._record_trust, "")
-        return BundleContext(found or config.paths.project / FOLDER, needs, is_found=found is not None, on_made=made)
+        trust_it = partial(self._record_trust, "")
+        return BundleContext(
+            folder or config.paths.project / FOLDER, needs, is_found=folder is not None, on_made=trust_it
+        )
 
     def _builtins(self) -> Functions:
         config = self._config

@@ -91,16 +91,16 @@ class PackProxy:
             load = partial(_OFFERS[attribute], self._box, self._name)
             is_list = attribute != "watch"
             return UnlistedOffers(self._name, load) if is_list and self._box.servers.is_unknown(self._name) else load()
-        found = self[attribute]
-        if type(found) is not UnlistedTool:
-            self.__dict__[attribute] = found  # it looks its tool up by itself, whatever becomes of it
-        return found
+        proxy = self[attribute]
+        if type(proxy) is not UnlistedTool:
+            self.__dict__[attribute] = proxy  # it looks its tool up by itself, whatever becomes of it
+        return proxy
 
     def __getitem__(self, tool: str) -> ToolProxy:
-        found = self._find(tool)
-        if found is None:
+        proxy = self._find(tool)
+        if proxy is None:
             raise self._missing(tool)
-        return found
+        return proxy
 
     def __dir__(self) -> list[str]:
         names = {identifier(spec.short_name) for spec in self._specs()}
@@ -135,8 +135,8 @@ class PackProxy:
     def _find(self, tool: str) -> ToolProxy | None:
         spec = self._box.registry.find(f"{self._name}.{tool}")
         if spec is None:
-            known = (*self._specs(), *self._box.registry.unlisted(self._name))
-            spelled = (s for s in known if identifier(s.short_name) == tool)
+            specs = (*self._specs(), *self._box.registry.unlisted(self._name))
+            spelled = (s for s in specs if identifier(s.short_name) == tool)
             spec = next(spelled, None)
         if spec is not None:
             return self._proxy(spec)
@@ -149,8 +149,8 @@ class PackProxy:
         return ToolProxy(self._box, spec)
 
     def _missing(self, tool: str) -> NoSuchTool:
-        said = self._box.registry.missing(f"{self._name}.{tool}")
-        return NoSuchTool(self._box.mask(said.message), hint=said.hint)
+        error = self._box.registry.missing(f"{self._name}.{tool}")
+        return NoSuchTool(self._box.mask(error.message), hint=error.hint)
 
 
 class UnlistedOffers:
@@ -199,15 +199,15 @@ def resources_of(box: CallingToolbox, server: str) -> Listing:
 def prompts_of(box: CallingToolbox, server: str) -> Listing:
     """The prompts of a server as a table, each with the line that uses it."""
     _listing_of(box, server)
-    found = [spec for spec in box.registry.prompts() if spec.server == server]
-    rows = [{"prompt": usage_of(spec), "description": spec.summary} for spec in found]
+    prompts = [spec for spec in box.registry.prompts() if spec.server == server]
+    rows = [{"prompt": usage_of(spec), "description": spec.summary} for spec in prompts]
     return Listing(values.map_text(rows, box.mask))
 
 
 def usage_of(prompt: ToolSpec) -> str:
     """The line that uses a prompt: `$server.prompt city=... [state=...]`."""
-    given = [f"{p.name}=..." if p.required else f"[{p.name}=...]" for p in prompt.params]
-    return " ".join([f"${prompt.name}", *given])
+    arguments = [f"{p.name}=..." if p.required else f"[{p.name}=...]" for p in prompt.params]
+    return " ".join([f"${prompt.name}", *arguments])
 
 
 def _watch(box: CallingToolbox, server: str) -> Callable[[str], Watch]:
@@ -290,9 +290,9 @@ class UnlistedTool(ToolProxy):
     """A tool of a server whose tools are not listed yet. Looking at it starts nothing; a call starts the server."""
 
     def __init__(self, box: CallingToolbox, server: str, tool: str) -> None:
-        said = f"A tool of the server '{server}'. The server lists its tools when one of them is called."
+        description = f"A tool of the server '{server}'. The server lists its tools when one of them is called."
         empty = {"type": "object"}
-        stub = ToolSpec(name=f"{server}.{tool}", description=said, parameters=empty, run=lambda _args: None)
+        stub = ToolSpec(name=f"{server}.{tool}", description=description, parameters=empty, run=lambda _args: None)
         super().__init__(box, stub)
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
@@ -317,12 +317,12 @@ class OtProxy(PackProxy):
         """
         from onetool_ipy.snippets.definition import Snippet, expand
 
-        found = self._box.shortcuts.find(name.removeprefix("$"))
-        if not isinstance(found, Snippet):
-            return self._box.run(found or name, params)
-        self._box.gate.require_snippet(found.name)
-        code = expand(found, params)
-        return self._box.host.run_code(code, found.name, sys._getframe(1).f_globals)
+        target = self._box.shortcuts.find(name.removeprefix("$"))
+        if not isinstance(target, Snippet):
+            return self._box.run(target or name, params)
+        self._box.gate.require_snippet(target.name)
+        code = expand(target, params)
+        return self._box.host.run_code(code, target.name, sys._getframe(1).f_globals)
 
     def replay(self, file: str | os.PathLike[str], *, mode: str | None = None) -> Replaying:
         """Record what calls give the first time, and answer them from the file after: `with ot.replay("calls.jsonl"):`.

@@ -20,7 +20,7 @@ from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, Usage
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.records import once
-from onetool_ipy.config.load import Config
+from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
@@ -513,9 +513,19 @@ class Toolbox:
         """
         from onetool_ipy.llm import formats
 
-        known = self.registry.known()
+        specs = self.registry.known()
         chosen = self.registry.loaded(spec for spec in self.registry.known(allowed) if not spec.disabled)
-        return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in known]))
+        return formats.declare(provider, formats.offers(chosen, among=[spec.name for spec in specs]))
+
+    def export(self, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
+        """Return the tools as objects of another framework: langchain, pydantic-ai, openai-agents or smolagents.
+
+        Without `allow` these are the tools that only read; with it (names, `pack.*` or `*`) the tools that it names,
+        of which those that may change something carry the framework's mark for a yes.
+        """
+        from onetool_ipy.llm.exported import export
+
+        return export(self, framework, allow)
 
     def model(self, which: str | ModelClient | None = None) -> ModelClient:
         """Return the client of a configured model, by name or the default one. Raises UsageProblem if there is none.
@@ -530,9 +540,11 @@ class Toolbox:
 
         self.gate.require_model(which)
         config = self.config
+        models = config.settings.models
+        # A project that names no model leaves the choice to its user's own settings.
         return open_model(
             which,
-            config.settings.models,
+            models if models.named else own_settings(config.home).models,
             secrets=config.secrets,
             http_client=self.http_client,
             background=self.background,
@@ -543,8 +555,8 @@ class Toolbox:
         from onetool_ipy.llm.messages import Message, System, Turn, User
 
         client = self.model()
-        said: list[Message] = [Turn(text=text) if role == "assistant" else User(text) for role, text in messages]
-        turn = await client.acomplete([*([System(system)] if system else []), *said], max_tokens=max_tokens)
+        turns: list[Message] = [Turn(text=text) if role == "assistant" else User(text) for role, text in messages]
+        turn = await client.acomplete([*([System(system)] if system else []), *turns], max_tokens=max_tokens)
         return client.name, turn.text, turn.stop
 
     @property
@@ -559,30 +571,30 @@ class Toolbox:
 
     def problems(self) -> list[Problem]:
         """Everything that is wrong now and stops nothing else, without secrets."""
-        known = self.registry
-        found = [*self.config.problems_now(), *known.problems()]
+        registry = self.registry
+        problems = [*self.config.problems_now(), *registry.problems()]
         if self.config.trust.how == "untrusted":
-            found.append(Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT))
+            problems.append(Problem(str(self.config.paths.project), "This project is not trusted.", TRUST_IT))
         else:
             # The state of a server says that it is not trusted; the other parts have no state to see it by.
             withheld = (f"{kind} {name}" for kind, pins in self.config.withheld.items() for name in pins)
             parts = ", ".join(printable_line(part) for part in withheld if not part.startswith("server "))
             if parts:
                 message = f"New or changed, and not trusted yet: {parts}."
-                found.append(Problem(str(self.config.paths.project), message, TRUST_IT))
+                problems.append(Problem(str(self.config.paths.project), message, TRUST_IT))
         if self.config.settings.aliases or self.config.settings.snippets:
-            names = [spec.name for spec in known.known()]
-            wrong = self.shortcuts.problems(lambda name: known.get(name) is not None, names)
+            names = [spec.name for spec in registry.known()]
+            wrong = self.shortcuts.problems(lambda name: registry.get(name) is not None, names)
             for problem in sorted(set(wrong) - self._told):
                 logging.getLogger("onetool_ipy.config").error("%s", self.mask(str(problem)))
             self._told.update(wrong)
-            found += wrong
+            problems += wrong
         if self._problem is not None:
-            found.append(self._problem)
-        found += self.servers.clashes(known.known_packs())
-        found += self.log.problems()
+            problems.append(self._problem)
+        problems += self.servers.clashes(registry.known_packs())
+        problems += self.log.problems()
         mask = self.mask
-        return [p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND) for p in found]
+        return [p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND) for p in problems]
 
     def subscribe(
         self, *, changed: Callable[[], None] | None = None, closing: Callable[[], None] | None = None
@@ -613,17 +625,17 @@ class Toolbox:
         # late: few calls ask
         from onetool_ipy.core.question import NobodyToAsk, Reply, checked, count_question, form_errors
 
-        here, asked = current.scope(), checked(question.masked(self.mask))
+        here, safe = current.scope(), checked(question.masked(self.mask))
         if here is not None and here.meta is not None:
             count_question(here.meta)
         if here is not None and here.ask is not None:
-            reply = here.ask(asked)
+            reply = here.ask(safe)
         elif here is not None and here.asked_by in REMOTE:
-            raise NobodyToAsk(f"{asked.subject} asks a person, and the client of this call cannot ask anybody.")
+            raise NobodyToAsk(f"{safe.subject} asks a person, and the client of this call cannot ask anybody.")
         else:
             with clock_stopped():
-                reply = self.host.ask(asked)
-        if reply.action == "accept" and asked.form is not None and form_errors(asked.form, reply.content):
+                reply = self.host.ask(safe)
+        if reply.action == "accept" and safe.form is not None and form_errors(safe.form, reply.content):
             return Reply("cancel", note="The values do not fit the form.")
         return reply
 

@@ -80,7 +80,7 @@ def timed_out(limit_s: float | None) -> DeadlineExceeded:
     return DeadlineExceeded(f"It did not finish within {round(limit_s or 0, 3):g} s.", hint="Raise the limit.")
 
 
-def drain(items: Iterator[Any]) -> list[Any]:
+def drain(items: Iterator[object]) -> list[Any]:
     """Return all items of a generator."""
     values = list(itertools.islice(items, MAX_ITEMS + 1))
     if len(values) > MAX_ITEMS:
@@ -88,7 +88,7 @@ def drain(items: Iterator[Any]) -> list[Any]:
     return values
 
 
-async def run_to_completion(begin: Callable[[], Any], limit_s: float | None) -> Any:
+async def run_to_completion(begin: Callable[[], object], limit_s: float | None) -> Any:
     """Run async work to its end. Past the limit it is cancelled, and its late result is dropped."""
     if limit_s is None:
         return await _await_value(begin())
@@ -126,7 +126,7 @@ async def _await_value(value: Any) -> Any:
         raise _carried(exc) from None
 
 
-def run_detached(work: Callable[[], Any]) -> Any:
+def run_detached(work: Callable[[], object]) -> Any:
     """Run `work` in a thread that Stop does not reach: an interrupt there is the tool's own, and ends it alone."""
     try:
         return work()
@@ -169,7 +169,7 @@ def do_together(work: Callable[[_Item], object], items: Sequence[_Item], *, thre
             future.result()
 
 
-def outcome(future: Future[Any], timeout_s: float | None) -> Any:
+def outcome(future: Future[object], timeout_s: float | None) -> Any:
     """Wait for a future as `future.result(timeout_s)` does. In the main thread Stop ends the wait at once."""
     if threading.current_thread() is not threading.main_thread():
         return future.result(timeout_s)
@@ -319,8 +319,15 @@ class Background:
 
         if self._probe is not None and not self.is_here():
             if not self._probe.wait(_ANSWER_S) and self._loop is not None:
-                _retire(self._loop)
-                self._loop = None
+                # A tool blocks the loop. It stops once it runs again and its other work is done.
+                blocked, self._loop = self._loop, None
+
+                async def wind_down() -> None:
+                    others = asyncio.all_tasks() - {asyncio.current_task()}
+                    await asyncio.gather(*others, return_exceptions=True)
+                    blocked.stop()
+
+                asyncio.run_coroutine_threadsafe(wind_down(), blocked)
             self._probe = None
         if self._loop is None or self._thread is None or self._loop.is_closed():
             self._loop = asyncio.new_event_loop()
@@ -361,6 +368,7 @@ class Running:
             raise CallCancelled("The toolbox was closed.") from None
 
     def _is_unwanted(self) -> bool:
+        # A method, since the answer changes while the work runs: a type checker takes an attribute for unchanged.
         return self._is_abandoned
 
     async def _follow(self, work: Work) -> Any:
@@ -381,18 +389,6 @@ class Running:
             raise CarriedException(exc) from None
         finally:
             self._state = "over"
-
-
-def _retire(loop: asyncio.AbstractEventLoop) -> None:
-    """Stop a loop that a tool blocked, once it runs again and its other work is done."""
-    import asyncio
-
-    async def wind_down() -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        await asyncio.gather(*others, return_exceptions=True)
-        loop.stop()
-
-    asyncio.run_coroutine_threadsafe(wind_down(), loop)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
@@ -427,7 +423,7 @@ class WorkerThread(threading.Thread):
     `outer` is the work that waits for this one, if it was started by one.
     """
 
-    def __init__(self, work: Callable[[], Any]) -> None:
+    def __init__(self, work: Callable[[], object]) -> None:
         from concurrent.futures import Future
 
         super().__init__(name="onetool-worker", daemon=True)
@@ -539,14 +535,14 @@ class Workers:
         """Raise Unavailable if too many abandoned calls still run."""
         self._abandoned_calls.require_room()
 
-    def submit(self, work: Callable[[], Any]) -> WorkerThread:
+    def submit(self, work: Callable[[], object]) -> WorkerThread:
         """Run `work` in a thread of its own, in a copy of the caller's context."""
         worker = WorkerThread(work)
         with deferred:
             worker.start()
         return worker
 
-    def run(self, work: Callable[[], Any], timeout_s: float | None) -> Any:
+    def run(self, work: Callable[[], object], timeout_s: float | None) -> Any:
         """Run `work` and wait for it; abandon it past the limit or on an interrupt. Raises Unavailable without room."""
         self.require_room()
         began, left_s = time.monotonic(), timeout_s

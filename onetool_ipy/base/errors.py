@@ -55,6 +55,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import Json
 
 Code = Literal["tool_not_found", "invalid_args", "execution_error"]
 
@@ -86,8 +87,8 @@ class OneToolError(Exception):
         return [*self.message.splitlines(), *self.hint.splitlines()]
 
     def _render_traceback_(self) -> list[str]:
-        shown = self.lines() or [type(self).__name__]
-        lines = [f"{type(self).__name__}: {shown[0]}", *(f"  {line}" for line in shown[1:])]
+        texts = self.lines() or [type(self).__name__]
+        lines = [f"{type(self).__name__}: {texts[0]}", *(f"  {line}" for line in texts[1:])]
         lines += [f"  {place}" for place in _places_in_cells(self.__traceback__)]
         return [printable(line) for line in lines]
 
@@ -99,7 +100,7 @@ class CallFailure(OneToolError):
     reason: ClassVar[str | None] = None
     status: ClassVar[int] = 502
 
-    def __init__(self, message: str, *, hint: str = "", details: Any = None) -> None:
+    def __init__(self, message: str, *, hint: str = "", details: object = None) -> None:
         super().__init__(message, hint=hint)
         self.details = details
 
@@ -130,7 +131,9 @@ class Untrusted(ToolNotFound):
     reason = "untrusted"
     status = 403
 
-    def __init__(self, message: str, *, hint: str = "", details: Any = None, server: str = "", model: str = "") -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", details: object = None, server: str = "", model: str = ""
+    ) -> None:
         super().__init__(message, hint=hint, details=details)
         self.server, self.model = server, model
 
@@ -281,7 +284,7 @@ class RequestRefused(OneToolError):
     reason: ClassVar[str | None] = None
     status: ClassVar[int] = 400
 
-    def __init__(self, message: str, *, hint: str = "", details: Sequence[dict[str, Any]] = ()) -> None:
+    def __init__(self, message: str, *, hint: str = "", details: Sequence[Json] = ()) -> None:
         super().__init__(message, hint=hint)
         self.details = list(details)
 
@@ -326,7 +329,7 @@ class UsageProblem(OneToolError):
 class InvalidConfig(OneToolError, ValueError):
     """A configuration that cannot be used. `problems` holds every fault found, not just the first."""
 
-    def __init__(self, message: str, *, hint: str = "", problems: Sequence[Any] = ()) -> None:
+    def __init__(self, message: str, *, hint: str = "", problems: Sequence[object] = ()) -> None:
         super().__init__(message, hint=hint)
         self.problems = tuple(problems)
 
@@ -360,13 +363,18 @@ def is_transient(exc: BaseException | None) -> bool:
 
 
 def chain(exc: BaseException) -> Iterator[BaseException]:
-    """Yield an exception, then what caused it, each once."""
+    """Yield an exception with its causes, contexts and members of groups, each once."""
     seen: set[int] = set()
-    link: BaseException | None = exc
-    while link is not None and id(link) not in seen:
+    todo: list[BaseException | None] = [exc]
+    while todo:
+        link = todo.pop(0)
+        if link is None or id(link) in seen:
+            continue
         seen.add(id(link))
         yield link
-        link = link.__cause__ or link.__context__
+        todo += [link.__cause__, link.__context__]
+        if isinstance(link, BaseExceptionGroup):
+            todo += link.exceptions
 
 
 def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
@@ -385,7 +393,7 @@ def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
     return places[:1] + places[1:][-_MAX_PLACES:]
 
 
-def _rebuild(kind: type[OneToolError], args: tuple[Any, ...], state: dict[str, Any]) -> OneToolError:
+def _rebuild(kind: type[OneToolError], args: tuple[object, ...], state: Json) -> OneToolError:
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(state)

@@ -10,17 +10,17 @@ _MANY_CELLS = 1_000_000
 _MOST_EMPTY = 50
 
 
-def is_dataframe(value: Any) -> bool:
+def is_dataframe(value: object) -> bool:
     """Whether a value is a DataFrame."""
     return isinstance(value, getattr(sys.modules.get("pandas"), "DataFrame", ()))
 
 
-def is_frame(value: Any) -> bool:
+def is_frame(value: object) -> bool:
     """Whether a value is a DataFrame or a Series."""
     return is_dataframe(value) or isinstance(value, getattr(sys.modules.get("pandas"), "Series", ()))
 
 
-def is_missing(cell: Any) -> bool:
+def is_missing(cell: object) -> bool:
     """Return whether a cell of a table is empty: None, NaN, or pandas' NA or NaT."""
     if cell is None or isinstance(cell, float):
         return cell is None or cell != cell
@@ -28,7 +28,7 @@ def is_missing(cell: Any) -> bool:
     return pandas is not None and (cell is pandas.NA or cell is pandas.NaT)
 
 
-def is_sparse(rows: Iterable[Collection[Any]]) -> bool:
+def is_sparse(rows: Iterable[Collection[object]]) -> bool:
     """Whether a table of these rows, given by the names of their columns, would be large and nearly empty.
 
     Rows that each have names of their own make a table of n x n cells, which takes far more memory than the rows do.

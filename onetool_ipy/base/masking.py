@@ -172,7 +172,7 @@ class Secrets:
                 joined.append((start, stop))
         return joined
 
-    def mask_value(self, value: Any) -> Any:
+    def mask_value(self, value: object) -> Any:
         """Mask text in dicts (keys too), lists and tuples. A number that is a secret becomes `***`."""
         if not self._forms:
             return value

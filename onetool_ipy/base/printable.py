@@ -11,18 +11,19 @@ import re
 
 # Texts, which `re` compiles at their first use: that takes a millisecond, a tenth of %load_ext.
 _UNSAFE = (
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0, DEL and C1 controls
+    r"\r(?!\n)|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0, DEL and C1 controls
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of text
     r"\u2028\u2029\ufff9-\ufffb"  # line breaks other than a newline, and annotations
     r"\ud800-\udfff"  # lone surrogates, which cannot be sent
     r"\U000e0000-\U000e007f]"  # tags: characters that no one sees
 )
 _PIECE = r"(?s) {4,}|."
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def printable(text: str) -> str:
     """Return the text with every character escaped that does something other than show itself."""
-    return re.sub(_UNSAFE, _escape, text)
+    return re.sub(_UNSAFE, lambda match: _escaped(match[0]), text)
 
 
 def printable_line(text: str) -> str:
@@ -32,41 +33,33 @@ def printable_line(text: str) -> str:
 
 def visible(text: str, limit: int) -> str:
     """Return text on one line in which every character is visible: no line ends, colours, controls or long gaps."""
-    shown: list[str] = []
+    parts: list[str] = []
     length = end = 0
-    for piece in re.finditer(_PIECE, text):
-        part = piece[0] if piece[0].isprintable() and len(piece[0]) == 1 else _escaped(piece[0])
+    for match in re.finditer(_PIECE, text):
+        part = match[0]
+        if len(part) > 1:
+            part = f"[{len(part)} blanks]"
+        elif not part.isprintable():
+            part = _SHORT.get(part) or _escaped(part)
         length += len(part)
         if length > limit:
-            return f"{''.join(shown)}… ({len(text) - end:,} more characters)"
-        shown.append(part)
-        end = piece.end()
-    return "".join(shown)
+            return f"{''.join(parts)}… ({len(text) - end:,} more characters)"
+        parts.append(part)
+        end = match.end()
+    return "".join(parts)
 
 
 def json_printable(text: str) -> str:
     """Return JSON text that means the same and holds none of these characters."""
-    return re.sub(_UNSAFE, _json_escape, text)
+
+    def escaped(match: re.Match[str]) -> str:
+        # JSON writes a character beyond the first 65,536 as the two halves that UTF-16 has.
+        units = match[0].encode("utf-16-be", "surrogatepass")
+        return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+
+    return re.sub(_UNSAFE, escaped, text)
 
 
 def _escaped(char: str) -> str:
-    if len(char) > 1:
-        return f"[{len(char)} blanks]"
-    short = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char)
     code = ord(char)
-    return short or (f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}")
-
-
-def _escape(found: re.Match[str]) -> str:
-    if found[0] == "\r" and found.string.startswith("\n", found.end()):
-        return "\r"
-    code = ord(found[0])
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
-
-
-def _json_escape(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if code < 0x10000:
-        return f"\\u{code:04x}"
-    high, low = divmod(code - 0x10000, 0x400)
-    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"

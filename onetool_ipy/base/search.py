@@ -90,10 +90,10 @@ class Vocabulary:
             if budget <= 0:
                 break
         lists.sort(key=lambda pair: pair[0])
-        found: dict[int, float] = {}
+        weights: dict[int, float] = {}
         for weight, ids in lists:
-            found.update(dict.fromkeys(ids, weight))
-        return found
+            weights.update(dict.fromkeys(ids, weight))
+        return weights
 
     def like(self, unit: str) -> Iterator[tuple[str, float]]:
         """Words like this one, best first: itself, mistyped, longer ones that begin so or hold it."""
@@ -118,10 +118,10 @@ class Vocabulary:
 
     @once
     def _by_length(self) -> dict[int, list[str]]:
-        found: dict[int, list[str]] = {}
+        words: dict[int, list[str]] = {}
         for word in self._known:
-            found.setdefault(len(word), []).append(word)
-        return found
+            words.setdefault(len(word), []).append(word)
+        return words
 
     @once
     def _text(self) -> str:
@@ -169,11 +169,11 @@ def _lines(texts: Sequence[str]) -> list[str]:
 
 def _postings(lines: list[str]) -> _Postings:
     """Return the entries by word, in order. An entry with a word twice is listed twice: a check would cost a third."""
-    found: _Postings = defaultdict(list)
+    postings: _Postings = defaultdict(list)
     for i, line in enumerate(lines):
         for word in line.split():
-            found[word].append(i)
-    return found
+            postings[word].append(i)
+    return postings
 
 
 def _label_postings(labels: Iterable[Iterable[str]]) -> _Postings:
@@ -182,11 +182,11 @@ def _label_postings(labels: Iterable[Iterable[str]]) -> _Postings:
     for i, texts in enumerate(labels):
         for text in texts:
             by_label[text].append(i)
-    found: dict[str, list[list[int]]] = defaultdict(list)
+    by_word: dict[str, list[list[int]]] = defaultdict(list)
     for line, ids in zip(_lines([_with_humps(text) for text in by_label]), by_label.values(), strict=True):
         for word in line.split():
-            found[word].append(ids)
-    return {word: lists[0] if len(lists) == 1 else sorted(chain(*lists)) for word, lists in found.items()}
+            by_word[word].append(ids)
+    return {word: lists[0] if len(lists) == 1 else sorted(chain(*lists)) for word, lists in by_word.items()}
 
 
 def _with_humps(text: str) -> str:
@@ -248,12 +248,12 @@ class Index:
     """Entries, ready to be searched. Shorter names come first where nothing else decides."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
-        given = sorted(entries, key=_name)
-        keys = keys_of([entry.name for entry in given])
-        order = sorted(range(len(given)), key=keys.__getitem__)
+        by_name = sorted(entries, key=_name)
+        keys = keys_of([entry.name for entry in by_name])
+        order = sorted(range(len(by_name)), key=keys.__getitem__)
         order.sort(key=list(map(len, keys)).__getitem__)
         self._keys = [keys[i] for i in order]
-        self._entries = [given[i] for i in order]
+        self._entries = [by_name[i] for i in order]
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -262,18 +262,18 @@ class Index:
         """Return the entries that match, best first. A query without a letter matches nothing."""
         text = query[:_MAX_QUERY].strip()
         key = key_of(text)
-        wanted = len(self._entries) if limit is None else limit
-        if not key or wanted < 1:
+        most = len(self._entries) if limit is None else limit
+        if not key or most < 1:
             return []
-        found: dict[int, Hit] = {}
+        hits: dict[int, Hit] = {}
         best = 100.0
-        for tier, i, score in self._ranked(text, key, wanted):
-            if i not in found:
+        for tier, i, score in self._ranked(text, key, most):
+            if i not in hits:
                 best = min(best, score)
-                found[i] = Hit(self._entries[i], round(best, 2), tier)
-                if len(found) == wanted:
+                hits[i] = Hit(self._entries[i], round(best, 2), tier)
+                if len(hits) == most:
                     break
-        return list(found.values())
+        return list(hits.values())
 
     def _ranked(self, text: str, key: str, wanted: int) -> Iterator[tuple[Tier, int, float]]:
         """Yield hits from best to worst. A tier is searched only if the tiers before it were not enough."""
@@ -309,7 +309,12 @@ class Index:
         """Return the entries whose description begins with a line equal to the query."""
         lines, words = self._words.said, key.split(" ")
         rarest = min((self._words.in_descriptions(word) for word in words[:-1] or words), key=len)
-        return [i for i in rarest if lines[i].lstrip().startswith(words[0]) and _first_line(lines[i]) == key]
+        return [
+            i
+            for i in rarest
+            if lines[i].lstrip().startswith(words[0])
+            and " ".join(lines[i][:_MAX_QUERY].partition("\n")[0].split()) == key
+        ]
 
     def _exact(self, text: str, key: str) -> list[int]:
         whole, tail = _range(self._sorted_keys, key, key), _range(self._sorted_tails, key, key)
@@ -411,10 +416,6 @@ def _best_first(scores: dict[int, float]) -> list[int]:
     ids = sorted(scores)
     ids.sort(key=scores.__getitem__, reverse=True)
     return ids
-
-
-def _first_line(text: str) -> str:
-    return " ".join(text[:_MAX_QUERY].partition("\n")[0].split())
 
 
 def _sorted(keys: list[str]) -> tuple[list[str], list[int]]:

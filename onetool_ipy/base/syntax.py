@@ -35,7 +35,7 @@ def _is_within(node: ast.AST, *, nodes: int = _MAX_NODES, depth: int = _MAX_DEPT
     return False
 
 
-def constant(node: ast.expr | None, *, otherwise: Any = None, nodes: int = _MAX_NODES) -> Any:
+def constant(node: ast.expr | None, *, otherwise: object = None, nodes: int = _MAX_NODES) -> Any:
     """Return the value of a constant, or of a list, tuple, set or dict of constants; `otherwise` for anything else."""
     if node is None or not _is_within(node, nodes=nodes):
         return otherwise
@@ -71,5 +71,5 @@ def source(node: ast.expr | None) -> str:
 
 def printable(text: str, limit: int) -> str:
     """Return text of a file for a message: on one line, cut, with escapes for characters that do not print."""
-    shown = values.cut(text, limit)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+    excerpt = values.cut(text, limit)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in excerpt)

@@ -43,13 +43,13 @@ NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
 """The types that `short_repr` writes itself, and what it writes for one inside itself."""
 
 
-def short_repr(value: Any, limit: int) -> str:
+def short_repr(value: object, limit: int) -> str:
     """Return `repr(value)` if it has at most `limit` characters, else its beginning, at the cost of what is shown.
 
     A list that holds the same list twice, and so on for forty levels, has a `repr` of a terabyte. The `repr` of what is
     inside may raise.
     """
-    said: list[str] = []
+    pieces: list[str] = []
     size = 0
     above = {id(value): _pieces(value)}
     while above and size <= limit:
@@ -64,9 +64,9 @@ def short_repr(value: Any, limit: int) -> str:
                 above[id(inner)] = _pieces(inner)
                 continue
             piece = NESTED.get(type(inner)) or repr(inner)
-        said.append(piece)
+        pieces.append(piece)
         size += len(piece)
-    return "".join(said)
+    return "".join(pieces)
 
 
 def _pieces(value: Any) -> Iterator[str | tuple[Any]]:
@@ -100,21 +100,21 @@ _LEAVES = _SURE | {float}
 _BRIEF = _LEAVES - {str}
 
 
-def to_json(value: Any) -> Any:
+def to_json(value: object) -> Any:
     """Return the JSON-safe form of any value, by the table above."""
     return _Writer().write(value, 0)
 
 
 def from_json(text: str | bytes) -> Any:
     """Parse strict JSON: NaN and Infinity raise ValueError too."""
-    return json.loads(text, parse_constant=_refuse_constant)
+
+    def refuse(word: str) -> NoReturn:
+        raise ValueError(f"'{word}' is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
 
 
-def _refuse_constant(word: str) -> NoReturn:
-    raise ValueError(f"'{word}' is not JSON")
-
-
-def to_text(value: Any) -> str:
+def to_text(value: object) -> str:
     """Return the text of any value: text as it is, anything else as indented JSON."""
     if issubclass(type(value), str):  # not isinstance: the `__class__` of a proxy may raise
         return str.__str__(value)
@@ -141,7 +141,7 @@ def is_json(value: Any, depth: int = 0) -> bool:
     return True
 
 
-def safe_repr(value: Any, limit: int = _MAX_REPR) -> str:
+def safe_repr(value: object, limit: int = _MAX_REPR) -> str:
     """Return `repr(value)`, cut. Never raises."""
     try:
         text = short_repr(value, limit) if type(value) in NESTED else repr(value)
@@ -187,7 +187,7 @@ def encodable(text: str) -> str:
     return text
 
 
-def map_text(value: Any, change: Callable[[str], str]) -> Any:
+def map_text(value: object, change: Callable[[str], str]) -> Any:
     """Apply a function to every text inside lists, tuples and dicts; what holds no changed text stays itself."""
     if type(value) is str:
         return change(value)
@@ -234,7 +234,7 @@ class Copier:
         self.copies: dict[int, Any] = {}
         self.others: list[Any] = []
 
-    def copy(self, value: Any) -> Any:
+    def copy(self, value: object) -> Any:
         try:
             return self._copy(value, 0)
         except _Unending:
@@ -252,10 +252,10 @@ class Copier:
             return value
         if depth >= _MAX_DEPTH:
             raise _Unending
-        known = self.copies.get(id(value))
-        if known is not None:
+        copied = self.copies.get(id(value))
+        if copied is not None:
             self.is_json = False  # written out each time, it may be endless
-            return known
+            return copied
         if kind is dict:
             fresh: Any = dict(value)
             self._copy_items(fresh, fresh.items(), depth + 1)
@@ -283,7 +283,7 @@ class Copier:
                 fresh[key] = self._copy(item, depth)
 
 
-def _is_walked(value: Any) -> bool:
+def _is_walked(value: object) -> bool:
     """Whether jsonschema-rs would look inside this odd value, and so might go down without end."""
     from enum import Enum
 
@@ -325,7 +325,7 @@ class _Writer:
         finally:
             self._above.discard(id(value))
 
-    def _container(self, value: Any, depth: int) -> Any:
+    def _container(self, value: object, depth: int) -> Any:
         if isinstance(value, Mapping):
             return {_key(k): self.write(v, depth) for k, v in value.items()}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -335,18 +335,15 @@ class _Writer:
         if isinstance(value, (set, frozenset)):
             return [self.write(v, depth) for v in sorted(value, key=safe_repr)]
         if isinstance(value, (bytes, bytearray, memoryview)):
-            return _base64(bytes(value))
-        found = _scalar(value) or _inner(value)
-        return encodable(safe_repr(value)) if found is None else self.write(found[0], depth)
+            import base64
+
+            data = bytes(value)
+            return {"base64": base64.b64encode(data).decode("ascii"), "size": len(data)}
+        plainer = _scalar(value) or _inner(value)
+        return encodable(safe_repr(value)) if plainer is None else self.write(plainer[0], depth)
 
 
-def _base64(data: bytes) -> dict[str, Any]:
-    import base64
-
-    return {"base64": base64.b64encode(data).decode("ascii"), "size": len(data)}
-
-
-def _scalar(value: Any) -> tuple[Any] | None:
+def _scalar(value: object) -> tuple[Any] | None:
     """The plain form of a scalar kind; a 1-tuple, since the form itself may be None."""
     import datetime
     import enum
@@ -365,18 +362,15 @@ def _scalar(value: Any) -> tuple[Any] | None:
         return (None if text == "NaT" else text,)
     if isinstance(value, datetime.timedelta):
         return (value.total_seconds(),)
-    if isinstance(value, (pathlib.PurePath, complex)) or _is_of(value, "decimal", "Decimal", "uuid", "UUID"):
+    # A module that is not loaded has no objects.
+    classes = [
+        getattr(sys.modules.get(module), name, ()) for module, name in (("decimal", "Decimal"), ("uuid", "UUID"))
+    ]
+    if isinstance(value, (pathlib.PurePath, complex, *classes)):
         return (str(value),)
     if isinstance(value, BaseException):
         return (f"{type(value).__name__}: {value}",)
     return None
-
-
-def _is_of(value: Any, *names: str) -> bool:
-    """Whether a value is of one of these classes (module, class, ...); a module that is not loaded has no objects."""
-    pairs = zip(names[::2], names[1::2], strict=True)
-    known = [getattr(sys.modules[module], name) for module, name in pairs if module in sys.modules]
-    return isinstance(value, tuple(known))
 
 
 def _inner(value: Any) -> tuple[Any] | None:
@@ -388,8 +382,15 @@ def _inner(value: Any) -> tuple[Any] | None:
     if is_dataclass(value):
         return ({f.name: getattr(value, f.name) for f in fields(value)},)
     numpy, pandas, pydantic = (sys.modules.get(name) for name in ("numpy", "pandas", "pydantic"))
-    if pandas is not None and (found := _of_pandas(value, pandas)) is not None:
-        return found
+    if pandas is not None:
+        if value is pandas.NA or value is pandas.NaT:
+            return (None,)
+        if is_dataframe(value):
+            if value.columns.map(_key).is_unique:
+                return (value.to_dict(orient="records"),)
+            return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
+        if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
+            return (value.tolist(),)
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return (value.tolist(),)
     if pydantic is not None and isinstance(value, pydantic.BaseModel):
@@ -397,19 +398,7 @@ def _inner(value: Any) -> tuple[Any] | None:
     return None
 
 
-def _of_pandas(value: Any, pandas: Any) -> tuple[Any] | None:
-    if value is pandas.NA or value is pandas.NaT:
-        return (None,)
-    if is_dataframe(value):
-        if value.columns.map(_key).is_unique:
-            return (value.to_dict(orient="records"),)
-        return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
-    if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
-        return (value.tolist(),)
-    return None
-
-
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
     if isinstance(key, str):
         return encodable(str.__str__(key))
     converted = to_json(key)

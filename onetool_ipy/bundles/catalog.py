@@ -21,7 +21,7 @@ from onetool_ipy.base.errors import InvalidRequest
 from onetool_ipy.base.search import Entry, Index
 from onetool_ipy.bundles.builtins import BUILTINS, SINCE, VERSION, BuiltIn, BuiltInSwitches, BuiltInTool
 from onetool_ipy.bundles.model import NO_ARGUMENTS, Bundle, GoTool, Tool
-from onetool_ipy.bundles.store import BundleSnapshot, BundleStore, StoredBundle
+from onetool_ipy.bundles.store import BundleSnapshot, BundleStore
 from onetool_ipy.core.tool import ToolSpec
 
 DEFAULT_SIZE = 25
@@ -37,7 +37,7 @@ Row = TypeVar("Row")
 _TIERS = {"exact": 0, "prefix": 1, "word": 2, "fuzzy": 3}
 
 
-def require_size(size: Any) -> int:
+def require_size(size: object) -> int:
     """The number of rows on a page: at least 1, at most 256."""
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         label = values.safe_repr(size, 40)
@@ -46,32 +46,28 @@ def require_size(size: Any) -> int:
 
 
 def page_of(
-    rows: Sequence[Row], key: Callable[[Row], Key], *, size: Any, token: Any, query: Sequence[Any], store: str
+    rows: Sequence[Row], key: Callable[[Row], Key], *, size: object, token: object, query: Sequence[object], store: str
 ) -> tuple[list[Row], str | None]:
     """Return the rows after the token's row, and the token of the next page. `rows` are sorted by `key`."""
     limit = require_size(size)
     start = 0
     if token is not None:
         after = _opened(token, query, store)
-        start = next((i for i, row in enumerate(rows) if _is_behind(key(row), after)), len(rows))
+        try:
+            start = next((place for place, row in enumerate(rows) if key(row) > after), len(rows))
+        except TypeError:
+            raise InvalidRequest("pageToken: it belongs to another list.", hint=_AGAIN) from None
     chosen = list(rows[start : start + limit])
     more = start + limit < len(rows)
     return chosen, _token(key(chosen[-1]), query, store) if more and chosen else None
 
 
-def _is_behind(key: Key, after: Key) -> bool:
-    try:
-        return key > after
-    except TypeError:
-        raise InvalidRequest("pageToken: it belongs to another list.", hint=_AGAIN) from None
-
-
-def _token(key: Key, query: Sequence[Any], store: str) -> str:
+def _token(key: Key, query: Sequence[object], store: str) -> str:
     payload = json.dumps(list(key), separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(_mac(payload, query, store) + payload).decode().rstrip("=")
 
 
-def _opened(token: Any, query: Sequence[Any], store: str) -> Key:
+def _opened(token: object, query: Sequence[object], store: str) -> Key:
     try:
         if not isinstance(token, str) or not 0 < len(token) <= _MAX_TOKEN:
             raise ValueError("no token")
@@ -85,7 +81,7 @@ def _opened(token: Any, query: Sequence[Any], store: str) -> Key:
         raise InvalidRequest(f"pageToken: {label} is not one of this list.", hint=_AGAIN) from None
 
 
-def _mac(payload: bytes, query: Sequence[Any], store: str) -> bytes:
+def _mac(payload: bytes, query: Sequence[object], store: str) -> bytes:
     about = json.dumps([store, list(query)], ensure_ascii=True, default=str).encode()
     return hashlib.blake2b(payload, digest_size=_MAC_BYTES, key=hashlib.sha256(about).digest()).digest()
 
@@ -126,7 +122,7 @@ class BundleCatalog:
         self._find = find
         self._state: _State | None = None
         self._index: tuple[_State, Index] | None = None
-        self._found: tuple[_State, str, list[tuple[Key, CatalogRow]]] | None = None
+        self._last_search: tuple[_State, str, list[tuple[Key, CatalogRow]]] | None = None
 
     def bundles(self) -> list[Bundle]:
         """The live bundles, built-in ones first, then the oldest first."""
@@ -147,7 +143,7 @@ class BundleCatalog:
     def search(self, text: str) -> list[tuple[Key, CatalogRow]]:
         """The rows that match, best first, each with its sort key; without any text all rows, the newest first."""
         state = self._now()
-        cached = self._found
+        cached = self._last_search
         if cached is not None and cached[0] is state and cached[1] == text:
             return cached[2]
         if text.strip():
@@ -156,27 +152,43 @@ class BundleCatalog:
         else:
             ranked = [(_newest(row), row) for row in state.rows]
         ranked.sort(key=lambda one: one[0])
-        self._found = (state, text, ranked)
+        self._last_search = (state, text, ranked)
         return ranked
 
     def _now(self) -> _State:
         snapshot, off = self._store.snapshot(), self._switches.off()
         state = self._state
         if state is None or state.snapshot is not snapshot or state.off != off:
-            state = self._state = self._made(snapshot, off)
+            state = self._state = self._new_state(snapshot, off)
         return state
 
-    def _made(self, snapshot: BundleSnapshot, off: frozenset[str]) -> _State:
+    def _new_state(self, snapshot: BundleSnapshot, off: frozenset[str]) -> _State:
         bundles: list[Bundle] = []
         rows: list[CatalogRow] = []
         for builtin in BUILTINS:
-            bundles.append(_bundle_record(builtin, off))
+            bundles.append(
+                Bundle(
+                    bundle_id=builtin.bundle_id,
+                    slug=builtin.slug,
+                    display_name=builtin.slug,
+                    description=builtin.description,
+                    is_enabled=builtin.bundle_id not in off,
+                    is_built_in=True,
+                    created_at=SINCE,
+                    modified_at=SINCE,
+                )
+            )
             for tool in builtin.tools:
                 record = _tool_record(builtin, tool, off, self._find)
                 rows.append(CatalogRow(bundles[-1], record, tool.func, tool.func, is_chosen=True))
         for stored in snapshot.live():
-            bundles.append(stored.bundle)
-            rows += _rows(stored)
+            bundle = stored.bundle
+            bundles.append(bundle)
+            # The calls by the slug are those of the older bundle.
+            lead = bundle.bundle_id if stored.duplicate_of else bundle.slug
+            for record in stored.tools.values():
+                plain_name, is_chosen = f"{lead}.{record.slug}", stored.chosen(record.slug) is record
+                rows.append(CatalogRow(bundle, record, f"{plain_name}@{record.version}", plain_name, is_chosen))
         rows.sort(key=by_age)
         by_place = {(row.bundle.bundle_id, *row.tool.pair): row for row in rows}
         return _State(snapshot, off, bundles, rows, by_place)
@@ -186,24 +198,16 @@ class BundleCatalog:
             by_name: dict[str, list[CatalogRow]] = {}
             for row in state.rows:
                 by_name.setdefault(f"{row.bundle.slug}.{row.tool.slug}", []).append(row)
-            self._index = (state, Index(_entry(name, rows) for name, rows in by_name.items()))
+            entries = []
+            # All versions of a slug are one entry.
+            for name, rows in by_name.items():
+                tools = [row.tool for row in rows]
+                words = dict.fromkeys(text for tool in tools for text in (tool.display_name, tool.description) if text)
+                arguments = dict.fromkeys(arg for tool in tools for arg in tool.arg_schema.get("properties") or {})
+                tags = dict.fromkeys(tag for tool in tools for tag in tool.tags)
+                entries.append(Entry(name, ". ".join(words), tuple(arguments), tuple(tags), rows))
+            self._index = (state, Index(entries))
         return self._index[1]
-
-
-def _rows(stored: StoredBundle) -> list[CatalogRow]:
-    bundle = stored.bundle
-    # The calls by the slug are those of the older bundle.
-    lead = bundle.bundle_id if stored.duplicate_of else bundle.slug
-    return [
-        CatalogRow(
-            bundle,
-            tool,
-            name=f"{lead}.{tool.slug}@{tool.version}",
-            plain_name=f"{lead}.{tool.slug}",
-            is_chosen=stored.chosen(tool.slug) is tool,
-        )
-        for tool in stored.tools.values()
-    ]
 
 
 def by_age(row: CatalogRow) -> Key:
@@ -213,29 +217,6 @@ def by_age(row: CatalogRow) -> Key:
 
 def _newest(row: CatalogRow) -> Key:
     return (-row.tool.modified_at.timestamp(), row.tool.tool_id)
-
-
-def _entry(name: str, rows: list[CatalogRow]) -> Entry:
-    """One entry for all versions of a slug."""
-    tools = [row.tool for row in rows]
-    words = dict.fromkeys(text for tool in tools for text in (tool.display_name, tool.description) if text)
-    arguments = dict.fromkeys(arg for tool in tools for arg in tool.arg_schema.get("properties") or {})
-    tags = dict.fromkeys(tag for tool in tools for tag in tool.tags)
-    return Entry(name, ". ".join(words), tuple(arguments), tuple(tags), rows)
-
-
-def _bundle_record(builtin: BuiltIn, off: frozenset[str]) -> Bundle:
-    """The record of a built-in bundle."""
-    return Bundle(
-        bundle_id=builtin.bundle_id,
-        slug=builtin.slug,
-        display_name=builtin.slug,
-        description=builtin.description,
-        is_enabled=builtin.bundle_id not in off,
-        is_built_in=True,
-        created_at=SINCE,
-        modified_at=SINCE,
-    )
 
 
 def _tool_record(

@@ -8,7 +8,6 @@ schema compiles, a slug is free or a function exists is not checked here.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -26,6 +25,7 @@ from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, OneToolError
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import Auth, BaseUrl, HttpDefinition, ToolLimits
 from onetool_ipy.bundles.validation import fault, of_validation, require_id, require_slug, require_version, whole
 from onetool_ipy.core import names
@@ -41,7 +41,6 @@ hint.
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 _READING = ("GET", "HEAD")
-_JSON_MIME = re.compile(r"application/(?:[\w.+-]+\+)?json")
 _MAX_NAME = 256
 _MAX_TEXT = 100_000
 _MAX_TAGS = 64
@@ -58,13 +57,9 @@ def _alias(field: str) -> str:
     return {"bundle_id": "bundleID", "tool_id": "toolID"}.get(field) or to_camel(field)
 
 
-def _moment(value: Any) -> Any:
-    return datetime.datetime.fromisoformat(value) if isinstance(value, str) else value
-
-
 def _utc(moment: datetime.datetime) -> datetime.datetime:
     if moment.tzinfo is None:
-        raise ValueError("a time needs its zone, as in 2026-01-02T12:00:00Z")
+        raise ValueError("it needs a time zone, as in 2026-01-02T12:00:00Z")
     return moment.astimezone(datetime.UTC)
 
 
@@ -80,7 +75,7 @@ def _arguments(schema: Schema) -> Schema:
     return schema
 
 
-def _said(check: Any) -> AfterValidator:
+def _validator(check: Any) -> AfterValidator:
     """Make a pydantic validator of a check that raises one of our errors."""
 
     def run(value: Any) -> Any:
@@ -95,10 +90,14 @@ def _said(check: Any) -> AfterValidator:
     return AfterValidator(run)
 
 
-Moment = Annotated[datetime.datetime, BeforeValidator(_moment), AfterValidator(_utc)]
-Id = Annotated[str, _said(require_id)]
-Slug = Annotated[str, _said(require_slug)]
-Version = Annotated[str, _said(require_version)]
+Moment = Annotated[
+    datetime.datetime,
+    BeforeValidator(lambda value: datetime.datetime.fromisoformat(value) if isinstance(value, str) else value),
+    AfterValidator(_utc),
+]
+Id = Annotated[str, _validator(require_id)]
+Slug = Annotated[str, _validator(require_slug)]
+Version = Annotated[str, _validator(require_version)]
 Name = Annotated[str, Field(max_length=_MAX_NAME)]
 Text = Annotated[str, Field(max_length=_MAX_TEXT)]
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f,]+$")]
@@ -114,7 +113,7 @@ class WireModel(BaseModel):
     )
     _optional: ClassVar[frozenset[str]] = frozenset()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The record as JSON. Optional fields are left out if they are empty."""
         dumped = self.model_dump(mode="json", by_alias=True)
         return {key: value for key, value in dumped.items() if value is not None or key not in self._optional}
@@ -174,7 +173,7 @@ class Bundle(WireModel):
 class GoTool(WireModel):
     """The function a local tool calls, by its name in the registry; never an import path."""
 
-    func: Annotated[str, _said(_func)]
+    func: Annotated[str, _validator(_func)]
 
 
 class _ToolFields(WireModel):
@@ -195,15 +194,8 @@ class _ToolFields(WireModel):
 
     @property
     def is_output_strict(self) -> bool:
-        """Whether a value that does not fit outputSchema is a failure. With the schema of a document it is only noted.
-
-        Records from before `outputSchemaFrom` was stored have the form of an imported tool if they are one.
-        """
-        if self.output_schema_from is not None or self.http is None:
-            return self.output_schema_from != "document"
-        wire = self.http.wire()
-        accepted = wire.get("request", {}).get("headers", {}).get("Accept", "")
-        return "response" in wire or not _JSON_MIME.fullmatch(accepted)
+        """Whether a value that does not fit outputSchema fails the call; that of a document is only a hint."""
+        return self.output_schema_from != "document"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -222,11 +214,11 @@ class _ToolFields(WireModel):
         http = self.http.within(bundle.base_url, bundle.auth)
         return self if http is self.http else self.model_copy(update={"http": http})
 
-    def to_dict(self) -> dict[str, Any]:
-        copied: dict[str, Any] = _own_copy(self.shared())
+    def to_dict(self) -> Json:
+        copied: Json = _own_copy(self.shared())
         return copied
 
-    def shared(self) -> dict[str, Any]:
+    def shared(self) -> Json:
         """`to_dict` that shares the record's own schemas: to be read or written, never returned to a caller."""
         apart = {"arg_schema", "output_schema", "http", "limits"}
         dumped = self.model_dump(mode="json", by_alias=True, exclude=apart)
@@ -272,16 +264,14 @@ class Tool(_ToolFields):
         """Always: a PUT never replaces a tool."""
         return True
 
-    def shared(self) -> dict[str, Any]:
+    def shared(self) -> Json:
         record = super().shared()
-        return {key: record[key] for key in sorted(record, key=_place)}
+        first = {key: record[key] for key in _FIRST}
+        return {**first, **record}
 
-    def stored(self) -> dict[str, Any]:
+    def stored(self) -> Json:
         """The part of the record that is stored; the rest is computed when it is needed."""
-        record = {key: value for key, value in self.shared().items() if key not in self._computed}
-        if self.output_schema_from is not None:
-            record["outputSchemaFrom"] = self.output_schema_from
-        return record
+        return {key: value for key, value in self.shared().items() if key not in self._computed}
 
     @property
     def is_read_only(self) -> bool:
@@ -320,7 +310,7 @@ class Page(WireModel):
     items: list[Any]
     next_page_token: str | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         listed = {"items": [item.to_dict() for item in self.items]}
         return listed if self.next_page_token is None else {**listed, "nextPageToken": self.next_page_token}
 
@@ -342,10 +332,6 @@ def _state(record: Bundle | Tool) -> str:
     return ", ".join(["on" if record.is_enabled else "off", *(["built-in"] if record.is_built_in else [])])
 
 
-def _place(key: str) -> int:
-    return _FIRST.index(key) if key in _FIRST else len(_FIRST)
-
-
 def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> Kind:
     """Make a record of foreign data, or raise InvalidRequest naming every field that is wrong.
 
@@ -359,22 +345,18 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
     if not values.is_json(dict(data)):
         raise whole("Only JSON can be kept, at most 200 levels deep: no NaN, no other types.")
     if own is not None:
-        data = _own_copy(_without_read_only(data, own))
+        fresh = {key: value for key, value in data.items() if key not in _READ_ONLY}
+        for field, label, check in (("slug", own[0], require_slug), ("version", own[1], require_version)):
+            if field in fresh and check(fresh.pop(field)) != label:
+                message = f"it is another one than '{label}', which it is PUT under."
+                raise InvalidRequest(f"{field}: {message}", details=[fault(f"/{field}", message)])
+        data = _own_copy(fresh)
     try:
         return kind.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as exc:
         raise of_validation(exc, kind, data) from None
     except RecursionError:
         raise whole("The tool is nested too deeply.") from None
-
-
-def _without_read_only(data: Mapping[str, Any], own: tuple[str, str]) -> dict[str, Any]:
-    fresh = {key: value for key, value in data.items() if key not in _READ_ONLY}
-    for field, label, check in (("slug", own[0], require_slug), ("version", own[1], require_version)):
-        if field in fresh and check(fresh.pop(field)) != label:
-            message = f"it is another one than '{label}', which it is PUT under."
-            raise InvalidRequest(f"{field}: {message}", details=[fault(f"/{field}", message)])
-    return fresh
 
 
 def _own_copy(data: Mapping[str, Any]) -> Any:

@@ -26,10 +26,11 @@ from onetool_ipy.base.errors import (
     RequestRefused,
 )
 from onetool_ipy.base.records import collector_paused
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.builtins import BUILTINS
 from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, by_age, page_of
 from onetool_ipy.bundles.http.auth import auth_of
-from onetool_ipy.bundles.http.definition import HttpDefinition, RequestTemplate
+from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
@@ -65,44 +66,44 @@ def _wrong_parts(http: HttpDefinition, arguments: Set[str]) -> Iterator[tuple[st
 
     Each part is prepared alone, by the same code that prepares the whole.
     """
-    steps: set[str] = set()
+    steps: frozenset[str] = frozenset()
     for number, (name, step) in enumerate(http.plan()):
         place = "/request" if http.request is not None else f"/steps/{number}/request"
-        for part, make in _parts(step.request, arguments, frozenset(steps)).items():
+        request = step.request
+        bare = request.model_copy(update={"url_template": _ANYWHERE, "query": {}, "headers": {}, "body": None})
+        content_type = {key: value for key, value in request.headers.items() if key.lower() == "content-type"}
+        parts: dict[str, Json] = {
+            "urlTemplate": {"url_template": request.url_template},
+            "query": {"query": request.query},
+            "headers": {"headers": request.headers},
+            "body": {"body": request.body, "headers": content_type},
+            "auth": {},
+        }
+        for part, fields in parts.items():
             try:
-                make()
+                if part == "auth":
+                    auth_of(request.auth, arguments, steps)
+                else:
+                    PreparedRequest(bare.model_copy(update=fields), arguments, steps)
             except InvalidTool as exc:
                 yield f"{place}/{part}", exc
-        steps.add(name)
-
-
-def _parts(request: RequestTemplate, arguments: Set[str], steps: Set[str]) -> dict[str, Callable[[], object]]:
-    bare = request.model_copy(update={"url_template": _ANYWHERE, "query": {}, "headers": {}, "body": None})
-    kind = {name: value for name, value in request.headers.items() if name.lower() == "content-type"}
-    alone: dict[str, dict[str, object]] = {
-        "urlTemplate": {"url_template": request.url_template},
-        "query": {"query": request.query},
-        "headers": {"headers": request.headers},
-        "body": {"body": request.body, "headers": kind},
-    }
-
-    def prepared(part: dict[str, object]) -> Callable[[], object]:
-        return lambda: PreparedRequest(bare.model_copy(update=part), arguments, steps)
-
-    parts = {name: prepared(part) for name, part in alone.items()}
-    return parts | {"auth": lambda: auth_of(request.auth, arguments, steps)}
+        steps |= {name}
 
 
 def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: Collection[str]) -> None:
     """Raise InvalidRequest, which names every wrong field, for a tool that could not be called as it is written."""
-    size = _size(body.shared())
+    record = body.shared()
+    try:
+        size = len(orjson.dumps(record))
+    except TypeError:  # a number of more than 64 bits
+        size = len(json.dumps(record, ensure_ascii=False).encode())
     if size > MAX_BYTES:
         message = f"The tool has {size:,} bytes; at most {MAX_BYTES:,} are kept."
         raise BodyTooLarge(message, details=[fault("", message)])
     both = sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
     wrong = [_at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED) for name in both]
     try:
-        _draft_runner(runners, body, name)
+        runners.new(body, name)
         if body.http is None:
             compile_schema(body.arg_schema)
     except InvalidTool as exc:
@@ -111,18 +112,16 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
         raise together(wrong)
 
 
-def _draft_runner(runners: Runners, body: ToolBody, name: str, bundle: Bundle | None = None) -> object:
-    """A runner of a tool that is not stored. Its outputSchema is its author's unless the body says otherwise."""
-    whole = body if bundle is None else body.within(bundle)
-    return runners.new(whole, name, is_output_strict=body.output_schema_from != "document")
-
-
 def _reasons(body: ToolBody, error: InvalidTool) -> list[InvalidRequest]:
     """Every reason why a tool cannot work: its schemas, else the parts of its request, else the error found."""
-    schemas = {"argSchema": body.arg_schema, "outputSchema": body.output_schema}
-    wrong = [_schema_fault(schema, field) for field, schema in schemas.items() if schema is not None]
-    if any(wrong):
-        return [one for one in wrong if one is not None]
+    faults = []
+    for field, schema in (("argSchema", body.arg_schema), ("outputSchema", body.output_schema)):
+        try:
+            OutputCheck(schema)
+        except InvalidTool as exc:
+            faults.append(_at(f"/{field}", field, exc.message, exc.hint))
+    if faults:
+        return faults
     parts = [("", error)]
     if body.http is not None:
         parts = list(_wrong_parts(body.http, {param.name for param in params(body.arg_schema)})) or parts
@@ -132,21 +131,6 @@ def _reasons(body: ToolBody, error: InvalidTool) -> list[InvalidRequest]:
 
 def _at(pointer: str, field: str, message: str, hint: str) -> InvalidRequest:
     return InvalidRequest(f"{field}: {message}", hint=hint, details=[fault(pointer, message, hint)])
-
-
-def _size(record: dict[str, Any]) -> int:
-    try:
-        return len(orjson.dumps(record))
-    except TypeError:  # a number of more than 64 bits
-        return len(json.dumps(record, ensure_ascii=False).encode())
-
-
-def _schema_fault(schema: dict[str, Any] | bool, field: str) -> InvalidRequest | None:
-    try:
-        OutputCheck(schema)
-    except InvalidTool as exc:
-        return _at(f"/{field}", field, exc.message, exc.hint)
-    return None
 
 
 class CallTool(Protocol):
@@ -216,16 +200,16 @@ class _Records:
         """Make the record that a PUT of a bundle stores."""
         now = self._needs.clock().astimezone(datetime.UTC)
         created = now if before is None else before.created_at
-        fields: dict[str, Any] = {name: getattr(body, name) for name in BundleBody.model_fields}
+        fields: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
         return Bundle(**fields, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
 
     def fresh_tool(self, bundle_id: str, pair: tuple[str, str], body: ToolBody) -> Tool:
         """Make the record that a PUT of a tool stores."""
         now = self._needs.clock().astimezone(datetime.UTC)
-        fields: dict[str, Any] = {name: getattr(body, name) for name in ToolBody.model_fields}
+        fields: Json = {name: getattr(body, name) for name in ToolBody.model_fields}
         fields |= {"display_name": body.display_name or pair[0], "tool_id": new_id(), "bundle_id": bundle_id}
-        origin = body.output_schema_from or "author"
-        fields["output_schema_from"] = None if body.output_schema is None else origin
+        if body.output_schema is None:
+            fields["output_schema_from"] = None
         return Tool(**fields, slug=pair[0], version=pair[1], created_at=now, modified_at=now)
 
     def shown(self, rows: Iterable[CatalogRow]) -> list[Tool]:
@@ -250,7 +234,7 @@ class _Records:
         deleted = stored.bundle.soft_deleted_at
         return deleted is not None and self._needs.clock() - deleted >= REAP_AFTER
 
-    def _computed(self, row: CatalogRow, counts: Mapping[str, tuple[int, datetime.datetime]]) -> dict[str, Any]:
+    def _computed(self, row: CatalogRow, counts: Mapping[str, tuple[int, datetime.datetime]]) -> Json:
         """A version counts its own calls, and those by the slug alone while the slug stands for it."""
         names = [row.name, *([row.plain_name] if row.is_chosen else [])]
         calls = [counts[name] for name in dict.fromkeys(names) if name in counts]
@@ -282,23 +266,6 @@ def _refuse_built_in(bundle_id: str) -> None:
 def _refuse_off(bundle: Bundle) -> None:
     if not bundle.is_enabled:
         raise Forbidden(f"The bundle '{bundle.slug}' is off.", hint=f"Turn it on with: %tool bundle on {bundle.slug}")
-
-
-def _require_auth(body: BundleBody) -> None:
-    """Refuse an auth with a `${name}` that is not a secret's."""
-    try:
-        auth_of(body.auth, frozenset(), frozenset())
-    except InvalidTool as exc:
-        raise _at("/auth", "auth", exc.message, exc.hint) from None
-
-
-def _refuse_relative(stored: StoredBundle) -> None:
-    """Refuse to take the base URL away from tools that need it."""
-    steps = [(tool.slug, step) for tool in stored.tools.values() if tool.http for _, step in tool.http.plan()]
-    needing = sorted({slug for slug, step in steps if step.request.url_template.startswith("/")})
-    if needing:
-        message = f"The URL of '{needing[0]}' is relative to the base URL of the bundle."
-        raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
 
 
 def _no_tool(pair: tuple[str, str]) -> NotFound:
@@ -337,7 +304,11 @@ class Bundles:
         bundle_id = require_id(id)
         fields = {"slug": slug, "displayName": display_name, "description": description, "isEnabled": enabled}
         body = read(BundleBody, {**fields, "baseUrl": base_url, "auth": auth})
-        _require_auth(body)
+        try:
+            auth_of(body.auth, frozenset(), frozenset())
+        except InvalidTool as exc:
+            # A `${name}` of the auth is the name of a secret.
+            raise _at("/auth", "auth", exc.message, exc.hint) from None
         _refuse_built_in(bundle_id)
         taken = self._needs.taken(body.slug)
         if taken:
@@ -353,7 +324,14 @@ class Bundles:
             if other is not None and other.bundle.bundle_id != bundle_id:
                 raise Conflict(f"The name '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'.")
             if before is not None and body.base_url is None:
-                _refuse_relative(before)
+                # The base URL is not taken away from tools that need it.
+                steps = [
+                    (tool.slug, step) for tool in before.tools.values() if tool.http for _, step in tool.http.plan()
+                ]
+                relative = sorted({name for name, step in steps if step.request.url_template.startswith("/")})
+                if relative:
+                    message = f"The URL of '{relative[0]}' is relative to the base URL of the bundle."
+                    raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
             bundle = self._records.fresh_bundle(bundle_id, body, None if before is None else before.bundle)
             self._store.save_bundle(bundle)
         self._needs.refresh()
@@ -584,12 +562,13 @@ class Bundles:
         self, record: Mapping[str, Any] | WireModel, *, name: str = "draft", bundle: Bundle | None = None
     ) -> HttpRunner:
         """Make an HTTP tool of a bundle callable without storing it; refused as `put_tool` would refuse it."""
-        runner = _draft_runner(self._runners, self._checked("draft", "1", _unlabelled(record), bundle)[1], name, bundle)
+        _, body = self._checked("draft", "1", _unlabelled(record), bundle)
+        runner = self._runners.new(body if bundle is None else body.within(bundle), name)
         if not isinstance(runner, HttpRunner):
             raise InvalidRequest("type: only HTTP tools can be tried out without being stored.")
         return runner
 
-    def preview(self, bundle_id: str, slug: str, version: str, args: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def preview(self, bundle_id: str, slug: str, version: str, args: Mapping[str, object]) -> list[Json]:
         """Return the requests that a call would send, masked. Nothing is sent."""
         row = self._row(*_place(bundle_id, slug, version))
         runner = self._runners.of(row.tool.within(row.bundle), row.name)
@@ -627,7 +606,7 @@ class Bundles:
         return row.name if row is not None else f"{own}.{pair[0]}@{pair[1]}"
 
 
-def _place(bundle_id: Any, slug: Any, version: Any) -> tuple[str, tuple[str, str]]:
+def _place(bundle_id: object, slug: object, version: object) -> tuple[str, tuple[str, str]]:
     return require_id(bundle_id), (require_slug(slug), require_version(version))
 
 

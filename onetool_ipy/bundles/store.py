@@ -324,9 +324,18 @@ class BundleStore:
 
     def _write(self, records: Mapping[Path, tuple[Bundle | Tool, Json]]) -> None:
         """Write files of one folder: all, or if one cannot be written none of the new ones."""
+        import orjson
+
         for path in records:
             self.require_readable(path)
-        texts = [(path, _text(data)) for path, (_, data) in records.items()]
+        texts = []
+        for path, (_, data) in records.items():
+            whole = {"format": FORMAT, **data}
+            try:
+                text = orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+            except TypeError:  # a number of more than 64 bits
+                text = json.dumps(whole, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
+            texts.append((path, text))
         try:
             for start in range(0, len(texts), _MAX_OPEN):
                 _write_some(texts[start : start + _MAX_OPEN], is_last=start + _MAX_OPEN >= len(texts))
@@ -373,7 +382,12 @@ class BundleStore:
                     if not entry.name.endswith(".json"):
                         continue
                     if entry.is_file(follow_symlinks=False):
-                        signature[entry.path] = _plain_stamp(entry.path)
+                        # A file that was just deleted, or replaced by something else, has no stamp.
+                        signature[entry.path] = None
+                        with suppress(FileNotFoundError):
+                            status = os.lstat(entry.path)
+                            if stat.S_ISREG(status.st_mode):
+                                signature[entry.path] = stamp_from(status)
                     else:
                         faults.append(Problem(entry.path, "is not a plain file, and is not read."))
         except (OSError, StoreError) as exc:
@@ -410,14 +424,6 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             return [entry for entry in entries if not entry.name.startswith(".")]
     except FileNotFoundError:
         return []
-
-
-def _plain_stamp(path: str) -> Stamp | None:
-    try:
-        status = os.lstat(path)
-    except FileNotFoundError:
-        return None
-    return stamp_from(status) if stat.S_ISREG(status.st_mode) else None
 
 
 def _file(path: str, stamp: Stamp, before: RecordFile | None) -> RecordFile:
@@ -538,29 +544,16 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
 def _write_some(texts: Collection[tuple[Path, bytes]], *, is_last: bool) -> None:
     """Write files of one folder. All are synced at the same time: one after the other, each waits for the disk."""
     with ExitStack() as stack:
-        files = [stack.enter_context(AtomicFile(path, mode=_mode(path))) for path, _ in texts]
-        for file, (_, text) in zip(files, texts, strict=True):
-            file.write(text)
+        files = []
+        for path, text in texts:
+            mode = 0o600
+            with suppress(OSError):
+                mode = stat.S_IMODE(os.lstat(path).st_mode)
+            files.append(stack.enter_context(AtomicFile(path, mode=mode)))
+            files[-1].write(text)
         do_together(AtomicFile.sync, files)
         for file in files:
             file.commit(sync_folder=is_last and file is files[-1])
-
-
-def _mode(path: Path) -> int:
-    try:
-        return stat.S_IMODE(os.lstat(path).st_mode)
-    except OSError:
-        return 0o600
-
-
-def _text(record: Json) -> bytes:
-    import orjson
-
-    whole = {"format": FORMAT, **record}
-    try:
-        return orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    except TypeError:  # a number of more than 64 bits
-        return json.dumps(whole, ensure_ascii=False, indent=2, allow_nan=False).encode() + b"\n"
 
 
 def _unlink(path: Path) -> None:

@@ -19,10 +19,11 @@ from onetool_ipy.schema.check import pointer
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+    from pydantic_core import ErrorDetails
 
 Fault = dict[str, str]
 
-_MAX_SAID = 5
+_MAX_NAMED = 5
 _MAX_LISTED = 100
 _WORDS = {
     "missing": "is missing",
@@ -40,13 +41,15 @@ MAX_RUNES = 64
 """The longest slug or version."""
 
 _MAX_SHOWN = 80
+_LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")
 _SIMPLE = re.compile(r"[A-Za-z0-9-]+")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 
 
 def fault(pointer: str, *words: str) -> Fault:
     """Make a fault: its pointer, and its message in whole sentences."""
-    return {"pointer": pointer, "message": " ".join(_sentence(text) for text in words if text)}
+    sentences = [text if text.endswith((".", "?", "!")) else f"{text}." for text in words if text]
+    return {"pointer": pointer, "message": " ".join(text[:1].upper() + text[1:] for text in sentences)}
 
 
 def whole(message: str) -> InvalidRequest:
@@ -58,10 +61,18 @@ def of_validation(exc: ValidationError, kind: type[BaseModel], data: Any) -> Inv
     """The refusal of data that does not fit a model. The message names every field."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     fields = [str(field.alias) for field in kind.model_fields.values()]
-    named = [_named(error, fields) for error in errors]
-    more = f" (and {len(named) - _MAX_SAID} more)" if len(named) > _MAX_SAID else ""
-    message = "; ".join(dict.fromkeys(named[:_MAX_SAID])) + more
-    details = [fault(_pointer(error, data), _said(error, fields)) for error in errors[:_MAX_LISTED]]
+    texts = []
+    for error in errors[:_MAX_NAMED]:
+        place, words = ".".join(map(str, error["loc"])), _words_of(error, fields)
+        if error["type"] == "extra_forbidden":
+            texts.append(f"'{place}': {words}")
+        elif error["type"] in _WORDS:
+            texts.append(f"'{place}' {_WORDS[error['type']]}")
+        else:
+            texts.append(f"{place}: {words}" if place else words)
+    more = f" (and {len(errors) - _MAX_NAMED} more)" if len(errors) > _MAX_NAMED else ""
+    message = "; ".join(dict.fromkeys(texts)) + more
+    details = [fault(_pointer(error, data), _words_of(error, fields)) for error in errors[:_MAX_LISTED]]
     return InvalidRequest(message if message.endswith("?") else message + ".", details=details)
 
 
@@ -76,7 +87,7 @@ def together(refusals: Sequence[InvalidRequest]) -> InvalidRequest:
     return InvalidRequest(f"{message}.", hint=hint, details=list(details.values())[:_MAX_LISTED])
 
 
-def with_others(first: InvalidRequest, checks: Iterable[Callable[[], Any]]) -> InvalidRequest:
+def with_others(first: InvalidRequest, checks: Iterable[Callable[[], object]]) -> InvalidRequest:
     """Join a refusal with those of further checks, so that one fault does not hide the others."""
     refusals = [first]
     for check in checks:
@@ -93,17 +104,7 @@ def beneath(exc: InvalidRequest, place: str) -> InvalidRequest:
     return InvalidRequest(exc.message, hint=exc.hint, details=details or [fault(place, exc.message, exc.hint)])
 
 
-def _named(error: Any, fields: list[str]) -> str:
-    place = ".".join(str(part) for part in error["loc"])
-    message = _said(error, fields)
-    if error["type"] == "extra_forbidden":
-        return f"'{place}': {message}"
-    return (
-        f"'{place}' {_WORDS[error['type']]}" if error["type"] in _WORDS else f"{place}: {message}" if place else message
-    )
-
-
-def _said(error: Any, fields: list[str]) -> str:
+def _words_of(error: ErrorDetails, fields: list[str]) -> str:
     if error["type"] == "extra_forbidden":
         near = suggest(str(error["loc"][0]), fields, limit=1) if len(error["loc"]) == 1 else []
         return "no such field" + (f", did you mean '{near[0]}'?" if near else "")
@@ -113,7 +114,7 @@ def _said(error: Any, fields: list[str]) -> str:
     return message[:1].lower() + message[1:] if message[:2] != message[:2].upper() else message
 
 
-def _pointer(error: Any, data: Any) -> str:
+def _pointer(error: ErrorDetails, data: Any) -> str:
     """The pointer of an error. The names that pydantic adds for branches of a union are not part of it."""
     path: list[Any] = []
     *_, last = error["loc"] or (None,)
@@ -125,11 +126,6 @@ def _pointer(error: Any, data: Any) -> str:
         elif error["type"] == "missing" and part is last:
             path.append(part)
     return str(pointer(path))
-
-
-def _sentence(text: str) -> str:
-    ended = text if text.endswith((".", "?", "!")) else f"{text}."
-    return ended[:1].upper() + ended[1:]
 
 
 def new_id() -> str:
@@ -144,7 +140,7 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def require_id(value: Any, field: str = "bundleID") -> str:
+def require_id(value: object, field: str = "bundleID") -> str:
     """Return the id in canonical form, or raise InvalidRequest."""
     text = value.lower() if isinstance(value, str) else ""
     if not text:
@@ -159,12 +155,12 @@ def require_id(value: Any, field: str = "bundleID") -> str:
     raise InvalidRequest(f"{field}: {label} is not a UUIDv7.", hint="Make one with box.bundles.new_id().")
 
 
-def require_slug(value: Any, field: str = "slug") -> str:
+def require_slug(value: object, field: str = "slug") -> str:
     """Return the slug in NFC, or raise InvalidRequest."""
     return _label(value, field, "")
 
 
-def require_version(value: Any, field: str = "version") -> str:
+def require_version(value: object, field: str = "version") -> str:
     """Return the version in NFC, or raise InvalidRequest."""
     text = _label(value, field, ".")
     if text in (".", ".."):
@@ -172,7 +168,7 @@ def require_version(value: Any, field: str = "version") -> str:
     return text
 
 
-def _label(value: Any, field: str, also: str) -> str:
+def _label(value: object, field: str, also: str) -> str:
     if not isinstance(value, str) or not value:
         message = "it is empty" if value == "" else f"{values.safe_repr(value, _MAX_SHOWN)} is not text"
         raise _refusal(field, f"{message}.")
@@ -181,18 +177,12 @@ def _label(value: Any, field: str, also: str) -> str:
         message = values.safe_repr(value, _MAX_SHOWN)
         raise _refusal(field, f"{message} is longer than {MAX_RUNES} characters.")
     for rune in text if not _SIMPLE.fullmatch(text) else ():
-        if not _is_allowed(rune, also):
-            message, allowed = (
-                values.safe_repr(value, _MAX_SHOWN),
-                "letters, digits and '-'" + (" and '.'" if also else ""),
-            )
+        if rune not in f"-{also}" and unicodedata.category(rune) not in _LETTERS:
+            allowed = "letters, digits and '-'" + (" and '.'" if also else "")
+            message = values.safe_repr(value, _MAX_SHOWN)
             raise _refusal(field, f"{message} holds {rune!r}.", f"Allowed are {allowed}.")
     return text
 
 
 def _refusal(field: str, message: str, hint: str = "") -> InvalidRequest:
     return InvalidRequest(f"{field}: {message}", hint=hint, details=[fault(f"/{field}", message, hint)])
-
-
-def _is_allowed(rune: str, also: str) -> bool:
-    return rune == "-" or rune in also or unicodedata.category(rune) in ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")

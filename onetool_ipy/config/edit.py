@@ -49,20 +49,31 @@ def allow_host(paths: Paths, host: str) -> Path | None:
 def add_server(paths: Paths, name: str, data: Json) -> Path:
     """Add an MCP server to `servers:`; never replace one. Creates `onetool.yaml` if it is missing."""
     file = paths.config_file or _folder(paths) / CONFIG_NAME
+    _add(file, "servers", "server", name, data)
+    return file
+
+
+def add_model(file: Path, name: str, data: Json) -> None:
+    """Add a model to `models:` of an `onetool.yaml`; never replace one. Creates the file if it is missing."""
+    _add(file, "models", "model", name, data)
+
+
+def _add(file: Path, section: str, noun: str, name: str, data: Json) -> None:
+    """Add a named entry to a section."""
     text = _read(file)
     before = _parse_ours(file, text)
-    servers = before.get("servers") or {}
+    entries = before.get(section) or {}
     entry = f"{json.dumps(name)}: {json.dumps(data, ensure_ascii=False)}"
     by_hand = UsageProblem(
-        f"'{file}' is written in a way that a server cannot be added to.", hint=f"Add it by hand:  servers: {{{entry}}}"
+        f"'{file}' is written in a way that a {noun} cannot be added to.",
+        hint=f"Add it by hand:  {section}: {{{entry}}}",
     )
-    if not isinstance(servers, dict):
+    if not isinstance(entries, dict):
         raise by_hand
-    if name in servers:
-        raise UsageProblem(f"'{file}' has a server '{name}'.", hint="Change it there, or take another name.")
-    after = {**before, "servers": {**servers, name: data}}
-    _replace_config(file, text, _with_entry(text, "servers", entry), after, by_hand)
-    return file
+    if name in entries:
+        raise UsageProblem(f"'{file}' has a {noun} '{name}'.", hint="Change it there, or take another name.")
+    changed = {**before, section: {**entries, name: data}}
+    _replace_config(file, text, _with_entry(text, section, entry), changed, by_hand)
 
 
 def remove_server(paths: Paths, name: str) -> Path:

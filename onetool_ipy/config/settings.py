@@ -94,7 +94,8 @@ class StatsSettings:
 class Model:
     """A language model: its wire format, name and address. `key` is the NAME of a secret, never its value.
 
-    `options` are sent along as the provider names them, such as temperature.
+    `options` are sent along as the provider names them, such as temperature. `images` says whether it takes images;
+    None leaves that to its provider. `price` has dollars per million tokens: input, output, and cached ones.
     """
 
     name: str
@@ -104,6 +105,8 @@ class Model:
     key: str | None
     where: str
     options: Mapping[str, Any] = field(default_factory=_no_entries)
+    images: bool | None = None
+    price: Mapping[str, float] | None = None
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, provider={self.provider!r})"
@@ -121,9 +124,9 @@ class Models:
 class AskSettings:
     """Defaults of `ask`: `tool_allow` None means every tool, empty means none.
 
-    The `max_` values limit a single ask: rounds with tools, calls, tokens read and written, seconds without the time
-    a person takes to answer. `context_tokens` is how much of a session is sent. `stream: false` reads each reply
-    whole, for servers that cannot stream.
+    The `max_` values limit a single ask: rounds with tools, calls, tokens read and written, dollars, seconds without
+    the time a person takes to answer. `context_tokens` is how much of a session is sent. `stream: false` reads each
+    reply whole, for servers that cannot stream.
     """
 
     with_tools: bool = True
@@ -132,6 +135,7 @@ class AskSettings:
     approve: tuple[str, ...] = ()
     max_calls: int = 50
     max_tokens: int = 200_000
+    max_cost: float | None = None
     max_seconds: float = 300
     context_tokens: int = 100_000
     stream: bool = True

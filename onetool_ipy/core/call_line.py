@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Any
 
 from onetool_ipy.base.values import to_json
 
@@ -16,19 +15,19 @@ _LITERALS = frozenset(("true", "True", "false", "False", "null", "None"))
 """Words that are read as values; as texts they need quotes."""
 
 
-def format_call(name: str, args: Mapping[str, Any]) -> str:
+def format_call(name: str, args: Mapping[str, object]) -> str:
     """Write the `%tool` line of a call; it reads back to the same arguments if they fit the schema.
 
     A value that JSON cannot hold is written as `base.values.to_json` converts it.
     """
-    shown = name if _BARE_NAME.fullmatch(name) else _double(name)
+    word = name if _BARE_NAME.fullmatch(name) else _double(name)
     plain = to_json(dict(args))
     if all(_BARE_KEY.fullmatch(key) for key in plain):
-        return " ".join(["%tool", shown, *(f"{key}={_write(plain[key])}" for key in plain)])
-    return f"%tool {shown} {_dump(plain)}"
+        return " ".join(["%tool", word, *(f"{key}={_write(plain[key])}" for key in plain)])
+    return f"%tool {word} {_dump(plain)}"
 
 
-def _write(value: Any) -> str:
+def _write(value: object) -> str:
     if not isinstance(value, str):
         return _dump(value)
     if not value.isprintable():
@@ -42,6 +41,6 @@ def _double(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _dump(value: Any) -> str:
-    found = json.dumps(value, ensure_ascii=False)
-    return found if found.isprintable() else json.dumps(value)
+def _dump(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)

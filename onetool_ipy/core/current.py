@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 from weakref import ref
 
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 
@@ -23,7 +24,7 @@ class CallClient(Protocol):
     def can(self) -> frozenset[str]:
         """Return what the client supports: some of `elicitation`, `sampling` and `roots`."""
 
-    def ask(self, questions: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, questions: Mapping[str, object]) -> Json:
         """Ask all of these at once and wait for the answers, by the same names. Raises Unavailable."""
 
     def log(self, level: str, text: str, logger: str) -> None:
@@ -115,7 +116,7 @@ def require() -> Any:
     return box
 
 
-def kept(key: Any, make: Callable[[], Any]) -> Any:
+def kept(key: object, make: Callable[[], object]) -> Any:
     """Return the value that this process keeps under a key for the rest of its life, made at the first request.
 
     For a worker process, in which nothing else keeps its toolbox.
@@ -124,23 +125,23 @@ def kept(key: Any, make: Callable[[], Any]) -> Any:
     return value if value is not None else _kept.setdefault(key, make())
 
 
-def opened(box: Any) -> None:
+def opened(box: object) -> None:
     """Remember a toolbox as the newest open one."""
     _opened[:] = [one for one in _opened if one() is not None and one() is not box]
     _opened.append(ref(box))
 
 
-def expect(opener: Callable[[], Any] | None) -> None:
+def expect(opener: Callable[[], object] | None) -> None:
     """Open a toolbox at the first request for one. None cancels that."""
     _expected[:] = [] if opener is None else [opener]
 
 
-def closed(box: Any) -> None:
+def closed(box: object) -> None:
     """Forget a toolbox."""
     _opened[:] = [one for one in _opened if one() is not None and one() is not box]
 
 
-def wait_for_notebook(fn: Callable[..., Any]) -> None:
+def wait_for_notebook(fn: Callable[..., object]) -> None:
     """Remember a function that `@tool` marked before there was a toolbox; a notebook registers it when it loads us."""
     _waiting.append(fn)
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -38,7 +39,7 @@ class Marks(NamedTuple):
     resource: str = ""
     prompt: bool = False
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> Json:
         """The ToolSpec fields that these marks set."""
         return {
             "description": self.description,
@@ -126,22 +127,22 @@ def mark(**words: Any) -> Callable[[_F], _F]:
     return decorate
 
 
-def marks_of(fn: Callable[..., Any]) -> Marks:
+def marks_of(fn: Callable[..., object]) -> Marks:
     """Return the marks of a function; empty marks if it has none."""
-    found = getattr(fn, _ATTRIBUTE, None)
-    return found if isinstance(found, Marks) else Marks()
+    marks = getattr(fn, _ATTRIBUTE, None)
+    return marks if isinstance(marks, Marks) else Marks()
 
 
-def name_of(fn: Callable[..., Any]) -> str:
+def name_of(fn: Callable[..., object]) -> str:
     """Return the tool name of a function; for a partial, that of its function."""
     inner: Any = fn
     while isinstance(inner, partial):
         inner = inner.func
     name = getattr(inner, "__name__", "")
     if not isinstance(name, str) or not name.isidentifier():
-        shown = values.safe_repr(fn, 80)
+        label = values.safe_repr(fn, 80)
         raise InvalidTool(
-            f"{shown} has no name of its own.", hint='Give the tool one: @tool("pack.name"); or ot.adopt(...)'
+            f"{label} has no name of its own.", hint='Give the tool one: @tool("pack.name"); or ot.adopt(...)'
         )
     return name
 
@@ -152,8 +153,8 @@ def _mark(fn: _F, marks: Marks) -> _F:
     try:
         setattr(fn, _ATTRIBUTE, marks)
     except (AttributeError, TypeError) as exc:
-        shown = values.safe_repr(fn, 80)
-        raise InvalidTool(f"@tool cannot mark {shown}.", hint="Wrap it in a function of your own.") from exc
+        label = values.safe_repr(fn, 80)
+        raise InvalidTool(f"@tool cannot mark {label}.", hint="Wrap it in a function of your own.") from exc
     here = current.scope()
     if here is not None and here.importing:
         return fn
@@ -165,7 +166,7 @@ def _mark(fn: _F, marks: Marks) -> _F:
     return fn
 
 
-def _limit(timeout: Any) -> float | None:
+def _limit(timeout: object) -> float | None:
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:

@@ -155,7 +155,7 @@ def from_function(
     )
 
 
-def _hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
+def _hints_of(fn: Callable[..., object]) -> Json:
     """Return the annotations as types. An annotation that cannot be resolved counts as Any; the others still count."""
     try:
         return typing.get_type_hints(fn, include_extras=True)
@@ -171,7 +171,7 @@ def _hints_of(fn: Callable[..., Any]) -> dict[str, Any]:
     return hints
 
 
-def _inner(fn: Callable[..., Any]) -> Callable[..., Any]:
+def _inner(fn: Callable[..., object]) -> Callable[..., Any]:
     """The function whose code runs: that of a partial, the `__call__` of an object, else the function itself."""
     while isinstance(fn, partial):
         fn = fn.func
@@ -181,7 +181,7 @@ def _inner(fn: Callable[..., Any]) -> Callable[..., Any]:
     return inner
 
 
-def _doc(fn: Callable[..., Any], inner: Callable[..., Any]) -> str | None:
+def _doc(fn: Callable[..., object], inner: Callable[..., object]) -> str | None:
     """Return the docstring; for an object that of its `__call__`, else of its class."""
     if inspect.isroutine(fn) or inspect.isclass(fn):
         return inspect.getdoc(fn)
@@ -189,13 +189,13 @@ def _doc(fn: Callable[..., Any], inner: Callable[..., Any]) -> str | None:
     return doc or (None if isinstance(fn, partial) else inspect.getdoc(type(fn)))
 
 
-def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[dict[str, Any]], Any]:
+def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable[[Json], Any]:
     """How to call the function with a dict: by keyword, unless it has positional-only or starred arguments."""
     kinds = {p.name: p.kind for p in signature.parameters.values()}
     if not any(k in (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL) for k in kinds.values()):
         return lambda args: fn(**args)
 
-    def run(args: dict[str, Any]) -> Any:
+    def run(args: Json) -> Any:
         rest = dict(args)
         positional: list[Any] = []
         by_position = True
@@ -211,7 +211,7 @@ def _runner(fn: Callable[..., Any], signature: inspect.Signature) -> Callable[[d
     return run
 
 
-def _needs_later(signature: inspect.Signature, name: str, args: Mapping[str, Any]) -> bool:
+def _needs_later(signature: inspect.Signature, name: str, args: Mapping[str, object]) -> bool:
     """Whether the call has a later positional-only argument, so that this one must be passed too."""
     order = list(signature.parameters.values())
     later = order[[param.name for param in order].index(name) + 1 :]
@@ -219,7 +219,7 @@ def _needs_later(signature: inspect.Signature, name: str, args: Mapping[str, Any
 
 
 def _schema(
-    signature: inspect.Signature, hints: Mapping[str, Any], descriptions: Mapping[str, str]
+    signature: inspect.Signature, hints: Mapping[str, object], descriptions: Mapping[str, str]
 ) -> tuple[Json, dict[str, Converter]]:
     properties: Json = {}
     required: list[str] = []
@@ -249,7 +249,7 @@ def _schema(
     return parameters, converters
 
 
-def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
+def _hint(param: inspect.Parameter, hints: Mapping[str, object]) -> Any:
     """Return the type of an argument. None is accepted if it is the default."""
     hint = hints.get(param.name, param.annotation)
     if isinstance(hint, str) or hint is object or hint is _Param.empty:
@@ -264,7 +264,7 @@ def _hint(param: inspect.Parameter, hints: Mapping[str, Any]) -> Any:
     return hint
 
 
-def with_default(schema: Json, default: Any, converter: Converter | None = None) -> Json:
+def with_default(schema: Json, default: object, converter: Converter | None = None) -> Json:
     """Add a default that JSON can hold to the schema of an argument."""
     is_plain = isinstance(default, (str, int, float, bool, list, tuple, dict, type(None)))
     if not (is_plain or (converter is not None and accepts(converter, default))):
@@ -276,7 +276,7 @@ def with_default(schema: Json, default: Any, converter: Converter | None = None)
     return {**schema, "default": value}
 
 
-def _is_json(hint: Any) -> bool:
+def _is_json(hint: object) -> bool:
     """Whether a JSON value that fits the schema of a type already is what the type asks for."""
     from typing_extensions import is_typeddict
 
@@ -309,7 +309,7 @@ def _supported(hint: Any, outer: tuple[Any, ...] = ()) -> Any:
     return hint
 
 
-def _returned(hint: Any) -> Json | None:
+def _returned(hint: object) -> Json | None:
     """The schema of what a function returns; None if that has no JSON form, or is one of our own classes."""
     if str(getattr(hint, "__module__", "")).startswith("onetool_ipy.") or hint is None or hint is type(None):
         return None
@@ -322,7 +322,7 @@ def _returned(hint: Any) -> Json | None:
     return None if '"format": "binary"' in json.dumps(schema) else schema or None
 
 
-def _type_name(hint: Any) -> str:
+def _type_name(hint: object) -> str:
     if hint is inspect.Signature.empty or hint is None or hint is type(None):
         return ""
     if isinstance(hint, str):
@@ -368,13 +368,13 @@ class _Typed:
 
     __slots__ = ("_adapter",)
 
-    def __init__(self, adapter: TypeAdapter[Any]) -> None:
+    def __init__(self, adapter: TypeAdapter[object]) -> None:
         self._adapter = adapter
 
-    def to_python(self, value: Any) -> Any:
+    def to_python(self, value: object) -> Any:
         return self._adapter.validate_python(value)
 
-    def accepts(self, value: Any) -> bool:
+    def accepts(self, value: object) -> bool:
         # JSON is judged by the schema. The adapter may run code of the tool, which nobody has approved yet.
         if values.is_json(value):
             return False
@@ -387,15 +387,15 @@ class _Class:
 
     __slots__ = ("_adapter", "_label")
 
-    def __init__(self, adapter: TypeAdapter[Any], hint: Any) -> None:
+    def __init__(self, adapter: TypeAdapter[object], hint: object) -> None:
         self._adapter = adapter
         self._label = getattr(hint, "__name__", None) if not typing.get_args(hint) else str(hint)
 
-    def to_python(self, value: Any) -> Any:
+    def to_python(self, value: object) -> Any:
         try:
             return self._adapter.validate_python(value)
         except ValueError as exc:
             raise TypeError(f"wants a {self._label or 'known type'}, got {values.safe_repr(value, 60)}") from exc
 
-    def accepts(self, value: Any) -> bool:  # noqa: ARG002 - to_python will tell
+    def accepts(self, value: object) -> bool:  # noqa: ARG002 - to_python will tell
         return True

@@ -32,6 +32,7 @@ from onetool_ipy.base.background import (
 )
 from onetool_ipy.base.errors import CallCancelled, CallFailure, TooDeep
 from onetool_ipy.base.interrupts import Abandoned, deferred, interrupt_in
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.failures import failure_of
 from onetool_ipy.core.resolve import Record, ResolvedCall, Step
@@ -232,7 +233,7 @@ class Executor:
         finally:
             current.leave(token)
 
-    def _convert(self, resolved: ResolvedCall, spec: ToolSpec) -> dict[str, Any]:
+    def _convert(self, resolved: ResolvedCall, spec: ToolSpec) -> Json:
         """Return the arguments as the tool's own types, which is code of the tool."""
         if resolved.is_checked:
             spec.checker.convert(resolved.args, spec.name, self._mask)
@@ -242,7 +243,7 @@ class Executor:
         """Return the loop of an async tool: connections of HTTP tools and to servers live on our own."""
         return self.background if spec.http is not None or spec.server else self.tool_loop
 
-    def _await(self, begin: Callable[[], Any], loop: Background, limit_s: float | None) -> Any:
+    def _await(self, begin: Callable[[], object], loop: Background, limit_s: float | None) -> Any:
         if not loop.is_here():
             return loop.run(lambda: run_to_completion(begin, limit_s), limit_s)
         # Sync code inside an async tool: the loop of that tool cannot wait for itself, so another one does.
@@ -250,11 +251,18 @@ class Executor:
 
         return self.workers.run(lambda: asyncio.run(run_to_completion(begin, limit_s)), limit_s)
 
-    async def _in_worker(self, work: Callable[[], Any], limit_s: float | None) -> Any:
+    async def _in_worker(self, work: Callable[[], object], limit_s: float | None) -> Any:
         import asyncio
 
+        def run() -> Any:
+            # A future cannot hold StopIteration: it becomes RuntimeError, as Python makes of it in coroutines.
+            try:
+                return run_detached(work)
+            except StopIteration as exc:
+                raise RuntimeError(f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}") from exc
+
         self.workers.require_room()
-        task = self.workers.submit(lambda: _run_detached(work))
+        task = self.workers.submit(run)
         outer = asyncio.wrap_future(task.future)
         outer.add_done_callback(_retrieve)
         began, left_s = time.monotonic(), limit_s
@@ -329,8 +337,17 @@ def span(mask: Callable[[str], str]) -> Step:
         result = yield
         call_args: object = resolved.call.args
         args = call_args if isinstance(call_args, dict) else {}
-        defaults = {name: value for name, value in _defaults(resolved.spec).items() if name not in args}
-        fields = {mask(str(name)): _short(value, mask) for name, value in {**args, **defaults}.items()}
+        entries = dict(args)
+        # Spec 001 wants the defaults that our own tools used in the span, without empty ones.
+        if resolved.spec is not None and resolved.spec.origin == "builtin":
+            for name, schema in resolved.spec.parameters.get("properties", {}).items():
+                if name not in args and schema.get("default") not in ("", None):
+                    entries[name] = schema["default"]
+        fields = {}
+        for name, value in entries.items():
+            # A value is masked before it is cut, so that no part of a secret is left.
+            text = mask(values.safe_repr(value, _MAX_VALUE * 50))
+            fields[mask(str(name))] = values.cut(text, _MAX_VALUE)
         tool, duration_ms = mask(resolved.tool), result.meta.get("duration_ms")
         logger.info(
             "%s ok=%s duration_ms=%s %s",
@@ -349,27 +366,6 @@ def span(mask: Callable[[str], str]) -> Step:
         return result
 
     return step
-
-
-def _defaults(spec: ToolSpec | None) -> dict[str, Any]:
-    """Return the defaults that our own tools used (001 wants them in the span), without empty ones."""
-    if spec is None or spec.origin != "builtin":
-        return {}
-    properties = spec.parameters.get("properties", {}).items()
-    return {name: schema["default"] for name, schema in properties if schema.get("default") not in ("", None)}
-
-
-def _short(value: object, mask: Callable[[str], str]) -> str:
-    """Return a value as short text. It is masked before it is cut, so that no part of a secret is left."""
-    return values.cut(mask(values.safe_repr(value, _MAX_VALUE * 50)), _MAX_VALUE)
-
-
-def _run_detached(work: Callable[[], Any]) -> Any:
-    """Turn StopIteration into RuntimeError, as Python does in coroutines; otherwise the caller would wait forever."""
-    try:
-        return run_detached(work)
-    except StopIteration as exc:
-        raise RuntimeError(f"The tool raised StopIteration: {values.safe_repr(exc.value, 80)}") from exc
 
 
 def _retrieve(future: Any) -> None:

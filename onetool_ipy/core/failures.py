@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure
+from onetool_ipy.base.errors import CallFailure, chain
 from onetool_ipy.core.result import Failure, ToolCallError
 
 Mask = Callable[[str], str]
@@ -17,8 +17,11 @@ _PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
 
 def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
     """Return the failure of a call that raised `exc`. A failed call inside the tool passes its reason on."""
-    for link in _chain(exc):
-        for name, value in _attributes(link):
+    for link in chain(exc):
+        attributes: list[tuple[str, object]] = [("args", link.args), *vars(link).items()]
+        if isinstance(link, OSError):
+            attributes += [(name, getattr(link, name)) for name in ("filename", "filename2", "strerror")]
+        for name, value in attributes:
             try:
                 changed = values.map_text(value, mask)
                 if changed is not value:
@@ -46,25 +49,3 @@ def own_frames(exc: BaseException) -> types.TracebackType | None:
     while frame is not None and str(frame.tb_frame.f_globals.get("__name__", "")).startswith((*_OURS, *_PLUMBING)):
         frame = frame.tb_next
     return frame or exc.__traceback__
-
-
-def _chain(exc: BaseException) -> Iterator[BaseException]:
-    """Yield an exception with its causes, contexts and members, each once."""
-    seen: set[int] = set()
-    todo: list[BaseException | None] = [exc]
-    while todo:
-        link = todo.pop()
-        if link is None or id(link) in seen:
-            continue
-        seen.add(id(link))
-        yield link
-        todo += [link.__cause__, link.__context__]
-        if isinstance(link, BaseExceptionGroup):
-            todo += link.exceptions
-
-
-def _attributes(exc: BaseException) -> list[tuple[str, object]]:
-    pairs: list[tuple[str, object]] = [("args", exc.args), *vars(exc).items()]
-    if isinstance(exc, OSError):
-        pairs += [(name, getattr(exc, name)) for name in ("filename", "filename2", "strerror")]
-    return pairs

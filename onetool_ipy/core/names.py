@@ -64,10 +64,10 @@ def allowed(name: str, allow: Sequence[str] | None) -> bool:
 
 def wire_names(names: Iterable[str]) -> dict[str, str]:
     """Return canonical name -> the name that models see: `[A-Za-z0-9_-]`, at most 63 characters, all different."""
-    known = list(dict.fromkeys(names))
-    full = {name: _plain(name) for name in known}
+    choices = list(dict.fromkeys(names))
+    full = {name: _plain(name) for name in choices}
     wire = dict(full)
-    bare = {n: _plain(n.partition(".")[2]) for n in known if n.startswith(BARE_PACK + ".")}
+    bare = {n: _plain(n.partition(".")[2]) for n in choices if n.startswith(BARE_PACK + ".")}
     others = Counter([w for n, w in full.items() if n not in bare] + list(bare.values()))
     wire.update({name: short for name, short in bare.items() if others[short] == 1})
     while True:

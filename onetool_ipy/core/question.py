@@ -148,7 +148,7 @@ def count_question(meta: Json) -> None:
         raise QuestionRefused(f"One call may ask {MAX_QUESTIONS} times. It was not asked again.")
 
 
-def form_errors(form: Mapping[str, Any], content: Mapping[str, Any]) -> list[Violation]:
+def form_errors(form: Mapping[str, object], content: Mapping[str, object]) -> list[Violation]:
     """What is wrong with the values of a form, each with the JSON pointer of its field."""
     return Checker(form).violations(content)
 
@@ -183,7 +183,7 @@ def _check_url(question: Question) -> None:
         raise _refused(question, "sends you to an address with a user name in it, which hides its host")
 
 
-def _flat(question: Question) -> dict[str, Any]:
+def _flat(question: Question) -> Json:
     form = question.form or {}
     fields, required = form.get("properties", {}), form.get("required", [])
     if form.get("type", "object") != "object" or not isinstance(fields, Mapping) or not isinstance(required, list):

@@ -11,11 +11,13 @@ import copy
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import CallFailure, DuplicateTool, InvalidTool, ToolNotFound
-from onetool_ipy.base.records import Value, collector_paused
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.search import Entry, did_you_mean
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import Problem, Source, ToolSpec
@@ -44,7 +46,8 @@ class SessionTools:
         return False
 
 
-class _Index(Value):
+@dataclass(frozen=True, slots=True)
+class _Index:
     """The tables for look-ups: tools by each of their names, in order of registration, and by pack."""
 
     ordered: dict[str, ToolSpec]
@@ -81,7 +84,8 @@ class Registry:
         self._before_list = before_list
         self._explain = explain
         self._recommended = recommended
-        self._changed: Callable[[], None] | None = None  # the first tools are no change
+        # The first tools are no change, so nobody is told of them.
+        self._changed: Callable[[], None] | None = None
         self.generation = 0
         self._index = _Index({}, {}, (), {}, {})
         self.rebuild()
@@ -142,7 +146,7 @@ class Registry:
         if explained is not None:
             return explained
         offered = self._index.lookup
-        near = did_you_mean(name, offered if "@" in name else [known for known in offered if "@" not in known])
+        near = did_you_mean(name, offered if "@" in name else [one for one in offered if "@" not in one])
         return ToolNotFound(
             f"No tool '{values.cut(name, 80)}'." + (f" {near}" if near else ""), hint="See all with: %tool list"
         )
@@ -197,26 +201,35 @@ class Registry:
         if self._is_stale or name not in self._index.packs:
             self.refresh()
         packs = self._index.packs
-        found = packs.get(name) or next((s for pack, s in packs.items() if identifier(pack) == name), None)
-        return None if found is None else found.copy()
+        specs = packs.get(name) or next((s for pack, s in packs.items() if identifier(pack) == name), None)
+        return None if specs is None else specs.copy()
 
     def problems(self) -> tuple[Problem, ...]:
         """Return what the sources could not offer, and the names that were refused."""
-        said = [p for source in (*self._sources, self.session) for p in _guarded(source, source.problems)[0]]
-        return (*said, *self._index.problems)
+        problems = [p for source in (*self._sources, self.session) for p in _guarded(source, source.problems)[0]]
+        return (*problems, *self._index.problems)
 
-    def register(self, tool: ToolSpec | Mapping[str, Any]) -> ToolSpec:
+    def register(self, tool: ToolSpec | Mapping[str, object]) -> ToolSpec:
         """Add a tool to this session. Raises InvalidTool or DuplicateTool; only a cell's tool replaces a cell's.
 
         A definition replaces nothing (spec 003). What is given is copied: changing it later changes no tool.
         """
         is_definition = not isinstance(tool, ToolSpec)
-        spec = _own_copy(tool) if isinstance(tool, ToolSpec) else self._from_definition(tool)
+        if isinstance(tool, ToolSpec):
+            spec = tool
+            # Its author may still hold and change the schemas. A subclass is read when it is looked at.
+            if type(tool) is ToolSpec:
+                # The check of the schema reports what cannot be copied.
+                with suppress(Exception):
+                    schemas = copy.deepcopy((tool.parameters, tool.output_schema))
+                    spec = tool.replace(parameters=schemas[0], output_schema=schemas[1])
+        else:
+            spec = self._from_definition(tool)
         spec = _validated(spec)
         with self._building:
-            known = self._index.ordered.get(spec.name)
-            if known is not None and (is_definition or not known.origin == spec.origin == "cell"):
-                raise _duplicate(spec, known)
+            holder = self._index.ordered.get(spec.name)
+            if holder is not None and (is_definition or not holder.origin == spec.origin == "cell"):
+                raise _duplicate(spec, holder)
             self.session.specs[spec.name] = spec
             self.rebuild()
         return spec
@@ -229,15 +242,21 @@ class Registry:
         """Ask every source to look again. Rebuild the index if one has other tools than those listed."""
         with self._building:
             self._is_stale = False
+            is_changed = False
             try:
-                changed = [_refreshed(source) for source in self._sources]
-                if any(changed) or self._was_stopped:
+                for source in self._sources:
+                    try:
+                        is_changed |= source.refresh()
+                    except Exception:  # noqa: BLE001 - a source runs foreign code, and one that fails may have changed
+                        is_changed = True
+                if is_changed or self._was_stopped:
                     self.rebuild()
-            except BaseException:  # Stop; a source that was read says that it has no news
+            except BaseException:
+                # After a Stop, a source that was already read would say that it has no news.
                 self._is_stale = self._was_stopped = True
                 raise
             self._was_stopped = False
-            return any(changed)
+            return is_changed
 
     def rebuild(self) -> None:
         """Build the index from the sources, first come first served."""
@@ -253,23 +272,29 @@ class Registry:
                     if spec.version or not spec.is_listed:
                         unlisted.setdefault(spec.name, spec)
                         continue
-                    known = ordered.setdefault(spec.name, spec)
-                    if known is spec:
+                    holder = ordered.setdefault(spec.name, spec)
+                    if holder is spec:
                         packs.setdefault(spec.pack, []).append(spec)
                     else:
-                        problems.append(_refused(spec, known))
+                        failure = _duplicate(spec, holder)
+                        problems.append(Problem(spec.where or spec.name, failure.message, failure.hint))
             for problem in problems:
                 if problem not in self._index.problems:
                     _log.error("%s: %s", problem.where, problem.message)
-            self._index = _Index(ordered, packs, tuple(problems), unlisted, {**unlisted, **_lookup(ordered)})
+            # Tools of the bare pack are also found by their bare name.
+            lookup = {**unlisted, **ordered}
+            for spec in packs.get(names.BARE_PACK, ()):
+                if "." not in spec.short_name and spec.short_name not in ordered:
+                    lookup[spec.short_name] = spec
+            self._index = _Index(ordered, packs, tuple(problems), unlisted, lookup)
             self.generation += 1
         if self._changed is not None:
             self._changed()
 
-    def _from_definition(self, definition: Any) -> ToolSpec:
+    def _from_definition(self, definition: object) -> ToolSpec:
         if self._read_definition is None or not isinstance(definition, Mapping):
-            shown = values.safe_repr(definition, 80)
-            raise InvalidTool(f"A tool is a ToolSpec or a definition (spec 003), not {shown}.")
+            label = values.safe_repr(definition, 80)
+            raise InvalidTool(f"A tool is a ToolSpec or a definition (spec 003), not {label}.")
         try:
             own = copy.deepcopy(dict(definition))
         except Exception as exc:  # a value may refuse to be copied in any way
@@ -277,37 +302,12 @@ class Registry:
         return self._read_definition(own)
 
 
-def _own_copy(spec: ToolSpec) -> ToolSpec:
-    """Return the tool with a copy of its schemas, which its author may still hold and change."""
-    if type(spec) is not ToolSpec:
-        return spec  # one that is read when it is looked at
-    fields = {"parameters": spec.parameters, "output_schema": spec.output_schema}
-    try:
-        return spec.replace(**copy.deepcopy(fields))
-    except Exception:  # noqa: BLE001 - the check of the schema reports it
-        return spec
-
-
-def _guarded(source: Source, ask: Callable[[], Iterable[Any]]) -> tuple[list[Any], list[Problem]]:
+def _guarded(source: Source, ask: Callable[[], Iterable[object]]) -> tuple[list[Any], list[Problem]]:
     """Call a source. If it raises, although it must not, that is a problem and does not affect the other sources."""
     try:
         return list(ask()), []
     except Exception as exc:  # noqa: BLE001 - a source runs foreign code (style 16)
         return [], [Problem(type(source).__name__, f"failed with {type(exc).__name__}: {exc}")]
-
-
-def _refreshed(source: Source) -> bool:
-    return _guarded(source, lambda: [source.refresh()])[0] != [False]
-
-
-def _lookup(ordered: Mapping[str, ToolSpec]) -> dict[str, ToolSpec]:
-    """Return every tool by its name; tools of the bare pack also by their bare name."""
-    lookup = dict(ordered)
-    head = f"{names.BARE_PACK}."
-    for name, spec in ordered.items():
-        if name.startswith(head) and "." not in spec.short_name:
-            lookup.setdefault(spec.short_name, spec)
-    return lookup
 
 
 def _validated(spec: ToolSpec) -> ToolSpec:
@@ -327,16 +327,11 @@ def _validated(spec: ToolSpec) -> ToolSpec:
     return spec
 
 
-def _duplicate(spec: ToolSpec, known: ToolSpec) -> DuplicateTool:
-    place = f" ({known.where})" if known.where else ""
+def _duplicate(spec: ToolSpec, holder: ToolSpec) -> DuplicateTool:
+    place = f" ({holder.where})" if holder.where else ""
     return DuplicateTool(
-        f"The name '{spec.name}' is taken by a {known.origin} tool{place}.", hint="Give one of them another name."
+        f"The name '{spec.name}' is taken by a {holder.origin} tool{place}.", hint="Give one of them another name."
     )
-
-
-def _refused(spec: ToolSpec, known: ToolSpec) -> Problem:
-    failure = _duplicate(spec, known)
-    return Problem(spec.where or spec.name, failure.message, failure.hint)
 
 
 def entry_of(spec: ToolSpec) -> Entry:

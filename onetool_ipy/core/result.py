@@ -10,6 +10,7 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
+
+_ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
@@ -71,7 +74,7 @@ class Failure:
     def __iter__(self) -> Iterator[str]:
         return iter(self.to_dict())
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> Any:
         return self.to_dict().get(key, default)
 
     def __str__(self) -> str:
@@ -197,7 +200,7 @@ class ToolResult:
     def __bool__(self) -> bool:
         return self.ok
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         return self.unwrap()[key]
 
     def __len__(self) -> int:
@@ -249,7 +252,7 @@ class LinePage(dict[str, Any]):
     `.df` is a DataFrame of all rows or lines that were asked for, whatever the limit.
     """
 
-    def __init__(self, result: ToolResult, *, offset: int, limit: int, **filters: Any) -> None:
+    def __init__(self, result: ToolResult, *, offset: int, limit: int, **filters: object) -> None:
         self._result = result
         self._filters = filters
         super().__init__(result._stores().query(result.store(), offset=offset, limit=limit, **filters))
@@ -291,20 +294,28 @@ def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
 
     if is_frame(data) and (path is None or not is_dataframe(data)):
         return data if is_dataframe(data) else data.to_frame()
-    plain = _parsed(data)
-    chosen, records = ("", plain) if path is None else (path, _follow(plain, path))
-    if path is None:
-        chosen, records = _find(plain)
+    # Text that is JSON is what it says; other text has lines.
+    plain: Any = data
+    if isinstance(data, str):
+        with suppress(ValueError, RecursionError):
+            plain = json.loads(data)
+    else:
+        plain = values.to_json(data)
+    chosen, records = _find(plain) if path is None else (path, _follow(plain, path))
     frame = frame_of(_rows(records), lambda rows: pd.json_normalize(rows, sep="."), _paths)
-    dates = [column for column in frame.columns if _is_dates(frame[column])]
-    for column in dates:
-        frame[column] = pd.to_datetime(frame[column], format="ISO8601", utc=_has_zone(frame[column]), errors="coerce")
+    dates = []
+    for name in frame.columns:
+        cells = [cell for cell in frame[name] if cell is not None and cell == cell]
+        if cells and all(isinstance(cell, str) and _DATE.fullmatch(cell) is not None for cell in cells):
+            has_zone = any(_ZONE.search(cell[10:]) for cell in cells)
+            frame[name] = pd.to_datetime(frame[name], format="ISO8601", utc=has_zone, errors="coerce")
+            dates.append(name)
     frame.attrs["onetool"] = {"path": chosen or "(the result itself)", "rows": len(frame), "dates": dates}
     return frame
 
 
 def frame_of(
-    rows: list[Any], make: Callable[[list[Any]], pd.DataFrame], columns: Callable[[Any], Collection[str]] = list
+    rows: list[object], make: Callable[[list[Any]], pd.DataFrame], columns: Callable[[Any], Collection[str]] = list
 ) -> pd.DataFrame:
     """Make a frame of rows. `columns` gives the columns that one of them has.
 
@@ -322,7 +333,7 @@ def frame_of(
         return make(values.map_text(rows, values.encodable))
 
 
-def _paths(row: dict[str, Any]) -> Collection[str]:
+def _paths(row: Json) -> Collection[str]:
     """The columns of a record whose inner records are flattened."""
     if dict not in map(type, row.values()):
         return row
@@ -338,17 +349,7 @@ def _paths(row: dict[str, Any]) -> Collection[str]:
     return paths
 
 
-def _parsed(data: Any) -> Any:
-    """Plain data; text that is JSON is what it says."""
-    if isinstance(data, str):
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError):
-            return str(data)
-    return values.to_json(data)
-
-
-def _find(data: Any) -> tuple[str, Any]:
+def _find(data: object) -> tuple[str, Any]:
     """The largest list of records, the shallowest first; without one, the data itself."""
     best: tuple[str, Any] | None = None
     waiting: deque[tuple[str, Any]] = deque([("", data)])
@@ -379,7 +380,7 @@ def _follow(data: Any, path: str) -> Any:
     return node
 
 
-def _rows(records: Any) -> list[Any]:
+def _rows(records: object) -> list[Any]:
     if isinstance(records, str):
         return [{"line": line} for line in records.split("\n")]
     if isinstance(records, dict):
@@ -387,12 +388,3 @@ def _rows(records: Any) -> list[Any]:
     if isinstance(records, list):
         return [row if isinstance(row, dict) else {"value": row} for row in records]
     return [{"value": records}]
-
-
-def _is_dates(column: Any) -> bool:
-    cells = [value for value in column if value is not None and value == value]
-    return bool(cells) and all(isinstance(v, str) and _DATE.fullmatch(v) is not None for v in cells)
-
-
-def _has_zone(column: Any) -> bool:
-    return any(isinstance(v, str) and re.search(r"(Z|[+-]\d\d:?\d\d)$", v[10:]) for v in column)

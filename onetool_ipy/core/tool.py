@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
@@ -290,16 +291,13 @@ class Source(Protocol):
 
 def fingerprint(spec: ToolSpec) -> str:
     """Hash all that a tool is."""
-    own = spec.identity() if spec.identity is not None else _described(spec)
+    words = [spec.description, spec.parameters, spec.read_only]
+    own = spec.identity() if spec.identity is not None else [*words, code_of(spec.run)]
     text = json.dumps(values.to_json([spec.name, spec.origin, spec.server, own]), sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _described(spec: ToolSpec) -> list[Any]:
-    return [spec.description, spec.parameters, spec.read_only, code_of(spec.run)]
-
-
-def code_of(fn: Any, depth: int = 0) -> list[Any]:
+def code_of(fn: object, depth: int = 0) -> list[Any]:
     """The code of a function and of the functions that it holds; empty for one without Python code."""
     if depth > _DEEP:
         return []
@@ -311,26 +309,23 @@ def code_of(fn: Any, depth: int = 0) -> list[Any]:
         own: Any = type(fn).__call__ if callable(fn) else None
         return code_of(own, depth + 1) if hasattr(own, "__code__") else []
     mine = [] if str(getattr(fn, "__module__", "")).startswith("onetool_ipy.") else _code(code)
-    inner = [cell.cell_contents for cell in getattr(fn, "__closure__", None) or () if _is_full(cell)]
+    inner = []
+    for cell in getattr(fn, "__closure__", None) or ():
+        # A variable that has no value yet leaves its cell empty.
+        with suppress(ValueError):
+            inner.append(cell.cell_contents)
     return [mine, *(code_of(part, depth + 1) for part in inner if callable(part))]
 
 
 def _code(code: Any) -> list[Any]:
-    consts = [_code(const) if hasattr(const, "co_code") else _const(const) for const in code.co_consts]
+    consts: list[Any] = []
+    for const in code.co_consts:
+        if hasattr(const, "co_code"):
+            consts.append(_code(const))
+        else:
+            # The order of a set differs from process to process.
+            consts.append(repr(sorted(map(repr, const))) if isinstance(const, frozenset) else repr(const))
     return [code.co_code.hex(), list(code.co_names), consts]
-
-
-def _const(value: Any) -> str:
-    """A constant as text; the order of a set differs from process to process."""
-    return repr(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
-
-
-def _is_full(cell: Any) -> bool:
-    try:
-        _ = cell.cell_contents
-    except ValueError:
-        return False
-    return True
 
 
 def schema_hash(spec: ToolSpec) -> str:
@@ -343,6 +338,6 @@ def code_hash(spec: ToolSpec) -> str:
     return _hash([spec.name, spec.parameters, list(spec.record), code_of(spec.run)])
 
 
-def _hash(parts: list[Any]) -> str:
+def _hash(parts: list[object]) -> str:
     text = json.dumps(values.to_json(parts), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,7 +1,8 @@
 """MCP servers in the files of other clients: read theirs, and show ours as the JSON that a family of clients reads.
 
 Secrets never leave in plain text: what holds `${NAME}`, or looks like a secret, becomes the client's own variable or
-input. Nothing here asks or writes.
+input. `with_entry` is the text of a client's file with one entry more: this project, for agents that live elsewhere.
+Nothing here asks or writes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _COMMENT = re.compile(r'("(?:\\.|[^"\\])*+"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOT
 _COMMA = re.compile(r'("(?:\\.|[^"\\])*+"?)|,(?=\s*[}\]])', re.DOTALL)
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^{}]*)?\}")
 _MOST_BYTES = 5_000_000
+_CARRIED = ("ONETOOL_STATE", "JUPYTER_RUNTIME_DIR")
+"""Variables that say where this project's notes and kernels are. Clients do not hand their environment on."""
 _HOMES = {"darwin": "Library/Application Support/Claude", "win32": "AppData/Roaming/Claude"}
 
 
@@ -37,6 +40,7 @@ class Client(NamedTuple):
 
     file: str
     is_of_project: bool = True
+    key: str = "mcpServers"
 
     def path(self, project: Path, home: Path) -> Path:
         return (project if self.is_of_project else home) / self.file
@@ -56,10 +60,11 @@ CLIENTS: Mapping[str, Client] = {
         f"{_HOMES.get(sys.platform, '.config/Claude')}/claude_desktop_config.json", is_of_project=False
     ),
     "claude-code": Client(".mcp.json"),
-    "vscode": Client(".vscode/mcp.json"),
+    "vscode": Client(".vscode/mcp.json", key="servers"),
     "cursor": Client(".cursor/mcp.json"),
-    "codex": Client(".codex/config.toml", is_of_project=False),
-    "jupyter-ai": Client(".jupyter/mcp_settings.json"),
+    "codex": Client(".codex/config.toml", is_of_project=False, key="mcp_servers"),
+    "jupyter-ai": Client(".jupyter/mcp_settings.json", key="mcp_servers"),
+    "notebook-intelligence": Client(".jupyter/nbi/mcp.json", is_of_project=False),
 }
 FAMILIES: Mapping[str, Family] = {
     "claude": Family("Claude, Cursor and most clients", "mcpServers", "${NAME}"),
@@ -231,3 +236,58 @@ def _respelled(value: Any, variable: str) -> Any:
     if isinstance(value, dict):
         return {key: _respelled(each, variable) for key, each in value.items()}
     return [_respelled(each, variable) for each in value] if isinstance(value, list) else value
+
+
+def entry_of_project(project: Path, env: Mapping[str, str]) -> FoundServer:
+    """Return the entry that hands the tools of this project's running notebook to a client."""
+    name = re.sub(r"[^a-z0-9]+", "-", project.name.lower()).strip("-") or "project"
+    data: dict[str, Any] = {"command": sys.executable, "args": ["-m", "onetool_ipy", "mcp", "--attach", str(project)]}
+    carried = {key: env[key] for key in _CARRIED if env.get(key)}
+    return FoundServer(f"onetool-{name}", {**data, **({"env": carried} if carried else {})})
+
+
+def with_entry(client: str, text: str, server: FoundServer) -> str:
+    """Return the text of a client's file with one entry more, and all else as it is.
+
+    The same text comes back where the entry is there. Raises UsageProblem for another entry of that name, and for a
+    file that cannot be changed without a loss, with what to paste.
+    """
+    entry, is_toml = _entry_text(client, server), client == "codex"
+    try:
+        document = (_parsed_toml(text) if is_toml else json.loads(text)) if text.strip() else {}
+        known = servers_in(document).get(server.name)
+        if known is not None:
+            if {name: _entry(known).get(name) for name in server.data} == server.data:
+                return text
+            raise UsageProblem(f"It has another entry '{server.name}'.", hint=f"Replace that one by:\n{entry}")
+        if is_toml:
+            after = f"{text.rstrip()}\n\n{entry}\n".lstrip()
+            _parsed_toml(after)
+            return after
+        _add(client, document, server)
+    except (ValueError, TypeError, AttributeError) as exc:
+        raise UsageProblem("It has comments, or is broken.", hint=f"Paste this there:\n{entry}") from exc
+    margin = re.search(r'\n( +|\t)"', text)
+    return json.dumps(document, indent=margin[1] if margin else 2, ensure_ascii=False) + "\n"
+
+
+def _add(client: str, document: dict[str, Any], server: FoundServer) -> None:
+    """Add an entry to a document of JSON. Jupyter AI has lists where the others have objects."""
+    if client == "jupyter-ai":
+        env = [{"name": name, "value": value} for name, value in server.data.get("env", {}).items()]
+        document.setdefault(CLIENTS[client].key, []).append({"name": server.name, **server.data, "env": env})
+    else:
+        document.setdefault(CLIENTS[client].key, {})[server.name] = {"type": "stdio", **server.data}
+
+
+def _entry_text(client: str, server: FoundServer) -> str:
+    """Return an entry as a client writes it, for a person to paste."""
+    if client != "codex":
+        document: dict[str, Any] = {}
+        _add(client, document, server)
+        return json.dumps(document, indent=2, ensure_ascii=False)
+    # Basic strings of TOML are those of JSON, as far as paths and names go.
+    lines = [f"[mcp_servers.{server.name}]"]
+    lines += [f"{key} = {json.dumps(server.data[key], ensure_ascii=False)}" for key in ("command", "args")]
+    env = ", ".join(f"{name} = {json.dumps(value)}" for name, value in server.data.get("env", {}).items())
+    return "\n".join([*lines, *([f"env = {{ {env} }}"] if env else [])])

@@ -38,13 +38,17 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Model, Models
-from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn
+from onetool_ipy.core.tracing import Attributes, captures_content, content, traced_work
+from onetool_ipy.llm.images import ImageLimits
+from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn, as_parts
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
 from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of
 from onetool_ipy.net.errors import ConnectionFailed, masked
 from onetool_ipy.net.hosts import Hosts, origin_of
 
+_SPAN_PROVIDERS = {"gemini": "gcp.gemini"}
+"""What the conventions of OpenTelemetry call a provider, where that is another name."""
 _FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
 _TRIES = 3
 _MAX_BYTES = 32 * 1024 * 1024
@@ -114,6 +118,13 @@ class HttpModelClient:
     def name(self) -> str:
         return self.model.name
 
+    def image_limits(self) -> ImageLimits | None:
+        """Return what images the model takes, or None if it takes none. Ollama is asked what its model can do."""
+        takes_images = self.model.images
+        if takes_images is None and isinstance(self._wire, Ollama):
+            takes_images = self._can_see(self._wire)
+        return None if takes_images is False else self._wire.image_limits
+
     def complete(
         self,
         messages: Sequence[Message],
@@ -177,6 +188,20 @@ class HttpModelClient:
     def __repr__(self) -> str:
         return f"<HttpModelClient {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"
 
+    def _can_see(self, wire: Ollama) -> bool | None:
+        """Whether a model of Ollama has the capability "vision"; None if the server does not say."""
+        url = f"{wire.root(self.model.base_url or wire.default_url)}/api/show"
+        try:
+            body = {"model": self.model.model}
+            response = self._http_client.request(
+                "POST", url, rules=_rules_for(url), headers=wire.headers(self._key()), json=body
+            )
+            data = response.json() if response.status == 200 else None
+        except CallFailure:
+            return None
+        capabilities = data.get("capabilities") if isinstance(data, dict) else None
+        return "vision" in capabilities if isinstance(capabilities, list) else None
+
     def _request(
         self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None, max_tokens: int | None
     ) -> ModelRequest:
@@ -186,6 +211,20 @@ class HttpModelClient:
         return ModelRequest(url, model.model, tuple(messages), tuple(tools), max_tokens, is_streamed, model.options)
 
     async def _reply(self, request: ModelRequest, deadline_s: float, on_text: OnText) -> Turn:
+        mask, provider = self._secrets.mask, _SPAN_PROVIDERS.get(self.model.provider, self.model.provider)
+        attributes: Attributes = {"gen_ai.provider.name": provider, "gen_ai.request.model": self.model.model}
+        if captures_content():
+            attributes["gen_ai.input.messages"] = content(as_parts(request.messages), mask)
+        with traced_work("chat", self.model.model, attributes) as ended:
+            turn = await self._ask(request, deadline_s, on_text)
+            ended["gen_ai.usage.input_tokens"] = turn.usage.input
+            ended["gen_ai.usage.output_tokens"] = turn.usage.output
+            ended["gen_ai.response.finish_reasons"] = (turn.stop,)
+            if captures_content():
+                ended["gen_ai.output.messages"] = content(as_parts([turn]), mask)
+        return turn
+
+    async def _ask(self, request: ModelRequest, deadline_s: float, on_text: OnText) -> Turn:
         """Ask until a reply counts, and read it. Runs on the background loop; `on_text` gets each new piece of text.
 
         A request is repeated only as long as nothing of a reply was read.

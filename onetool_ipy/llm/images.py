@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from io import BytesIO
 from typing import Any
 
 from onetool_ipy.base.errors import TooLarge
-from onetool_ipy.render.media import Image
+from onetool_ipy.render.media import Blocks, Image
 
 SENT_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The kinds of images that all providers take."""
@@ -121,6 +121,29 @@ def _longer_side(image: Image) -> int:
     if image.mime == "image/png" and len(image.data) >= 24 and image.data[12:16] == b"IHDR":
         return max(int.from_bytes(image.data[16:20]), int.from_bytes(image.data[20:24]))
     return 0
+
+
+def without_pictures(data: object, limits: Callable[[], ImageLimits | None]) -> tuple[object, tuple[Image, ...]]:
+    """Return a tool's data with a sentence in place of each picture, and the pictures that a model takes."""
+    images: list[Image] = []
+
+    def replaced(part: object) -> object:
+        if type(part) is list or isinstance(part, Blocks):
+            parts = [replaced(inner) for inner in part]
+            return part if all(new is old for new, old in zip(parts, part, strict=True)) else parts
+        image = picture_of(part)
+        if image is None:
+            return part
+        most = limits()
+        if most is None:
+            return f"(an image of {len(image.data):,} bytes, which this model does not take)"
+        try:
+            images.append(fitted(image, most))
+        except TooLarge as exc:
+            return f"({exc.message})"
+        return f"(image {len(images)}, sent along)"
+
+    return replaced(data), tuple(images)
 
 
 def encoded(images: Sequence[Image]) -> tuple[tuple[str, str], ...]:

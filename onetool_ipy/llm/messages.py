@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, cast
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import Json
 
 DEADLINE_S = 300.0
 """How long one reply may take, with all retries, by default."""
@@ -36,12 +37,14 @@ class User:
     """What the person writes, and the images that go with it: their MIME types and base64.
 
     `forbids_calls` marks the line by which the last request of an ask demands an answer without more calls. The tools
-    stay in that request, so that the provider finds its cached prefix again.
+    stay in that request, so that the provider finds its cached prefix again. `schema` is the JSON Schema that the
+    answer must fit.
     """
 
     text: str
     images: tuple[tuple[str, str], ...] = ()
     forbids_calls: bool = False
+    schema: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +136,12 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of one call: any JSON value, or the words of its failure."""
+    """The result of one call: any JSON value, or the words of its failure; and its images, as `User` has them."""
 
     call: Call
     content: Any
     is_error: bool = False
+    images: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,3 +207,22 @@ def require_client(value: object) -> ModelClient:
     if not callable(getattr(value, "complete", None)):
         raise UsageProblem(f"A model is a name or has a method 'complete'; this is {type(value).__name__!r}.")
     return cast(ModelClient, value)
+
+
+def as_parts(messages: Sequence[Message]) -> list[Json]:
+    """Return messages in the form that OpenTelemetry gives them: a role and typed parts; an image is just named."""
+    return [{"role": role, "parts": parts} for role, parts in map(_parts_of, messages)]
+
+
+def _parts_of(message: Message) -> tuple[str, list[Json]]:
+    match message:
+        case System(text=text):
+            return "system", [{"type": "text", "content": text}]
+        case User(text=text, images=images):
+            pictures: list[Json] = [{"type": "image", "mime_type": mime} for mime, _ in images]
+            return "user", [{"type": "text", "content": text}, *pictures]
+        case Turn(text=text, calls=calls):
+            asked = [{"type": "tool_call", "id": c.id, "name": c.wire_name, "arguments": c.arguments} for c in calls]
+            return "assistant", [*([{"type": "text", "content": text}] if text else []), *asked]
+        case Outcomes(items=items):
+            return "tool", [{"type": "tool_call_response", "id": o.call.id, "response": o.content} for o in items]

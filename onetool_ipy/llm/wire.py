@@ -14,10 +14,13 @@ from urllib.parse import quote
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput
+from onetool_ipy.llm.answer_type import is_strict
 from onetool_ipy.llm.formats import declare, object_schema
+from onetool_ipy.llm.images import ImageLimits
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, Stop, System, TokenUsage, Turn, User
 
 Json = dict[str, Any]
+Images = tuple[tuple[str, str], ...]
 
 _STOPS: Mapping[str, Stop] = {
     # OpenAI; Ollama has "stop" and "length" of these.
@@ -70,6 +73,18 @@ class ModelRequest(NamedTuple):
         """Whether the model must answer without calls, though tools are declared."""
         last = self.messages[-1] if self.messages else None
         return isinstance(last, User) and last.forbids_calls
+
+    @property
+    def answer_schema(self) -> Mapping[str, Any] | None:
+        """The JSON Schema for the answer, which the last message of the person carries."""
+        prompts = (m for m in reversed(self.messages) if isinstance(m, User) and (m.schema or not m.forbids_calls))
+        prompt = next(prompts, None)
+        return None if prompt is None else prompt.schema
+
+    @property
+    def final_schema(self) -> Mapping[str, Any] | None:
+        """The schema for the answer, unless the reply may hold calls: for providers that cannot offer both."""
+        return self.answer_schema if self.forbids_calls or not self.tools else None
 
 
 class ReplyReader:
@@ -156,6 +171,7 @@ class WireFormat:
     reader: ClassVar[type[ReplyReader]]
     needs_key: ClassVar[bool] = True
     is_sse: ClassVar[bool] = True
+    image_limits: ClassVar[ImageLimits] = ImageLimits()
 
     def url(self, request: ModelRequest) -> str:
         """Return the address of the request."""
@@ -229,6 +245,11 @@ def result_text(outcome: Outcome) -> str:
     """Return the result of a call as text."""
     content = outcome.content
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+
+
+def picture_messages(items: Sequence[Outcome]) -> list[User]:
+    """Return the images of tools as messages, for providers whose results of tools are text."""
+    return [User(f"The image that {item.call.wire_name} gave:", item.images) for item in items if item.images]
 
 
 def alternating(turns: Iterable[tuple[str, list[Json]]], key: str) -> list[Json]:
@@ -342,6 +363,8 @@ class Anthropic(WireFormat):
     provider = "anthropic"
     default_url = "https://api.anthropic.com"
     reader = _AnthropicReader
+    # Anthropic takes 5 MB of base64, which is three quarters of it in bytes.
+    image_limits = ImageLimits(max_bytes=3_750_000)
 
     def url(self, request: ModelRequest) -> str:
         base = base_of(request.base_url, version="", endpoints=("/messages", "/v1"))
@@ -371,16 +394,16 @@ class Anthropic(WireFormat):
             out["tool_choice"] = {"type": "none"}
         if request.is_streamed:
             out["stream"] = True
+        if schema := request.answer_schema:
+            form = {"type": "json_schema", "schema": schema}
+            out["output_config"] = {**request.options.get("output_config", {}), "format": form}
         return with_options(out, request.options)
 
 
 def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
     match message:
         case User(text=text, images=images):
-            pictures: list[Json] = [
-                {"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}}
-                for mime, data in images
-            ]
+            pictures = _anthropic_images(images)
             return "user", [*pictures, {"type": "text", "text": text}] if text.strip() else pictures
         case Turn(provider="anthropic", parts=parts) if parts:
             return "assistant", [dict(part) for part in parts]
@@ -393,12 +416,18 @@ def _anthropic_blocks(message: Message) -> tuple[str, list[Json]]:
                 {
                     "type": "tool_result",
                     "tool_use_id": item.call.id,
-                    "content": result_text(item),
+                    "content": [{"type": "text", "text": result_text(item)}, *_anthropic_images(item.images)]
+                    if item.images
+                    else result_text(item),
                     **({"is_error": True} if item.is_error else {}),
                 }
                 for item in items
             ]
     return "", []
+
+
+def _anthropic_images(images: Images) -> list[Json]:
+    return [{"type": "image", "source": {"type": "base64", "media_type": mime, "data": data}} for mime, data in images]
 
 
 class _GeminiReader(ReplyReader):
@@ -488,7 +517,9 @@ class Gemini(WireFormat):
             out["tools"] = [{"functionDeclarations": declared}]
             if request.forbids_calls:
                 out["toolConfig"] = {"functionCallingConfig": {"mode": "NONE"}}
-        limit = {} if request.max_tokens is None else {"maxOutputTokens": request.max_tokens}
+        limit: Json = {} if request.max_tokens is None else {"maxOutputTokens": request.max_tokens}
+        if answer := request.final_schema:
+            limit |= {"responseMimeType": "application/json", "responseJsonSchema": answer}
         if config := with_options(limit, request.options):
             out["generationConfig"] = config
         return out
@@ -514,7 +545,8 @@ def _gemini_content(message: Message, own_ids: Collection[object]) -> tuple[str,
                 }
                 call_id = {"id": item.call.id} if item.call.id in own_ids else {}
                 responses.append({"functionResponse": {**call_id, **response}})
-            return "user", responses
+            pictures = [{"inlineData": {"mimeType": m, "data": d}} for item in items for m, d in item.images]
+            return "user", responses + pictures
     return "", []
 
 
@@ -546,7 +578,11 @@ class Ollama(WireFormat):
     is_sse = False
 
     def url(self, request: ModelRequest) -> str:
-        return base_of(request.base_url, version="", endpoints=("/chat", "/api", "/v1")) + "/api/chat"
+        return self.root(request.base_url) + "/api/chat"
+
+    def root(self, base_url: str) -> str:
+        """Return the address of the server, without a path of its interface."""
+        return base_of(base_url, version="", endpoints=("/chat", "/api", "/v1"))
 
     def body(self, request: ModelRequest) -> Json:
         body: Json = {
@@ -556,6 +592,8 @@ class Ollama(WireFormat):
         }
         if request.tools:
             body["tools"] = declare(self.provider, request.tools)
+        if schema := request.final_schema:
+            body["format"] = schema
         limit = {} if request.max_tokens is None else {"num_predict": request.max_tokens}
         options = {key: value for key, value in request.options.items() if key not in _OLLAMA_TOP_LEVEL}
         if inner := with_options(limit, options):
@@ -578,7 +616,8 @@ def _ollama_lines(message: Message) -> list[Json]:
             line: Json = {"role": "assistant", "content": text}
             return [{**line, "tool_calls": calls} if calls else line]
         case Outcomes(items=items):
-            return [{"role": "tool", "tool_name": item.call.wire_name, "content": result_text(item)} for item in items]
+            lines = [{"role": "tool", "tool_name": i.call.wire_name, "content": result_text(i)} for i in items]
+            return lines + [line for user in picture_messages(items) for line in _ollama_lines(user)]
 
 
 class _OpenAiReader(ReplyReader):
@@ -675,6 +714,9 @@ class OpenAi(WireFormat):
             body["max_completion_tokens" if is_own else "max_tokens"] = request.max_tokens
         if request.is_streamed:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if schema := request.answer_schema:
+            form = {"name": "answer", "schema": schema, "strict": is_strict(schema)}
+            body["response_format"] = {"type": "json_schema", "json_schema": form}
         return with_options(body, request.options)
 
 
@@ -696,4 +738,5 @@ def _openai_lines(message: Message) -> list[Json]:
                 ]
             return [line]
         case Outcomes(items=items):
-            return [{"role": "tool", "tool_call_id": item.call.id, "content": result_text(item)} for item in items]
+            results = [{"role": "tool", "tool_call_id": i.call.id, "content": result_text(i)} for i in items]
+            return results + [line for user in picture_messages(items) for line in _openai_lines(user)]

@@ -34,6 +34,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.background import timed_out
 from onetool_ipy.base.errors import CallFailure, CallTimeout, OneToolError
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, QuestionRefused, Reply
 from onetool_ipy.mcp.definition import ServerDefinition
@@ -112,7 +113,7 @@ class RunningCall:
         answer: tuple[str, str, str] = await self._off_the_clock(work)
         return answer
 
-    async def _off_the_clock(self, work: Coroutine[Any, Any, Any]) -> Any:
+    async def _off_the_clock(self, work: Coroutine[object, object, object]) -> Any:
         """Run something in the context of this call, without counting towards its limits."""
         began = _now()
         self._reschedule(None)
@@ -137,7 +138,7 @@ class ServerCallbacks:
         self._running: list[RunningCall] = []
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> Json:
         """The arguments of the SDK's `Client` that say what the server may ask of us."""
         callbacks = {
             "elicitation_callback": self._elicit,

@@ -15,6 +15,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -88,7 +89,7 @@ class ServerListing(NamedTuple):
 
 
 def read_tools(
-    raw: Iterable[Any], header_fault: HeaderFault = lambda _schema: None
+    raw: Iterable[object], header_fault: HeaderFault = lambda _schema: None
 ) -> tuple[tuple[Json, ...], tuple[str, ...]]:
     """Return the tools that can be offered, and what is wrong with the others."""
     good: dict[str, Json] = {}
@@ -124,25 +125,17 @@ def read_offers(kind: OfferKind, raw: Iterable[Any]) -> tuple[tuple[Json, ...], 
         elif name in good:
             faults.append(f"It lists the {noun} '{values.cut(name, 80)}' twice; the first one counts.")
         else:
-            good[name] = {key: name, **_described(entry), **(_arguments(entry) if kind == "prompts" else {})}
+            offer: Json = {key: name}
+            # Words stay on one line and have no control characters. The name of a prompt is its key.
+            for word in ("name", "title", "description", "mimeType"):
+                text = entry.get(word)
+                if isinstance(text, str) and text.strip() and word != key:
+                    offer[word] = printable_line(values.cut(" ".join(text.split()), _MAX_WORDS))
+            size = entry.get("size")
+            if isinstance(size, int) and not isinstance(size, bool) and size in _SIZES:
+                offer["size"] = size
+            good[name] = {**offer, **_arguments(entry)} if kind == "prompts" else offer
     return tuple(good.values()), tuple(faults[:_MAX_OFFER_FAULTS])
-
-
-def _described(entry: Json) -> Json:
-    """The words of an entry, each on one line and without control characters."""
-    kept: Json = {}
-    for key in ("name", "title", "description", "mimeType"):
-        text = entry.get(key)
-        if (
-            isinstance(text, str)
-            and text.strip()
-            and not (key == "name" and "uri" not in entry and "uriTemplate" not in entry)
-        ):
-            kept[key] = printable_line(values.cut(" ".join(text.split()), _MAX_WORDS))
-    size = entry.get("size")
-    if isinstance(size, int) and not isinstance(size, bool) and size in _SIZES:
-        kept["size"] = size
-    return kept
 
 
 def _arguments(entry: Json) -> Json:
@@ -169,37 +162,36 @@ def to_specs(
         # Two names of the server may differ in their blanks only, and ours have a limit: a hash tells them apart.
         if len(name) > _MAX_NAME or name in specs:
             name = f"{name[: _MAX_NAME - 9]}_{hashlib.sha256(wire.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
-        specs[name] = _spec(definition, {"icon": listing.icon, **tool}, name, call, mask)
+        hints = tool.get("annotations") or {}
+        identity = {key: value for key, value in tool.items() if key not in ("icon", "_meta")}
+        specs[name] = ToolSpec(
+            name=name,
+            description=tool["description"],
+            parameters=tool["inputSchema"],
+            run=partial(call, wire),
+            is_async=True,
+            origin="mcp",
+            read_only=definition.trusted and hints.get("readOnlyHint") is True,
+            server_facts=ServerFacts(
+                server=definition.name,
+                title=tool.get("title", ""),
+                hints=_hints(hints, is_trusted=definition.trusted),
+                icon=tool.get("icon", listing.icon),
+                meta=tool.get("_meta", {}),
+            ),
+            timeout_s=definition.timeout_s,
+            output_schema=tool.get("outputSchema"),
+            where=definition.where,
+            identity=partial(_identity, definition, mask, identity),
+        )
     return list(specs.values())
 
 
-def _spec(definition: ServerDefinition, tool: Json, name: str, call: Call, mask: Callable[[str], str]) -> ToolSpec:
-    wire = tool["name"]
-    hints = tool.get("annotations") or {}
-    identity = {key: value for key, value in tool.items() if key not in ("icon", "_meta")}
-    return ToolSpec(
-        name=name,
-        description=tool["description"],
-        parameters=tool["inputSchema"],
-        run=lambda args: call(wire, args),
-        is_async=True,
-        origin="mcp",
-        read_only=definition.trusted and hints.get("readOnlyHint") is True,
-        server_facts=ServerFacts(
-            server=definition.name,
-            title=tool.get("title", ""),
-            hints=_hints(hints, is_trusted=definition.trusted),
-            icon=tool["icon"],
-            meta=tool.get("_meta", {}),
-        ),
-        timeout_s=definition.timeout_s,
-        output_schema=tool.get("outputSchema"),
-        where=definition.where,
-        identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), identity],
-    )
+def _identity(definition: ServerDefinition, mask: Callable[[str], str], tool: Json) -> list[object]:
+    return [definition.fingerprint(mask), sorted(definition.inherit), tool]
 
 
-def _hints(annotations: Mapping[str, Any], *, is_trusted: bool) -> dict[str, bool]:
+def _hints(annotations: Mapping[str, object], *, is_trusted: bool) -> dict[str, bool]:
     """What the server says of a tool. Only a trusted server may say what makes a tool look harmless."""
     values_by_name = {name: annotations.get(key) for name, key in _HINTS.items()}
     if annotations.get("readOnlyHint") is True and is_trusted:
@@ -223,7 +215,9 @@ def _checked(tool: object, header_fault: HeaderFault) -> Json:
     fault = header_fault(schema)
     if fault is not None:
         raise InvalidTool(f"The tool '{_shown(name)}' is left out: {values.cut(fault, 2 * _MAX_SHOWN)}.")
-    title = _title(tool)
+    hints = tool.get("annotations")
+    titles = (tool.get("title"), hints.get("title") if isinstance(hints, dict) else None)
+    title = next((" ".join(one.split())[:_MAX_NAME] for one in titles if isinstance(one, str) and one.strip()), "")
     texts = (tool.get("description"), title, name)
     description = next(text for text in texts if isinstance(text, str) and text.strip())[:_MAX_TEXT]
     kept: Json = {"name": name, "description": description, "inputSchema": schema}
@@ -231,7 +225,6 @@ def _checked(tool: object, header_fault: HeaderFault) -> Json:
     if isinstance(output, dict):
         _require_schema(name, "outputSchema", output)
         kept["outputSchema"] = output
-    hints = tool.get("annotations")
     if isinstance(hints, dict):
         kept["annotations"] = {key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))}
     if title:
@@ -244,16 +237,10 @@ def _checked(tool: object, header_fault: HeaderFault) -> Json:
     return kept
 
 
-def _title(tool: Json) -> str:
-    hints = tool.get("annotations")
-    titles = (tool.get("title"), hints.get("title") if isinstance(hints, dict) else None)
-    return next((" ".join(text.split())[:_MAX_NAME] for text in titles if isinstance(text, str) and text.strip()), "")
-
-
 def read_icon(icons: object) -> str:
     """Return the first picture that comes as data, or "". One at another address does not count: nothing is fetched."""
-    listed = [icon.get("src") for icon in icons if isinstance(icon, dict)] if isinstance(icons, list) else []
-    return next((str(src) for src in listed if _is_icon(src)), "")
+    sources = [icon.get("src") for icon in icons if isinstance(icon, dict)] if isinstance(icons, list) else []
+    return next((str(source) for source in sources if _is_icon(source)), "")
 
 
 def _is_icon(src: object) -> bool:

@@ -92,7 +92,7 @@ def offer_specs(
 ) -> list[ToolSpec]:
     """Return what reads the resources of a server and gets its prompts, as tools that are not listed."""
 
-    def spec(name: str, description: str, parameters: Json, run: Callable[[Json], Any], tag: str) -> ToolSpec:
+    def spec(name: str, description: str, parameters: Json, run: Callable[[Json], object], tag: str) -> ToolSpec:
         return ToolSpec(
             name=name,
             description=description,
@@ -122,18 +122,15 @@ def offer_specs(
         specs.append(spec(reader_name(definition.name, listing), _READ_DOC, _READ, read, "resource"))
     for name, prompt in prompt_names(definition.name, listing).items():
         text = prompt.get("description") or prompt.get("title") or f"The prompt '{prompt['name']}'."
-        specs.append(spec(name, text, _prompt_schema(prompt), getter(prompt["name"]), "prompt"))
+        arguments = prompt["arguments"]
+        schema = {
+            "type": "object",
+            "properties": {one["name"]: {"type": "string", "description": one["description"]} for one in arguments},
+            "required": [one["name"] for one in arguments if one["required"]],
+            "additionalProperties": False,
+        }
+        specs.append(spec(name, text, schema, getter(prompt["name"]), "prompt"))
     return specs
-
-
-def _prompt_schema(prompt: Json) -> Json:
-    arguments = prompt["arguments"]
-    return {
-        "type": "object",
-        "properties": {one["name"]: {"type": "string", "description": one["description"]} for one in arguments},
-        "required": [one["name"] for one in arguments if one["required"]],
-        "additionalProperties": False,
-    }
 
 
 async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> Any:
@@ -146,7 +143,7 @@ async def read_resource(client: Any, uri: str, variables: Mapping[str, Any]) -> 
     return contents[0].value if len(contents) == 1 else Blocks(part.block for part in contents) if contents else None
 
 
-def _address(uri: str, variables: Mapping[str, Any]) -> str:
+def _address(uri: str, variables: Mapping[str, object]) -> str:
     """The uri to read. Raises InvalidArgs for a bad uri, or values that do not fit the template."""
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
@@ -226,7 +223,7 @@ class Watch:
     `stop()` ends it. It may be used from any thread.
     """
 
-    def __init__(self, server: str, uri: str, *, read: Callable[[], Any], follow: Callable[[Watch], None]) -> None:
+    def __init__(self, server: str, uri: str, *, read: Callable[[], object], follow: Callable[[Watch], None]) -> None:
         self.server = server
         self.uri = uri
         self.changes = 0

@@ -74,7 +74,7 @@ class _Connection:
         on_list: Callable[[ServerListing], None],
         on_end: Callable[[_Connection], None],
         tasks: TaskStore,
-        auth: Any = None,
+        auth: ServerAuth | None = None,
     ) -> None:
         self.definition = definition
         self.state: FailureState = "failed"
@@ -115,7 +115,7 @@ class _Connection:
         await asyncio.wait({listed, self._owner}, return_when=asyncio.FIRST_COMPLETED)
         listed.cancel()
 
-    async def request(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
+    async def request(self, work: Callable[[ServerSession], Awaitable[object]]) -> Any:
         """Run one request of the session. Raises NotSent if it certainly did not reach the server."""
         assert self._session is not None
         return await work(self._session)
@@ -461,7 +461,7 @@ class Server:
             task.add_done_callback(self._started)
         return await asyncio.shield(self._starting)
 
-    async def request(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
+    async def request(self, work: Callable[[ServerSession], Awaitable[object]]) -> Any:
         """Run one request of its session; over a new one if the request certainly did not reach the server."""
         connection = await self.connect()
         refusals = self._auth.refusals if self._auth is not None else 0
@@ -478,7 +478,7 @@ class Server:
                 raise self._sign_in_needed() from None
             raise
 
-    async def complete(self, work: Callable[[ServerSession], Awaitable[Any]]) -> Any:
+    async def complete(self, work: Callable[[ServerSession], Awaitable[object]]) -> Any:
         """The same for Tab: None if the server is not connected, which starts nothing."""
         connection = self._connection_here()
         return None if connection is None or not connection.is_usable() else await connection.request(work)

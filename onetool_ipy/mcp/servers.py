@@ -29,6 +29,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.mcp.definition import SIGN_IN_S, ServerDefinition, State
@@ -111,7 +112,7 @@ class Servers(Mapping[str, State]):
         """Return the end of a server's stderr output, secrets masked."""
         return self._mask(self._require(name).logs())
 
-    def trace(self, name: str) -> list[dict[str, Any]]:
+    def trace(self, name: str) -> list[Json]:
         """Return the last messages between us and a server as rows, secrets masked. Starts nothing."""
         return self._require(name).trace.rows(self._mask)
 
@@ -133,7 +134,7 @@ class Servers(Mapping[str, State]):
         server = self._servers.get(name)
         return None if server is None or not server.definition.enabled else server.listing
 
-    def prompts(self) -> dict[str, dict[str, Any]]:
+    def prompts(self) -> dict[str, Json]:
         """Return the known prompts of all servers by the name that they are called by. Starts nothing."""
         listings = ((name, self.listing(name)) for name in self._servers)
         return {
@@ -163,7 +164,7 @@ class Servers(Mapping[str, State]):
             return []
         return [self._mask(text) for text in texts or ()]
 
-    def watch(self, name: str, uri: str, *, read: Callable[[], Any]) -> Watch:
+    def watch(self, name: str, uri: str, *, read: Callable[[], object]) -> Watch:
         """Follow a resource; starts the server if needed. `read` reads the resource."""
         server = self._require(name)
 
@@ -235,7 +236,7 @@ class Servers(Mapping[str, State]):
         self._run(server.restart, server.definition.timeout_s + _MORE_S)
         return server.state
 
-    def test(self, name: str) -> dict[str, Any]:
+    def test(self, name: str) -> Json:
         """Start a server if needed and probe it: {server, ok, ms, tools, about, protocol} or {..., reason, stderr}."""
         server = self._require(name)
         began, why = time.perf_counter(), ""
@@ -404,8 +405,8 @@ class Servers(Mapping[str, State]):
         for server in running:
             server.drop()
 
-    def _caller(self, name: str) -> Callable[[str, dict[str, Any]], Awaitable[Any]]:
-        async def call(tool: str, args: dict[str, Any]) -> Any:
+    def _caller(self, name: str) -> Callable[[str, Json], Awaitable[Any]]:
+        async def call(tool: str, args: Json) -> Any:
             here = current.scope()
             progress = None if here is None else here.progress
             return await self._sender(name)(lambda session: session.call(tool, args, progress))
@@ -453,7 +454,7 @@ class Servers(Mapping[str, State]):
         return self._background.run(work, limit_s + _MORE_S)
 
     def _all(
-        self, servers: list[Server], work: Callable[[Server], Awaitable[Any]], wait_s: float | None = None
+        self, servers: list[Server], work: Callable[[Server], Awaitable[object]], wait_s: float | None = None
     ) -> None:
         """Run work for many servers at once. A failure is in the reason of its server."""
         if not servers or self._background.is_here() or self._is_closed:
@@ -498,7 +499,7 @@ class Servers(Mapping[str, State]):
         return server
 
 
-async def _together(servers: list[Server], work: Callable[[Server], Awaitable[Any]], limit_s: float) -> None:
+async def _together(servers: list[Server], work: Callable[[Server], Awaitable[object]], limit_s: float) -> None:
     """Run work for many servers at once, and wait for it up to a limit."""
     import asyncio
 

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import errno
 import json
 import logging
 import math
 import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -48,7 +47,8 @@ from pydantic import ValidationError
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, Unavailable
+from onetool_ipy.base.errors import CallFailure, ExecutionFailed, InvalidOutput, Unavailable, chain
+from onetool_ipy.base.values import Json
 from onetool_ipy.mcp.callbacks import RunningCall, ServerCallbacks
 from onetool_ipy.mcp.content import NotSent, OutputSchema, error_text, failure_of, meta_of, value_of
 from onetool_ipy.mcp.definition import FailureState, ServerDefinition
@@ -101,7 +101,11 @@ class ServerSession:
         tasks: TaskStore,
         auth: httpx2.Auth | None = None,
     ) -> None:
-        _silence_sdk()
+        # Keep the SDK from printing into a cell. The reason of a failure is in `Connection.reason`.
+        logging.getLogger("mcp").setLevel(logging.CRITICAL)
+        logger = logging.getLogger("client")  # the SDK's name for its session's log; others may use it too
+        if not any(getattr(each, "__name__", "") == "_is_not_of_mcp" for each in logger.filters):
+            logger.addFilter(_is_not_of_mcp)
         self.calls = 0
         self.is_lost = False
         self.fresh_s = math.inf
@@ -120,7 +124,27 @@ class ServerSession:
 
     def fault(self, exc: BaseException) -> _AddressFault:
         """Say why this session over HTTP failed."""
-        return _address_fault(exc, self._definition.url, self._interceptor.http)
+        notes, address = self._interceptor.http, _shown(self._definition.url)
+        # These read errors are our own: the response is too large, or compressed.
+        if isinstance(exc, httpx2.ReadError) and str(exc).startswith("The response is"):
+            return _AddressFault("failed", str(exc))
+        if isinstance(exc, httpx2.TransportError) and not isinstance(exc, httpx2.SSEError) and not notes.status:
+            return _unreachable(exc, address, urlsplit(self._definition.url).hostname or "")
+        if notes.status == 401:
+            return _AddressFault("signed out", "It wants credentials (HTTP 401).")
+        if notes.status == 403:
+            return _AddressFault("refused", "It refuses access (HTTP 403).", "Are its headers right?")
+        if notes.status == 429 or notes.status >= 500:
+            return _AddressFault("failed", f"It reports an internal error (HTTP {notes.status}).", "Try again later.")
+        if notes.location:
+            hint = "If that is the server, use that address."
+            return _AddressFault("wrong address", f"{address} redirects to {_shown(notes.location)}.", hint)
+        is_no_mcp = getattr(getattr(exc, "error", None), "code", 0) == _PARSE_ERROR or isinstance(exc, httpx2.SSEError)
+        if notes.status or notes.foreign or is_no_mcp:
+            status = f" (HTTP {notes.status})" if notes.status else ""
+            message = f"{address} answers, but not as an MCP server{status}."
+            return _AddressFault("wrong address", message, _IS_THE_PATH_RIGHT)
+        return _AddressFault("failed", error_text(exc))
 
     async def open(self, stack: AsyncExitStack, on_change: Callable[[], None]) -> ServerListing:
         """Connect and list the tools. `on_change` is called when the server's tools change."""
@@ -176,7 +200,10 @@ class ServerSession:
         self._schemas = {tool["name"]: tool.get("outputSchema") for tool in tools}
         self._tasks = {tool["name"] for tool in listed if requires_task(tool)}
         self._outputs = {}
-        info = client.server_info
+        info, able = client.server_info, client.server_capabilities
+        capabilities = [name for name in ("resources", "prompts", "completions") if getattr(able, name) is not None]
+        if able.resources is not None and able.resources.subscribe:
+            capabilities.append("subscribe")
         return ServerListing(
             tools,
             (*faults, *more_faults),
@@ -184,7 +211,7 @@ class ServerSession:
             "" if info is None else f"{info.name} {info.version}"[:200],
             client.protocol_version,
             **offers,
-            capabilities=_capabilities(client.server_capabilities),
+            capabilities=tuple(capabilities),
             icon="" if info is None else read_icon([icon.model_dump() for icon in info.icons or ()]),
         )
 
@@ -233,17 +260,23 @@ class ServerSession:
         """Follow a resource until the session or the watch ends."""
         await self.request(lambda client: self._watches.follow(watch, client))
 
-    async def call(self, tool: str, args: dict[str, Any], progress: Progress | None) -> Any:
+    async def call(self, tool: str, args: Json, listener: Progress | None) -> Any:
         """Call a tool once. The idle limit counts from the server's last sign."""
 
         async def send(client: Client, call: RunningCall) -> Any:
+            async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+                call.heard()
+                if listener is not None:
+                    listener(progress, total, message or "")
+
             if tool in self._tasks:
                 spec = None if call.scope is None else call.scope.spec
-                run = TaskRun(client, call, progress, self._definition, self._saved_tasks)
+                run = TaskRun(client, call, listener, self._definition, self._saved_tasks)
                 result = await run.start(tool, args, tool if spec is None else spec.name)
             else:
-                on_progress = _progress_callback(progress, call, self._definition)
-                result = await client.call_tool(tool, args, progress_callback=on_progress)
+                # A server that is asked for progress sends it. Nobody needs it without a listener and an idle limit.
+                is_needed = listener is not None or self._definition.idle_s is not None
+                result = await client.call_tool(tool, args, progress_callback=on_progress if is_needed else None)
             return self._value(result, tool, call)
 
         return await self._request_in_call(send)
@@ -268,11 +301,11 @@ class ServerSession:
             call.scope.meta.update((key, value) for key, value in notes.items() if value)
         return value_of(result, self._output(tool), tool, self._definition.name)
 
-    async def request(self, send: Callable[[Client], Awaitable[Any]]) -> Any:
+    async def request(self, send: Callable[[Client], Awaitable[object]]) -> Any:
         """Send one request that is not a tool's call."""
         return await self._request_in_call(lambda client, _call: send(client))
 
-    async def _request_in_call(self, send: Callable[[Client, RunningCall], Awaitable[Any]]) -> Any:
+    async def _request_in_call(self, send: Callable[[Client, RunningCall], Awaitable[object]]) -> Any:
         """Send one request by the SDK's client, in as many rounds as the server needs.
 
         Raises NotSent if it certainly did not reach the server, else a CallFailure.
@@ -325,10 +358,26 @@ class ServerSession:
             return isinstance(exc, MCPError) and exc.error.code not in (_CLOSED, _TIMED_OUT)
         return True
 
-    def _streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+    @asynccontextmanager
+    async def _streams(self) -> AsyncIterator[tuple[Any, Any]]:
+        """Give the streams to the server, and end its process afterwards."""
+        definition, interceptor = self._definition, self._interceptor
         if self._process is not None:
-            return _stdio_streams(self._process, self._interceptor)
-        return _http_streams(self._definition, self._interceptor, self._auth)
+            try:
+                yield _PipeReader(self._process, interceptor), _PipeWriter(self._process, interceptor)
+            finally:
+                self._process.end()
+            return
+        client = http_client(definition, interceptor, self._auth)
+        async with AsyncExitStack() as stack:
+            if definition.type == "sse":
+                streams = sse_client(definition.url, httpx_client_factory=lambda *_args, **_options: client)
+            else:
+                # The older transport closes the client itself, this one does not.
+                await stack.enter_async_context(client)
+                streams = streamable_http_client(definition.url, http_client=client, max_sse_event_size=MAX_LINE)
+            reading, writing = await stack.enter_async_context(streams)
+            yield _InterceptedStream(reading, interceptor), _InterceptedStream(writing, interceptor)
 
     async def _subscribe(self, stack: AsyncExitStack, on_change: Callable[[], None]) -> None:
         """Subscribe to changes of the list, which a server of the newer protocol sends only then."""
@@ -351,12 +400,6 @@ class ServerSession:
         stack.callback(task.cancel)
 
 
-def _capabilities(able: Any) -> tuple[str, ...]:
-    """The capabilities of a server that we use, beside its tools."""
-    names = [name for name in ("resources", "prompts", "completions") if getattr(able, name) is not None]
-    return (*names, "subscribe") if able.resources is not None and able.resources.subscribe else tuple(names)
-
-
 def _noted(failure: CallFailure, call: RunningCall | None) -> CallFailure:
     """Return the failure. Its hint says if the server asked and got no answer, or is still working."""
     if call is not None and call.left:
@@ -364,27 +407,6 @@ def _noted(failure: CallFailure, call: RunningCall | None) -> CallFailure:
     elif call is not None and call.note and not failure.hint and call.note not in failure.message:
         failure.hint = call.note
     return failure
-
-
-def _progress_callback(progress: Progress | None, call: RunningCall, definition: ServerDefinition) -> Any:
-    """Make the callback for progress notifications: it informs the caller and restarts the idle limit."""
-    if progress is None and definition.idle_s is None:
-        return None
-
-    async def on_progress(done: float, total: float | None, text: str | None) -> None:
-        call.heard()
-        if progress is not None:
-            progress(done, total, text or "")
-
-    return on_progress
-
-
-def _silence_sdk() -> None:
-    """Keep the SDK from printing into a cell. The reason of a failure is in `Connection.reason`."""
-    logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    logger = logging.getLogger("client")  # the SDK's name for its session's log; others may use it too
-    if not any(getattr(each, "__name__", "") == "_is_not_of_mcp" for each in logger.filters):
-        logger.addFilter(_is_not_of_mcp)
 
 
 def _is_not_of_mcp(record: logging.LogRecord) -> bool:
@@ -452,31 +474,20 @@ class _MessageInterceptor:
         key = _LISTED.get(request.method, "")
         if isinstance(result.get(key), list):
             self.lists.setdefault(key, []).extend(result[key])
-            tools = result[key] if key == "tools" else ()
-            result[key] = [
-                _stripped(tool) for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str)
-            ]
-
-
-def _stripped(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return the tool as the SDK sees it, which needs the schema only if it marks arguments as HTTP headers."""
-    schema = tool.get("inputSchema")
-    if isinstance(schema, dict) and schema.get("type") == "object" and "x-mcp-header" in json.dumps(schema):
-        return {"name": tool["name"], "inputSchema": schema}
-    return {"name": tool["name"], "inputSchema": {"type": "object"}}
-
-
-@asynccontextmanager
-async def _stdio_streams(process: ServerProcess, interceptor: _MessageInterceptor) -> AsyncIterator[tuple[Any, Any]]:
-    """Give the streams of a server's process, and end it afterwards."""
-    try:
-        yield _PipeReader(process, interceptor), _PipeWriter(process, interceptor)
-    finally:
-        process.end()
+            stripped = []
+            for tool in result[key] if key == "tools" else ():
+                if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
+                    continue
+                # The SDK sees the name of the tool. It needs the schema only if that marks arguments as HTTP headers.
+                schema = tool.get("inputSchema")
+                is_object = isinstance(schema, dict) and schema.get("type") == "object"
+                has_headers = is_object and "x-mcp-header" in json.dumps(schema)
+                stripped.append({"name": tool["name"], "inputSchema": schema if has_headers else {"type": "object"}})
+            result[key] = stripped
 
 
 class _PipeStream:
-    """One direction of a server's pipes. `stdio_streams` closes the process, so closing a stream does nothing."""
+    """One direction of a server's pipes. The session ends the process, so closing a stream does nothing."""
 
     def __init__(self, process: ServerProcess, interceptor: _MessageInterceptor) -> None:
         self._process, self._interceptor = process, interceptor
@@ -534,23 +545,6 @@ class _PipeWriter(_PipeStream):
         except OSError as exc:
             raise anyio.BrokenResourceError from exc
         self._interceptor.sent += 1
-
-
-@asynccontextmanager
-async def _http_streams(
-    definition: ServerDefinition, interceptor: _MessageInterceptor, auth: httpx2.Auth | None
-) -> AsyncIterator[tuple[Any, Any]]:
-    """Give the streams to a server at an address, over streamable HTTP or, for `type: sse`, the transport before it."""
-    client = http_client(definition, interceptor, auth)
-    if definition.type == "sse":
-        streams = sse_client(definition.url, httpx_client_factory=lambda *_args, **_options: client)
-    else:
-        streams = streamable_http_client(definition.url, http_client=client, max_sse_event_size=MAX_LINE)
-    async with AsyncExitStack() as stack:
-        if definition.type != "sse":  # that transport closes the client itself
-            await stack.enter_async_context(client)
-        reading, writing = await stack.enter_async_context(streams)
-        yield _InterceptedStream(reading, interceptor), _InterceptedStream(writing, interceptor)
 
 
 def http_client(
@@ -754,32 +748,8 @@ class _AddressFault(NamedTuple):
     hint: str = ""
 
 
-def _address_fault(exc: BaseException, url: str, notes: _HttpNotes) -> _AddressFault:
-    """Say why a session over HTTP failed with this exception."""
-    address = _shown(url)
-    if isinstance(exc, httpx2.ReadError) and str(exc).startswith("The response is"):  # ours: too large, or compressed
-        return _AddressFault("failed", str(exc))
-    if isinstance(exc, httpx2.TransportError) and not isinstance(exc, httpx2.SSEError) and not notes.status:
-        return _unreachable(exc, address, urlsplit(url).hostname or "")
-    if notes.status == 401:
-        return _AddressFault("signed out", "It wants credentials (HTTP 401).")
-    if notes.status == 403:
-        return _AddressFault("refused", "It refuses access (HTTP 403).", "Are its headers right?")
-    if notes.status == 429 or notes.status >= 500:
-        return _AddressFault("failed", f"It reports an internal error (HTTP {notes.status}).", "Try again later.")
-    if notes.location:
-        hint = "If that is the server, use that address."
-        return _AddressFault("wrong address", f"{address} redirects to {_shown(notes.location)}.", hint)
-    error = getattr(exc, "error", None)
-    if notes.status or notes.foreign or getattr(error, "code", 0) == _PARSE_ERROR or isinstance(exc, httpx2.SSEError):
-        status = f" (HTTP {notes.status})" if notes.status else ""
-        message = f"{address} answers, but not as an MCP server{status}."
-        return _AddressFault("wrong address", message, _IS_THE_PATH_RIGHT)
-    return _AddressFault("failed", error_text(exc))
-
-
 def _unreachable(exc: BaseException, address: str, host: str) -> _AddressFault:
-    causes = list(_causes(exc))
+    causes = list(chain(exc))
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return _AddressFault("unreachable", f"There is no host '{host}'.", "Is the address spelled right?")
     if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in causes):
@@ -787,28 +757,13 @@ def _unreachable(exc: BaseException, address: str, host: str) -> _AddressFault:
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
         return _AddressFault("unreachable", f"{address} does not speak https.", "Is it http://, or another port?")
     if isinstance(exc, httpx2.TimeoutException):
-        return _AddressFault(
-            "unreachable", f"{address} does not answer in time.", "Does it run, and can it be reached?"
-        )
+        message = f"{address} does not answer in time."
+        return _AddressFault("unreachable", message, "Does it run, and can it be reached?")
     if isinstance(exc, httpx2.ConnectError):
         return _AddressFault("unreachable", f"Nothing answers at {address}.", "Does it run, and is the port right?")
-    broken = any(isinstance(cause, OSError) and cause.errno == errno.ECONNRESET for cause in causes)
-    problem = (
-        "breaks the connection off" if broken or isinstance(exc, httpx2.NetworkError) else "does not answer properly"
-    )
+    is_broken = isinstance(exc, httpx2.NetworkError) or any(isinstance(cause, ConnectionResetError) for cause in causes)
+    problem = "breaks the connection off" if is_broken else "does not answer properly"
     return _AddressFault("wrong address", f"{address} {problem}.", _IS_THE_PATH_RIGHT)
-
-
-def _causes(exc: BaseException) -> Iterator[BaseException]:
-    """The exception and all it came from."""
-    waiting: list[Any] = [exc]
-    seen: set[int] = set()
-    while waiting:
-        cause = waiting.pop()
-        if isinstance(cause, BaseException) and id(cause) not in seen:
-            seen.add(id(cause))
-            yield cause
-            waiting += [cause.__cause__, cause.__context__, *(getattr(cause, "exceptions", ()) or ())]
 
 
 def _shown(url: str) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -32,6 +31,7 @@ from mcp_types import (
 
 from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.mcp.callbacks import RunningCall
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.stores.tasks import SavedTask, TaskStore
@@ -67,7 +67,7 @@ class TaskRun:
         self._definition = definition
         self._store = store
 
-    async def start(self, wire: str, args: dict[str, Any], tool: str) -> CallToolResult:
+    async def start(self, wire: str, args: Json, tool: str) -> CallToolResult:
         """Call a tool as a task and wait for its result. `wire` is what the server calls the tool."""
         params = CallToolRequestParams(name=wire, arguments=args, task=TaskMetadata(ttl=_TTL_MS))
         task = (await self._send(CallToolRequest(params=params), CreateTaskResult)).task

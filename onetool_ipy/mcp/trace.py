@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 
 _MOST = 300
 _MAX_KEPT = 4_096
@@ -52,7 +53,7 @@ class MessageTrace:
             ms = (now - began) * 1000
         self._seen.append(_Seen(now, is_sent, method, number, len(data), ms, data[:_MAX_KEPT]))
 
-    def rows(self, mask: Callable[[str], str]) -> list[dict[str, Any]]:
+    def rows(self, mask: Callable[[str], str]) -> list[Json]:
         """Return the messages as rows: time, direction, method, id, size in bytes, ms until the answer, and text."""
         return [
             {

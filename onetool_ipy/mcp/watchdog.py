@@ -36,7 +36,11 @@ def main(argv: list[str]) -> int:
         return 0
     os.environ.pop(argv[3], None)
     server = _start(argv[4:], status)
-    _release_streams()
+    # Close our copies of the server's streams, so that both sides see their end.
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nothing, stream)
+    os.close(nothing)
     code = _watch(server, parent, kernel, wake, is_asked)
     if code is None:
         code = _wait_for(server, _BY_ITSELF_S)
@@ -74,14 +78,6 @@ def _start(command: list[str], status: int) -> int:
     os.write(status, f"{server}\n".encode())
     os.close(status)
     return server
-
-
-def _release_streams() -> None:
-    """Close our copies of the server's streams, so that both sides see their end."""
-    nothing = os.open(os.devnull, os.O_RDWR)
-    for stream in (0, 1, 2):
-        os.dup2(nothing, stream)
-    os.close(nothing)
 
 
 def _watch(server: int, parent: int, kernel: int | None, wake: int, signals: list[int]) -> int | None:
@@ -150,7 +146,11 @@ def _descendants() -> list[int]:
     try:
         listed = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
-        return _group()
+        # Return the other processes of our group, from `ps`.
+        with os.popen("ps -A -o pid= -o pgid=") as lines:
+            pairs = [line.split() for line in lines]
+        mine = str(os.getpgrp())
+        return [int(pair[0]) for pair in pairs if len(pair) == 2 and pair[1] == mine and int(pair[0]) != os.getpid()]
     for name in listed:
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
@@ -166,14 +166,6 @@ def _descendants() -> list[int]:
         pids += below
         waiting += below
     return pids
-
-
-def _group() -> list[int]:
-    """Return the other processes of our group, from `ps`."""
-    with os.popen("ps -A -o pid= -o pgid=") as lines:
-        pairs = [line.split() for line in lines]
-    mine = str(os.getpgrp())
-    return [int(pair[0]) for pair in pairs if len(pair) == 2 and pair[1] == mine and int(pair[0]) != os.getpid()]
 
 
 def _descriptor_of(pid: int) -> int | None:

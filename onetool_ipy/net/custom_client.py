@@ -128,7 +128,24 @@ def _follow(
         with closing(client.send(request, stream=True, auth=auth, follow_redirects=False)) as response:
             following = response.next_request if follow_redirects else None
             if following is None:
-                return _read(response, max_bytes, until)
+                headers, chunks = headers_of(response), []
+                if response.request.method == "HEAD":
+                    pass
+                elif response.status_code < 400:
+                    decoder = BodyDecoder(headers, max_bytes)
+                    chunks = [decoder.feed(chunk) for chunk in _chunks(response, until)]
+                    decoder.finish()
+                else:
+                    # Of an error the status counts: its body is read from the beginning, as far as possible.
+                    with suppress(ExecutionFailed, httpx.TransportError):
+                        decoder = BodyDecoder({**headers, "content-length": ""}, _ERROR_BYTES)
+                        for chunk in _chunks(response, until):
+                            chunks.append(decoder.feed_some(chunk))
+                            if decoder.is_full():
+                                break
+                return HttpResponse(
+                    status=response.status_code, headers=headers, body=b"".join(chunks), url=str(response.url)
+                )
         left_s = max(until - time.monotonic(), 0.01)
         following.extensions = {**following.extensions, "timeout": httpx.Timeout(left_s).as_dict()}
         if _origin(request.url) != _origin(following.url):
@@ -137,25 +154,6 @@ def _follow(
                     following.headers.pop(name, None)
         request, auth = following, None
     raise ExecutionFailed(f"More than {client.max_redirects} redirects.")
-
-
-def _read(response: httpx.Response, max_bytes: int, until: float) -> HttpResponse:
-    headers, chunks = headers_of(response), []
-    if response.request.method == "HEAD":
-        pass
-    elif response.status_code < 400:
-        decoder = BodyDecoder(headers, max_bytes)
-        chunks = [decoder.feed(chunk) for chunk in _chunks(response, until)]
-        decoder.finish()
-    else:
-        # Of an error the status counts: its body is read from the beginning, as far as possible.
-        with suppress(ExecutionFailed, httpx.TransportError):
-            decoder = BodyDecoder({**headers, "content-length": ""}, _ERROR_BYTES)
-            for chunk in _chunks(response, until):
-                chunks.append(decoder.feed_some(chunk))
-                if decoder.is_full():
-                    break
-    return HttpResponse(status=response.status_code, headers=headers, body=b"".join(chunks), url=str(response.url))
 
 
 def _chunks(response: httpx.Response, until: float) -> Iterator[bytes]:

@@ -12,13 +12,13 @@ import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ExecutionFailed, TooLarge
-from onetool_ipy.base.records import Value
 from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 
@@ -37,7 +37,8 @@ class OutsideRoots(ExecutionFailed):
     status = 403
 
 
-class Private(Value):
+@dataclass(frozen=True, slots=True)
+class Private:
     """Files that no fs tool reads, wherever the roots are.
 
     `secrets_files` are the known ones; those of other projects are recognized by their path. `state` are the state

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
@@ -106,7 +106,10 @@ def marked_note(mark: str, text: str) -> str:
 
 
 def table(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None, *, numbers: Collection[str] | None = None
+    rows: Sequence[Mapping[str, object]],
+    columns: Sequence[str] | None = None,
+    *,
+    numbers: Collection[str] | None = None,
 ) -> str:
     """Rows as a table, with the columns of all rows in their first order; columns of numbers are right-aligned."""
     names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
@@ -148,19 +151,19 @@ def _node(node: Node) -> str:
     )
 
 
-def is_numeric(column: Iterable[Any]) -> bool:
+def is_numeric(column: Iterable[object]) -> bool:
     """Whether a column has only numbers, so that it is right-aligned."""
     kinds = {type(value) for value in column if value is not None}
     return bool(kinds) and kinds <= {int, float}
 
 
-def cell_text(value: Any) -> str:
+def cell_text(value: object) -> str:
     """The text of a value in a table: text as it is, None as nothing, all else as JSON."""
     plain = values.to_json(value)
     return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)
 
 
-def _cell(value: Any, align: str) -> str:
+def _cell(value: object, align: str) -> str:
     text = cell_text(value)
     label = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
     style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL

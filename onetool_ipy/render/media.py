@@ -34,7 +34,7 @@ class Image(NamedTuple):
     def __repr__(self) -> str:
         return printable(f"<{self.mime or 'image'}, {len(self.data):,} bytes>")
 
-    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         if self.mime in _OWN_TYPE and len(self.data) <= _MAX_EMBEDDED:
             return {"text/plain": repr(self), self.mime: base64.b64encode(self.data).decode("ascii")}
         return {"text/plain": repr(self), "text/html": _html(self)}
@@ -49,7 +49,7 @@ class Audio(NamedTuple):
     def __repr__(self) -> str:
         return printable(f"<{self.mime or 'audio'}, {len(self.data):,} bytes>")
 
-    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
@@ -64,7 +64,7 @@ class Resource(NamedTuple):
         text = values.cut(self.content, _MAX_TEXT) if isinstance(self.content, str) else f"{len(self.content):,} bytes"
         return printable(f"<{self.uri} {self.mime}>\n{text}")
 
-    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
@@ -92,14 +92,14 @@ class ResourceLink(NamedTuple):
         text = f"<{self.uri}> {summary}".rstrip()
         return printable(f"{text}\n{self.line}" if self.line else text)
 
-    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
 class Blocks(list[Any]):
     """The parts of one result: text, data, images, sound, resources, links."""
 
-    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         plain = "\n".join(part if isinstance(part, str) else repr(part) for part in self)
         return {"text/plain": printable(plain), "text/html": "".join(_html(part) for part in self)}
 
@@ -135,13 +135,13 @@ class PromptMessages(list[PromptMessage]):
 
     __str__ = __repr__
 
-    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         is_plain = all(message.role == "user" for message in self)
         messages = "".join(("" if is_plain else html.note(one.role)) + _html(one.content) for one in self)
         return {"text/plain": repr(self), "text/html": messages}
 
 
-def _html(part: Any) -> str:
+def _html(part: object) -> str:
     if isinstance(part, (Image, Audio)):
         return _medium(part.mime, part.data, repr(part))
     if isinstance(part, Resource) and isinstance(part.content, bytes):

@@ -118,7 +118,7 @@ def tool_rows(specs: Iterable[ToolSpec], is_recommended: Callable[[ToolSpec], bo
     return Rows(tuple(Row(spec.name, spec.summary, label, link="tool") for spec, label in labelled), is_prose=True)
 
 
-def masked(part: Any, mask: Callable[[str], str]) -> Any:
+def masked(part: object, mask: Callable[[str], str]) -> Any:
     """A part, or a tuple of parts, without secrets."""
     if isinstance(part, str):
         return mask(part)
@@ -228,25 +228,21 @@ def _text(part: Part, width: int) -> list[str]:
         case Code(text):
             return [f"  {printable(line)}" for line in text.split("\n")]
         case Rows(rows, _):
-            return _columns(rows, width)
+            # Names, labels and texts in columns; a text that is too wide goes on below itself.
+            names = max((len(row.name) for row in rows if len(row.name) <= _MAX_NAME), default=0)
+            labels = max((len(row.label) for row in rows), default=0)
+            lines: list[str] = []
+            for row in rows:
+                head = f"  {printable(row.name):<{names}}" + (f"  {printable(row.label):<{labels}}" if labels else "")
+                indent = 2 + names + (2 + labels if labels else 0) + 2
+                texts = textwrap.wrap(
+                    printable(row.text), max(width - indent, 30), break_long_words=False, break_on_hyphens=False
+                )
+                if len(row.name) > _MAX_NAME and texts:
+                    lines += [head.rstrip(), *(" " * indent + line for line in texts)]
+                else:
+                    first, *more = texts or [""]
+                    lines += [f"{head}  {first}".rstrip(), *(" " * indent + line for line in more)]
+            return lines
         case Folded(title, parts):
             return [f"{printable(title)}:", textwrap.indent(to_text(parts, width - 2), "  ")]
-
-
-def _columns(rows: Sequence[Row], width: int) -> list[str]:
-    """Names, labels and texts in columns; a text that is too wide goes on below itself."""
-    names = max((len(row.name) for row in rows if len(row.name) <= _MAX_NAME), default=0)
-    labels = max((len(row.label) for row in rows), default=0)
-    lines: list[str] = []
-    for row in rows:
-        head = f"  {printable(row.name):<{names}}" + (f"  {printable(row.label):<{labels}}" if labels else "")
-        indent = 2 + names + (2 + labels if labels else 0) + 2
-        texts = textwrap.wrap(
-            printable(row.text), max(width - indent, 30), break_long_words=False, break_on_hyphens=False
-        )
-        if len(row.name) > _MAX_NAME and texts:
-            lines += [head.rstrip(), *(" " * indent + line for line in texts)]
-        else:
-            first, *more = texts or [""]
-            lines += [f"{head}  {first}".rstrip(), *(" " * indent + line for line in more)]
-    return lines

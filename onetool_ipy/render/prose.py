@@ -8,7 +8,6 @@ contents leaves alone.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from mistune import HTMLRenderer, Markdown
 
@@ -31,7 +30,7 @@ class ProseRenderer(HTMLRenderer):
     def paragraph(self, text: str) -> str:
         return f'<p style="margin:0 0 4px">{text}</p>'
 
-    def heading(self, text: str, level: int, **attrs: Any) -> str:  # noqa: ARG002 - mistune's signature
+    def heading(self, text: str, level: int, **attrs: object) -> str:  # noqa: ARG002 - mistune's signature
         return f'<p style="margin:6px 0 2px;font-weight:600">{text}</p>'
 
     def link(self, text: str, url: str, title: str | None = None) -> str:  # noqa: ARG002 - mistune's signature

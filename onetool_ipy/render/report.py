@@ -254,7 +254,7 @@ def _ms(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _failures(groups: Sequence[Mapping[str, Any]]) -> str:
+def _failures(groups: Sequence[Mapping[str, object]]) -> str:
     if not groups:
         return ""
     left = len(groups) - _MOST_MESSAGES
@@ -262,7 +262,7 @@ def _failures(groups: Sequence[Mapping[str, Any]]) -> str:
     return f"<h2>Failed calls by message</h2>{_table(groups[:_MOST_MESSAGES], _FAILURE_COLUMNS)}{more}"
 
 
-def _facts(summary: Mapping[str, Any]) -> str:
+def _facts(summary: Mapping[str, object]) -> str:
     rate, calls = summary.get("success_rate"), summary.get("total_calls", 0)
     facts = [
         (f"{calls:,}", "call" if calls == 1 else "calls"),
@@ -272,7 +272,7 @@ def _facts(summary: Mapping[str, Any]) -> str:
     return f'<div class="facts">{cards}</div>'
 
 
-def _table(rows: Sequence[Mapping[str, Any]], labels: Sequence[tuple[str, str]]) -> str:
+def _table(rows: Sequence[Mapping[str, object]], labels: Sequence[tuple[str, str]]) -> str:
     head = "".join(f"<th>{escape(label)}</th>" for _, label in labels)
     body = "".join(
         "<tr>" + "".join(f"<td>{escape(_cell(row.get(key)))}</td>" for key, _ in labels) + "</tr>"

@@ -124,7 +124,7 @@ def _part(label: str, body: str) -> str:
     return f'<div style="{_LABEL}">{html.escape(label)}</div>{body}'
 
 
-def _arguments(args: Any) -> str:
+def _arguments(args: object) -> str:
     if isinstance(args, str):
         return values.cut(args, 4_000)
     plain = values.to_json(args)
@@ -137,9 +137,23 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
     if isinstance(data, (str, int)):
         return _text(str(values.to_json(data)), bounds)
     if _is_rows(data):
-        return _table(data, bounds)
+        chosen = [row if isinstance(row, Mapping) else {"value": row} for row in data[: bounds.rows]]
+        rows = [{str(key): html.cell_text(value) for key, value in row.items()} for row in chosen]
+        columns = _columns(rows)
+        numbers = [name for name in columns if html.is_numeric(row.get(name) for row in chosen)]
+        cut = f"{len(rows):,} of {len(data):,} rows" if len(data) > len(rows) else ""
+        return RenderedValue(
+            "\n".join(aligned(rows, columns, numbers)), html.table(rows, columns, numbers=numbers), cut
+        )
     if isinstance(data, (dict, list, tuple)):
-        return _nested(data, bounds)
+        plain = values.to_json(data)
+        compact = json.dumps(plain, ensure_ascii=False)
+        if len(compact) <= _ONE_LINE:
+            return RenderedValue(compact, html.pre(compact))
+        text = _text(json.dumps(plain, ensure_ascii=False, indent=2), bounds)
+        budget = [_MAX_NODES]
+        tree = html.tree(_branch("", plain, 0, budget))
+        return RenderedValue(text.text, tree, text.cut or ("not all of it" if budget[0] <= 0 else ""))
     return _text(values.safe_repr(data, bounds.chars + 1), bounds)
 
 
@@ -151,7 +165,7 @@ def _text(text: str, bounds: DisplayLimits) -> RenderedValue:
     return RenderedValue(excerpt, html.pre(excerpt), f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines")
 
 
-def _is_rows(data: Any) -> bool:
+def _is_rows(data: object) -> bool:
     """Whether the data is a list of objects with few different keys."""
     if not isinstance(data, (list, tuple)) or not data:
         return False
@@ -159,17 +173,8 @@ def _is_rows(data: Any) -> bool:
     return all(isinstance(row, Mapping) and row for row in some) and len(_columns(some)) <= _MAX_COLUMNS
 
 
-def _columns(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _columns(rows: Sequence[Mapping[str, object]]) -> list[str]:
     return list(dict.fromkeys(str(key) for row in rows for key in row))
-
-
-def _table(data: Sequence[Any], bounds: DisplayLimits) -> RenderedValue:
-    chosen = [row if isinstance(row, Mapping) else {"value": row} for row in data[: bounds.rows]]
-    rows = [{str(key): html.cell_text(value) for key, value in row.items()} for row in chosen]
-    columns = _columns(rows)
-    numbers = [name for name in columns if html.is_numeric(row.get(name) for row in chosen)]
-    cut = f"{len(rows):,} of {len(data):,} rows" if len(data) > len(rows) else ""
-    return RenderedValue("\n".join(aligned(rows, columns, numbers)), html.table(rows, columns, numbers=numbers), cut)
 
 
 def aligned(rows: Sequence[Mapping[str, str]], columns: Sequence[str], numbers: Collection[str]) -> list[str]:
@@ -188,18 +193,7 @@ def _short(text: str) -> str:
     return flat if len(flat) <= _MAX_CELL else flat[: _MAX_CELL - 1] + "…"
 
 
-def _nested(data: Any, bounds: DisplayLimits) -> RenderedValue:
-    plain = values.to_json(data)
-    compact = json.dumps(plain, ensure_ascii=False)
-    if len(compact) <= _ONE_LINE:
-        return RenderedValue(compact, html.pre(compact))
-    text = _text(json.dumps(plain, ensure_ascii=False, indent=2), bounds)
-    budget = [_MAX_NODES]
-    tree = html.tree(_branch("", plain, 0, budget))
-    return RenderedValue(text.text, tree, text.cut or ("not all of it" if budget[0] <= 0 else ""))
-
-
-def _branch(label: str, value: Any, level: int, budget: list[int]) -> html.Node:
+def _branch(label: str, value: object, level: int, budget: list[int]) -> html.Node:
     """One node of the tree; the budget limits the number of nodes."""
     budget[0] -= 1
     if not isinstance(value, (dict, list)) or not value:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import Json
 from onetool_ipy.render import html
 from onetool_ipy.render.result import aligned
 from onetool_ipy.render.yaml_flow import flow
@@ -52,13 +53,13 @@ def span_labels(starts: Sequence[datetime.datetime], step_s: int) -> list[str]:
     return [start.strftime(form) for start in here]
 
 
-def people_rows(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def people_rows(rows: Sequence[Mapping[str, object]]) -> list[Json]:
     """Rows as people read them: times local and short, columns without a value left out."""
     filled = {key for row in rows for key, value in row.items() if value is not None}
     return [{key: value for key, value in _for_people(row).items() if key in filled} for row in rows]
 
 
-def _for_people(row: Mapping[str, Any]) -> dict[str, Any]:
+def _for_people(row: Mapping[str, object]) -> Json:
     """A row with its times as people read them; programs get ISO 8601 in UTC."""
     return {
         key: local_time(datetime.datetime.fromisoformat(value))
@@ -142,7 +143,7 @@ class Record(dict[str, Any]):
         return pd.DataFrame([{"key": key, "value": value} for key, value in self.items()])
 
 
-def _is_table(value: Any) -> bool:
+def _is_table(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
@@ -168,7 +169,7 @@ class ErrorText(Text):
     __slots__ = ()
 
 
-def _aligned_table(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+def _aligned_table(rows: Sequence[Mapping[str, object]], width: int) -> list[str]:
     rows = people_rows(rows)
     columns = list(dict.fromkeys(str(key) for row in rows for key in row))
     numbers = [name for name in columns if html.is_numeric(row.get(name) for row in rows)]

@@ -12,7 +12,6 @@ as `base.values.to_json` converts it. Writing needs no YAML library.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from onetool_ipy.base import values
 
@@ -25,43 +24,39 @@ _SENTENCE = re.compile(r"(?:[^\W\d]|/)[^:#\n]*[^\s:#]|[^\W\d]")
 _RESERVED = frozenset(("true", "false", "yes", "no", "on", "off", "null", "y", "n"))
 
 
-def flow(value: Any) -> str:
+def flow(value: object) -> str:
     """Write a value as YAML flow text; a text alone as it would follow `key: `."""
     plain = values.to_json(value)
     return "\n".join(_block(plain)) if isinstance(plain, dict | list) else _loose(plain)
 
 
-def inline(value: Any) -> str:
+def inline(value: object) -> str:
     """Write a value on one line, however deep it is."""
     return _inline(values.to_json(value))
 
 
-def _block(value: Any) -> list[str]:
+def _block(value: object) -> list[str]:
     if isinstance(value, dict) and value:
-        return _mapping(value)
+        levels = _levels(value)
+        if levels <= _MAX_FLOW and not any(map(_has_objects, value.values())):
+            text = _inline(value)
+            if levels == 1 or len(text) <= _WIDTH:
+                return [text]
+        lines: list[str] = []
+        for key, item in value.items():
+            head = _tight(key)
+            if not _has_objects(item) and _levels(item) <= _MAX_FLOW:
+                lines += [f"? {head}", f": {_inline(item)}"] if len(head) > _MAX_KEY else [f"{head}: {_inline(item)}"]
+            else:
+                lines += [f"? {head}", ":"] if len(head) > _MAX_KEY else [f"{head}:"]
+                lines += [f"  {line}" for line in _block(item)]
+        return lines
     if isinstance(value, list) and value:
         return _sequence(value)
     return [_inline(value)]
 
 
-def _mapping(value: dict[str, Any]) -> list[str]:
-    levels = _levels(value)
-    if levels <= _MAX_FLOW and not any(map(_has_objects, value.values())):
-        text = _inline(value)
-        if levels == 1 or len(text) <= _WIDTH:
-            return [text]
-    lines: list[str] = []
-    for key, item in value.items():
-        head = _tight(key)
-        if not _has_objects(item) and _levels(item) <= _MAX_FLOW:
-            lines += [f"? {head}", f": {_inline(item)}"] if len(head) > _MAX_KEY else [f"{head}: {_inline(item)}"]
-        else:
-            lines += [f"? {head}", ":"] if len(head) > _MAX_KEY else [f"{head}:"]
-            lines += [f"  {line}" for line in _block(item)]
-    return lines
-
-
-def _sequence(value: list[Any]) -> list[str]:
+def _sequence(value: list[object]) -> list[str]:
     if not any(isinstance(item, dict | list) for item in value):
         text = _inline(value)
         if len(text) <= _WIDTH and not any(isinstance(item, str) and " " in item for item in value):
@@ -74,11 +69,11 @@ def _sequence(value: list[Any]) -> list[str]:
     return lines
 
 
-def _has_objects(value: Any) -> bool:
+def _has_objects(value: object) -> bool:
     return isinstance(value, list) and any(isinstance(item, dict) for item in value)
 
 
-def _levels(value: Any) -> int:
+def _levels(value: object) -> int:
     """How many levels of flow a value takes on one line; counting stops at too many."""
     if not isinstance(value, dict | list):
         return 0
@@ -91,7 +86,7 @@ def _levels(value: Any) -> int:
     return deepest + 1
 
 
-def _inline(value: Any) -> str:
+def _inline(value: object) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_key(key)}{_inline(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
@@ -104,35 +99,31 @@ def _key(key: str) -> str:
     return f"{text}: " if len(text) <= _MAX_KEY else f"? {text} : "
 
 
-def _tight(value: Any) -> str:
+def _tight(value: object) -> str:
     """A scalar inside flow: only single words stand without quotes."""
     return _scalar(value, _WORD)
 
 
-def _loose(value: Any) -> str:
+def _loose(value: object) -> str:
     """A scalar on a line of its own: sentences without `:` and `#` need no quotes."""
     return _scalar(value, _SENTENCE)
 
 
-def _scalar(value: Any, bare: re.Pattern[str]) -> str:
+def _scalar(value: object, bare: re.Pattern[str]) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _float(value)
+        # A float for YAML, which needs a dot and a signed exponent.
+        text = repr(value)
+        mantissa, mark, exponent = text.partition("e")
+        return text if not mark or "." in mantissa else f"{mantissa}.0e{exponent}"
     if not isinstance(value, str):
         return str(value)
     if bare.fullmatch(value) and value.isprintable() and value.lower() not in _RESERVED:
         return value
     return '"' + "".join(map(_escaped, value)) + '"'
-
-
-def _float(value: float) -> str:
-    """A float for YAML, which needs a dot and a signed exponent."""
-    text = repr(value)
-    mantissa, mark, exponent = text.partition("e")
-    return text if not mark or "." in mantissa else f"{mantissa}.0e{exponent}"
 
 
 def _escaped(char: str) -> str:

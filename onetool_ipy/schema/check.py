@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, InvalidTool
 from onetool_ipy.base.search import suggest
+from onetool_ipy.base.values import Json
 from onetool_ipy.schema.read import NO_DEFAULT, Schema, at_ref, default_of, params, resolve, signature_text, type_text
 
 if TYPE_CHECKING:
@@ -118,21 +119,21 @@ class Checker:
         )
         self._usage: dict[str, str] = {}
 
-    def check(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
+    def check(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in masked words."""
         ready, plain, *_ = values.plain_copy(args)
         self.fit(ready, plain, tool, mask)
         self.convert(ready, tool, mask)
         return ready
 
-    def fit(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
+    def fit(self, ready: Json, plain: bool, tool: str, mask: Mask) -> None:
         """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
         self._complete(ready, plain, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float and ready[name].is_integer():
                 ready[name] = int(ready[name])
 
-    def complete(self, args: Mapping[str, Any], tool: str, mask: Mask = str) -> dict[str, Any]:
+    def complete(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return a copy of the arguments, as JSON, that fits the schema. Raises InvalidArgs.
 
         A required argument that is missing gets its default. Text stands for the JSON in it where a list or an object
@@ -147,7 +148,7 @@ class Checker:
         ready, plain, *_ = values.plain_copy(data)
         return [] if self._fits(ready, plain) else [*self._describe(ready, *self._errors(ready, mask), mask, noun)]
 
-    def _fits(self, ready: dict[str, Any], plain: bool) -> bool:
+    def _fits(self, ready: Json, plain: bool) -> bool:
         try:
             # jsonschema-rs follows a cycle or a very deep value into a crash, so it only gets what is plain.
             return plain and self._valid(ready)
@@ -206,14 +207,18 @@ class Checker:
             if keyword == "required" and not path:
                 messages = [f"missing {noun} '{error.kind.as_dict().get('property')}'"]
             elif unknown and not path:
-                messages = [_unknown(name, self._parameters, mask, noun) for name in unknown]
+                messages = []
+                for name in unknown:
+                    near = suggest(name, [param.name for param in params(self._parameters)], limit=1)
+                    hint = f" (did you mean '{near[0]}'?)" if near else ""
+                    messages.append(f"unknown {noun} '{values.cut(mask(name), _MAX_MESSAGE)}'{hint}")
             else:
                 message = describe_error(error, args, self._parameters, mask)
                 messages = [f"{noun} '{dotted(path)}': {message}" if path else message]
             for message in messages:
                 yield {"pointer": pointer(path), "message": message, "keyword": keyword}
 
-    def _coerce(self, errors: list[ValidationError], args: dict[str, Any], plain: bool) -> bool:
+    def _coerce(self, errors: list[ValidationError], args: Json, plain: bool) -> bool:
         """Fill in defaults, and parse text that stands for JSON. Returns whether anything was changed."""
         is_changed = False
         for error in relevant_errors(errors):
@@ -232,7 +237,7 @@ class Checker:
                 is_changed = True
         return is_changed
 
-    def convert(self, args: dict[str, Any], tool: str, mask: Mask) -> None:
+    def convert(self, args: Json, tool: str, mask: Mask) -> None:
         """Convert arguments that fit, in place, to the types that the function asks for. This is code of the tool."""
         violations: list[Violation] = []
         for name, converter in self._converters.items():
@@ -381,7 +386,7 @@ def value_at(path: Place, value: Any, otherwise: Any) -> Any:
     return value
 
 
-def schema_at(path: Place, root: Schema) -> dict[str, Any]:
+def schema_at(path: Place, root: Schema) -> Json:
     """Return the schema of the place in the arguments where a path leads."""
     node = resolve(root, root)
     for part in path:
@@ -428,13 +433,6 @@ def _unknown_names(error: ValidationError, path: Place, args: object, parameters
     holder, properties = value_at(path, args, None), schema_at(path, parameters).get("properties")
     listed = properties if isinstance(properties, Mapping) else {}
     return [str(name) for name in holder if name not in listed] if isinstance(holder, Mapping) else []
-
-
-def _unknown(name: str, parameters: Schema, mask: Mask, noun: str) -> str:
-    near = suggest(name, [p.name for p in params(parameters)], limit=1)
-    return f"unknown {noun} '{values.cut(mask(name), _MAX_MESSAGE)}'" + (
-        f" (did you mean '{near[0]}'?)" if near else ""
-    )
 
 
 def _words(error: Any, value: object, unknown: list[str], node: Schema, parameters: Schema, mask: Mask) -> str:
@@ -489,7 +487,7 @@ def _is_of(error: ValidationError, *keywords: str) -> bool:
     return _keyword(error) in keywords
 
 
-def _parse_nested(error: ValidationError, args: Mapping[str, Any]) -> Any:
+def _parse_nested(error: ValidationError, args: Mapping[str, object]) -> Any:
     """Return the list or object that text stands for as JSON, where one is expected and the text is refused."""
     path = list(error.instance_path)
     text = value_at(path, args, None)

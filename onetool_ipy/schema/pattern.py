@@ -70,20 +70,12 @@ class _Writer:
 def _is_in(letter: str, choices: Iterable[Any]) -> bool:
     """Whether a character is in a set such as `[^a-z\\d]`."""
     tests = [(str(code), value) for code, value in choices]
+    plain = {"DIGIT": letter.isdigit(), "SPACE": letter.isspace(), "WORD": letter.isalnum() or letter == "_"}
+    categories = {f"CATEGORY_{name}" if is_one else f"CATEGORY_NOT_{name}" for name, is_one in plain.items()}
     is_hit = any(
         (kind == "LITERAL" and ord(letter) == value)
         or (kind == "RANGE" and value[0] <= ord(letter) <= value[1])
-        or (kind == "CATEGORY" and _is_of(letter, str(value)))
+        or (kind == "CATEGORY" and str(value) in categories)
         for kind, value in tests
     )
     return is_hit != (("NEGATE", None) in tests)
-
-
-def _is_of(letter: str, category: str) -> bool:
-    kind = category.removeprefix("CATEGORY_")
-    is_plain = {
-        "DIGIT": letter.isdigit(),
-        "SPACE": letter.isspace(),
-        "WORD": letter.isalnum() or letter == "_",
-    }[kind.removeprefix("NOT_")]
-    return is_plain != kind.startswith("NOT_")

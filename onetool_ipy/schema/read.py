@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from onetool_ipy.base import values
+from onetool_ipy.base.values import Json
 
 Schema = Mapping[str, Any]
 """A JSON Schema, or a part of one."""
@@ -58,24 +59,32 @@ class Param(NamedTuple):
         return "default" in self.schema
 
 
-def params(parameters: Any) -> list[Param]:
+def params(parameters: object) -> list[Param]:
     """The arguments that a schema names, required ones first, else in its order."""
     root = parameters if isinstance(parameters, Mapping) else {}
     reader = _Reader(root)
     reader.collect(root, must=True, depth=0)
     properties = {**reader.found, **{name: {} for name in reader.required if name not in reader.found}}
-    listed = [_param(name, sub, root, name in reader.required) for name, sub in properties.items()]
+    listed = []
+    for name, sub in properties.items():
+        schema = resolve(sub, root)
+        text, title = schema.get("description") or "", str(schema.get("title") or "")
+        # A title that only repeats the name says nothing.
+        if not text and title.lower().replace(" ", "_") != name.lower():
+            text = title
+        is_required = name in reader.required and "default" not in schema
+        listed.append(Param(name, schema, is_required, " ".join(str(text).split())))
     return sorted(listed, key=lambda p: not p.required)
 
 
-def default_of(node: Any, name: str, root: Mapping[str, Any]) -> Any:
+def default_of(node: object, name: str, root: Mapping[str, object]) -> Any:
     """The default of one property of an object's schema, or NO_DEFAULT."""
     reader = _Reader(root)
     reader.collect(node, must=True, depth=0)
     return resolve(reader.found.get(name), root).get("default", NO_DEFAULT)
 
 
-def resolve(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(schema: object, root: Mapping[str, object]) -> Json:
     """Follow local `$ref`s. Siblings of a `$ref` win; a `$ref` that leads nowhere is an empty schema."""
     seen: set[str] = set()
     merged: dict[str, Any] = {}
@@ -89,7 +98,7 @@ def resolve(schema: Any, root: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def at_ref(ref: str, root: Mapping[str, Any]) -> Any:
+def at_ref(ref: str, root: Mapping[str, object]) -> Any:
     """Return what a local `$ref` leads to (the root, a JSON pointer, an anchor among the definitions), or None."""
     if ref == "#":
         return root
@@ -109,12 +118,12 @@ def at_ref(ref: str, root: Mapping[str, Any]) -> Any:
     return node
 
 
-def type_text(schema: Any, root: Any) -> str:
+def type_text(schema: object, root: object) -> str:
     """The Python type a schema stands for, as text that Python can parse."""
     return _Reader(root).type(schema, 0)
 
 
-def signature_text(name: str, parameters: Any, *, unknown: str = "...") -> str:
+def signature_text(name: str, parameters: object, *, unknown: str = "...") -> str:
     """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or `unknown`."""
     arguments = params(parameters)
     labels = python_names(arguments)
@@ -127,7 +136,7 @@ def signature_text(name: str, parameters: Any, *, unknown: str = "...") -> str:
     return f"{name}({', '.join(parts)})"
 
 
-def argument_lines(parameters: Any) -> list[str]:
+def argument_lines(parameters: object) -> list[str]:
     """`name: description` for each argument; its type stands in for a missing description."""
     return [f"{p.name}: {p.description or type_text(p.schema, parameters)}" for p in params(parameters)]
 
@@ -162,13 +171,13 @@ def identifier(name: str, taken: set[str] | frozenset[str] = frozenset()) -> str
 class _Reader:
     """Walks through a schema once, with a budget. What lies beyond it is Any."""
 
-    def __init__(self, root: Any) -> None:
+    def __init__(self, root: object) -> None:
         self._root: Mapping[str, Any] = root if isinstance(root, Mapping) else {}
         self._left = _MAX_NODES
         self.found: dict[str, Any] = {}
         self.required: dict[str, None] = {}
 
-    def collect(self, node: Any, *, must: bool, depth: int) -> None:
+    def collect(self, node: object, *, must: bool, depth: int) -> None:
         """Note the properties of a schema and of those it is made from; `required` counts only where it must hold."""
         if depth > _MAX_TYPE_DEPTH or not self._afford():
             return
@@ -184,7 +193,7 @@ class _Reader:
             for option in _listed(schema, key):
                 self.collect(option, must=must and key == "allOf", depth=depth + 1)
 
-    def type(self, node: Any, depth: int) -> str:
+    def type(self, node: object, depth: int) -> str:
         """The type of one schema."""
         if depth > _MAX_TYPE_DEPTH or not self._afford():
             return "Any"
@@ -206,7 +215,7 @@ class _Reader:
             return self._untyped(schema, depth)
         return _PYTHON_TYPES.get(kind, "Any")
 
-    def _untyped(self, schema: dict[str, Any], depth: int) -> str:
+    def _untyped(self, schema: Json, depth: int) -> str:
         parts = [self.type(part, depth + 1) for part in _listed(schema, "allOf")]
         types = [part for part in parts if part != "Any"]
         return types[0] if types else "dict" if "properties" in schema else "Any"
@@ -216,21 +225,12 @@ class _Reader:
         return self._left > 0
 
 
-def _listed(schema: Mapping[str, Any], key: str) -> list[Any]:
+def _listed(schema: Mapping[str, object], key: str) -> list[Any]:
     items = schema.get(key)
     return list(items) if isinstance(items, (list, tuple)) else []
 
 
-def _param(name: str, sub: Any, root: Mapping[str, Any], required: bool) -> Param:
-    schema = resolve(sub, root)
-    text = schema.get("description") or ""
-    title = str(schema.get("title") or "")
-    if not text and title.lower().replace(" ", "_") != name.lower():
-        text = title
-    return Param(name, schema, required and "default" not in schema, " ".join(str(text).split()))
-
-
-def _literal(options: list[Any]) -> str:
+def _literal(options: list[object]) -> str:
     """`Literal[...]` of simple options, cut where there are many; of others the types they have."""
     if not all(isinstance(o, (str, int)) or o is None for o in options):
         return _union(["None" if o is None else _kind_of(o) for o in options])
@@ -244,7 +244,7 @@ def _literal(options: list[Any]) -> str:
     return f"Literal[{', '.join(texts)}]"
 
 
-def _kind_of(value: Any) -> str:
+def _kind_of(value: object) -> str:
     kinds = (("bool", bool), ("int", int), ("float", float), ("str", str), ("list", (list, tuple)), ("dict", Mapping))
     return next((name for name, kind in kinds if isinstance(value, kind)), "Any")
 
@@ -273,7 +273,7 @@ def _split_union(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _expression(text: Any) -> str:
+def _expression(text: object) -> str:
     """The text of a short Python expression; empty for anything else, which a foreign schema may hold."""
     import ast
 
@@ -294,17 +294,15 @@ def _default_text(param: Param) -> str:
     if default is ... or (isinstance(default, float) and not math.isfinite(default)):
         return ""
     text = values.safe_repr(default, _MAX_SHOWN + 1)
-    return text if len(text) <= _MAX_SHOWN and _is_literal(text) else ""
-
-
-def _is_literal(text: str) -> bool:
+    if len(text) > _MAX_SHOWN:
+        return ""
     import ast
 
     try:
         ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return False
-    return True
+        return ""
+    return text
 
 
 class _Shown:
@@ -317,7 +315,7 @@ class _Shown:
         return self._text
 
 
-def signature_of(parameters: Any) -> inspect.Signature:
+def signature_of(parameters: object) -> inspect.Signature:
     """The signature that calling the tool from Python has; required arguments first."""
     signature = []
     arguments = params(parameters)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onetool_ipy.base.errors import InvalidTool
+from onetool_ipy.base.values import Json
 from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.pattern import text_for
 from onetool_ipy.schema.read import params, resolve
@@ -16,7 +17,7 @@ from onetool_ipy.schema.read import params, resolve
 _MAX_DEPTH = 5
 
 
-def samples(parameters: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def samples(parameters: Mapping[str, object]) -> Iterator[tuple[str, Json]]:
     """Named argument sets: `required only`, `every argument`, `edge values`."""
     arguments = params(parameters)
     least = {p.name: _value(p.schema, parameters, 0) for p in arguments if p.required}
@@ -29,7 +30,7 @@ def samples(parameters: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]
         yield "edge values", edges
 
 
-def _value(node: Any, root: Mapping[str, Any], depth: int) -> Any:
+def _value(node: object, root: Mapping[str, object], depth: int) -> Any:
     schema = resolve(node, root)
     if depth > _MAX_DEPTH:
         return None
@@ -47,7 +48,7 @@ def _value(node: Any, root: Mapping[str, Any], depth: int) -> Any:
     return _of_kind(kind, schema, root, depth)
 
 
-def _of_kind(kind: Any, schema: dict[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+def _of_kind(kind: object, schema: Json, root: Mapping[str, object], depth: int) -> Any:
     if kind == "string":
         return _text(schema)
     if kind in ("integer", "number"):
@@ -64,7 +65,7 @@ def _of_kind(kind: Any, schema: dict[str, Any], root: Mapping[str, Any], depth: 
     return None if kind == "null" else "text"
 
 
-def _text(schema: dict[str, Any]) -> str:
+def _text(schema: Json) -> str:
     examples = {
         "date-time": "2024-01-31T12:00:00Z",
         "date": "2024-01-31",
@@ -83,7 +84,7 @@ def _text(schema: dict[str, Any]) -> str:
     return (text + "x" * least)[: schema.get("maxLength")] if len(text) < least else text[: schema.get("maxLength")]
 
 
-def _matching(schema: dict[str, Any], usual: list[str]) -> str | None:
+def _matching(schema: Json, usual: list[str]) -> str | None:
     """A text that fits the pattern and the lengths of a schema: a usual one if it does; None if none is found."""
     try:
         keywords = ("pattern", "minLength", "maxLength")
@@ -94,7 +95,7 @@ def _matching(schema: dict[str, Any], usual: list[str]) -> str | None:
     return next((text for text in (*usual, *longer) if text is not None and validator.is_valid(text)), None)
 
 
-def _number(schema: dict[str, Any], kind: type) -> Any:
+def _number(schema: Json, kind: type) -> Any:
     low = schema.get("minimum", schema.get("exclusiveMinimum"))
     high = schema.get("maximum", schema.get("exclusiveMaximum"))
     value = 1 if low is None else low + (1 if "exclusiveMinimum" in schema else 0)
@@ -103,7 +104,7 @@ def _number(schema: dict[str, Any], kind: type) -> Any:
     return kind(value)
 
 
-def _edge(node: Any, root: Mapping[str, Any]) -> Any:
+def _edge(node: object, root: Mapping[str, object]) -> Any:
     """An unusual but valid value: empty text, zero, an empty list."""
     schema = resolve(node, root)
     if any(key in schema for key in ("enum", "const", "anyOf", "oneOf", "allOf", "pattern", "format")):

@@ -52,7 +52,7 @@ _ITEMS_PER_CORE = 8
 _MAX_IN_EXECUTOR = 10_000
 
 
-def normalize_items(items: Iterable[Any]) -> list[Item]:
+def normalize_items(items: Iterable[object]) -> list[Item]:
     """Return (value, label) pairs: a pair with a text label stays, anything else is its own label."""
     if isinstance(items, (str, bytes)):
         raise UsageProblem("The items are one text.", hint="Give a list of items.")
@@ -60,7 +60,7 @@ def normalize_items(items: Iterable[Any]) -> list[Item]:
 
 
 def batch_execute(
-    items: Iterable[Any],
+    items: Iterable[object],
     func: Func,
     *,
     max_workers: int | None = None,
@@ -98,7 +98,7 @@ def batch_execute(
 
 
 def run_items(
-    items: Sequence[Any], func: Func, width: int | None, engine: Any = "threads", *, grace_s: float = 0.0
+    items: Sequence[object], func: Func, width: int | None, engine: object = "threads", *, grace_s: float = 0.0
 ) -> Outcomes:
     """Run `func` on each item, at most `width` at a time, and yield (index, outcome) as they finish."""
     require_engine(engine)
@@ -109,7 +109,7 @@ def run_items(
     return _in_dask(items, func, width, None if engine == "dask" else engine, grace_s)
 
 
-def require_engine(engine: Any) -> None:
+def require_engine(engine: object) -> None:
     """Raise UsageProblem if this is not an engine."""
     distributed = sys.modules.get("distributed")
     is_client = distributed is not None and isinstance(engine, distributed.Client)
@@ -118,12 +118,12 @@ def require_engine(engine: Any) -> None:
         raise UsageProblem(f"No engine {label}.", hint='Valid: "threads", "dask", a distributed.Client, an Executor.')
 
 
-def runs_in_threads(engine: Any) -> bool:
+def runs_in_threads(engine: object) -> bool:
     """Whether this engine runs its items in this process."""
     return engine == "threads" or isinstance(engine, ThreadPoolExecutor)
 
 
-def _normalize(item: Any) -> Item:
+def _normalize(item: object) -> Item:
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str):
         return item
     return (item, item if isinstance(item, str) else values.safe_repr(item, _MAX_LABEL))
@@ -168,14 +168,14 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
                 thread.join(max(0.0, until - time.monotonic()))
 
 
-def _outcome(context: Context, func: Func, item: Any) -> Outcome:
+def _outcome(context: Context, func: Func, item: object) -> Outcome:
     try:
         return True, context.run(lambda: _result(func(item)))
     except BaseException as exc:  # noqa: BLE001 - whatever a function raises is its item's failure
         return False, _message(exc)
 
 
-def _result(value: Any) -> Any:
+def _result(value: object) -> Any:
     """Return the value, or the result of a coroutine."""
     if not isinstance(value, types.CoroutineType):
         return value
@@ -207,7 +207,9 @@ def _message(exc: BaseException) -> str:
 # --- executors and clusters -----------------------------------------------------------------------
 
 
-def _in_window(items: Sequence[Any], width: int, workers: _ExecutorWorkers | _DaskWorkers, grace_s: float) -> Outcomes:
+def _in_window(
+    items: Sequence[object], width: int, workers: _ExecutorWorkers | _DaskWorkers, grace_s: float
+) -> Outcomes:
     """Keep `width` items running until all are done."""
     todo, count = 0, len(items)
     running: dict[Any, int] = {}
@@ -238,7 +240,7 @@ class _ExecutorWorkers:
         self._context = copy_context() if isinstance(executor, ThreadPoolExecutor) else None
         self._packed = b"" if self._context is not None else _pack_function(func)
 
-    def submit(self, item: Any) -> Future[Any]:
+    def submit(self, item: object) -> Future[Any]:
         """Begin an item and return its future. Raises if the item cannot be sent."""
         try:
             if self._context is not None:
@@ -263,14 +265,14 @@ class _ExecutorWorkers:
             return future, (False, _message(exc))
         return future, outcome if self._context is not None else _unpack_outcome(outcome)
 
-    def cancel(self, running: Iterable[Future[Any]], grace_s: float) -> None:
+    def cancel(self, running: Iterable[Future[object]], grace_s: float) -> None:
         """Cancel what has not begun, and give the rest some time to finish."""
         begun = [future for future in running if not future.cancel()]
         if begun and grace_s:
             wait(begun, grace_s)
 
 
-def _in_dask(items: Sequence[Any], func: Func, width: int | None, client: Any | None, grace_s: float) -> Outcomes:
+def _in_dask(items: Sequence[object], func: Func, width: int | None, client: object | None, grace_s: float) -> Outcomes:
     """Run items on a Dask cluster. If a worker dies, another one runs its items."""
     distributed = _distributed()
     packed = _pack_function_by_value(func)
@@ -395,7 +397,7 @@ def _pack_function_by_value(func: Func) -> bytes:
         raise _not_sendable(func, exc) from exc
 
 
-def _pack_module(func: Any) -> types.ModuleType | None:
+def _pack_module(func: object) -> types.ModuleType | None:
     """Return the module of a function if it is a pack file's, which nobody can import."""
     while isinstance(func, partial):
         func = func.func

@@ -18,7 +18,6 @@ from onetool_ipy.sdk.tools import get_secret
 if TYPE_CHECKING:
     import httpx
 
-    from onetool_ipy.net.body import HttpResponse
 
 _T = TypeVar("_T")
 _MAX_BODY = 200
@@ -59,10 +58,10 @@ def safe_request(
     method: str,
     url: str,
     *,
-    timeout: Any = None,
+    timeout: object = None,
     max_bytes: int | None = None,
     allowed_hosts: Sequence[str] | None = None,
-    **options: Any,
+    **options: object,
 ) -> tuple[bool, Any]:
     """Send a request and give `(True, data)`, or `(False, what went wrong)`.
 
@@ -96,29 +95,16 @@ def safe_request(
             max_bytes=http.max_response_bytes if max_bytes is None else max_bytes,
             **options,
         )
-        problem = _problem(reply)
+        problem = None
+        if reply.status >= 400:
+            phrases = {status.value: status.phrase for status in HTTPStatus}
+            problem = reply.text or phrases.get(reply.status, "")
+        elif 300 <= reply.status < 400 and "location" in reply.headers:
+            problem = "it redirects, and redirects are not followed; pass follow_redirects=True"
         if problem is not None:
-            return False, f"HTTP error ({reply.status}): {_cut(box.mask(problem[:_MAX_READ]))}"
+            text = box.mask(problem[:_MAX_READ])
+            text = text if len(text) <= _MAX_BODY else text[:_MAX_BODY] + "..."
+            return False, f"HTTP error ({reply.status}): {text}"
         return True, reply.json() if reply.is_json and reply.body else reply.text
     except CallFailure as exc:
         return False, f"Request failed: {exc.message}"
-
-
-def _problem(reply: HttpResponse) -> str | None:
-    """Return what is wrong with a response, or None."""
-    if reply.status >= 400:
-        return reply.text or _phrase(reply.status)
-    if 300 <= reply.status < 400 and "location" in reply.headers:
-        return "it redirects, and redirects are not followed; pass follow_redirects=True"
-    return None
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_BODY else text[:_MAX_BODY] + "..."

@@ -17,7 +17,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -68,13 +68,13 @@ def requires_lib(name: str, *, install: str = "") -> Callable[[_F], _F]:
     return _declaring(Dep("lib", _required_name(name), "", install or f"pip install {name}"))
 
 
-def deps_of(fn: Callable[..., Any]) -> tuple[Dep, ...]:
+def deps_of(fn: Callable[..., object]) -> tuple[Dep, ...]:
     """Return what decorators declared on a function, in their order."""
     deps = getattr(fn, _ATTRIBUTE, ())
     return deps if isinstance(deps, tuple) else ()
 
 
-def read_declared(value: Any) -> tuple[Dep, ...]:
+def read_declared(value: object) -> tuple[Dep, ...]:
     """Read a pack's `requires`; raises InvalidTool if it is malformed."""
     if not isinstance(value, Mapping) or not set(value) <= {"cli", "lib"}:
         raise InvalidTool('requires must be {"cli": [...], "lib": [...]}.')
@@ -86,7 +86,16 @@ def read_declared(value: Any) -> tuple[Dep, ...]:
 
 def read_decorated(node: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[Dep, ...]:
     """Read the declarations in a function's decorators, as far as they are literals."""
-    return tuple(dep for decorator in node.decorator_list for dep in _read_decorator(decorator))
+    deps = []
+    for decorator in node.decorator_list:
+        label = last_name(decorator)
+        if not isinstance(decorator, ast.Call) or label not in ("requires_cli", "requires_lib"):
+            continue
+        keywords = {k.arg: constant(k.value) for k in decorator.keywords}
+        name = constant(decorator.args[0]) if decorator.args else keywords.get("name")
+        if isinstance(name, str):
+            deps.append(_read_dep("cli" if label == "requires_cli" else "lib", {**keywords, "name": name}))
+    return tuple(deps)
 
 
 def merge_deps(pack: tuple[Dep, ...], own: tuple[Dep, ...]) -> tuple[Dep, ...]:
@@ -112,7 +121,12 @@ def check_deps(tool: str | None = None) -> Requirements:
     box = current.require()
     specs = [spec for spec in _chosen(box.registry, tool) if spec.deps]
     may_run = {dep for spec in specs if box.gate.is_admitted(spec.name) for dep in spec.deps}
-    states = _look_up_all({dep for spec in specs for dep in spec.deps}, may_run)
+    # Look up each requirement once, several at a time, since a command takes a while to print its version.
+    from onetool_ipy.sdk.batch import run_items
+
+    ordered = list({dep for spec in specs for dep in spec.deps})
+    outcomes = dict(run_items(ordered, lambda dep: _look_up(dep, dep in may_run), _THREADS))
+    states = {dep: outcomes[i][1] if outcomes[i][0] else _State(is_installed(dep)) for i, dep in enumerate(ordered)}
     return Requirements(
         {
             "tool": spec.name,
@@ -134,7 +148,13 @@ def require_deps() -> Require:
     def require(spec: ToolSpec) -> None:
         missing = [dep for dep in spec.deps if dep not in installed and not is_installed(dep)]
         if missing:
-            raise _missing(spec.name, missing)
+            kinds = {"cli": "command", "lib": "library"}
+            label = " and ".join(f"the {kinds[dep.kind]} '{dep.name}'" for dep in missing)
+            install = "; ".join(dep.install for dep in missing if dep.install)
+            raise Unavailable(
+                f"'{spec.name}' needs {label}, which {'is' if len(missing) == 1 else 'are'} not installed.",
+                hint=f"Install with: {install}" if install else "See all with: ot.deps()",
+            )
         installed.update(spec.deps)
 
     return require
@@ -148,36 +168,18 @@ def is_installed(dep: Dep) -> bool:
 def _declaring(dep: Dep) -> Callable[[_F], _F]:
     def decorate(fn: _F) -> _F:
         setattr(fn, _ATTRIBUTE, (dep, *deps_of(fn)))
-        _register_again(fn)
+        # A cell's tool that the `@tool` below has registered already is registered again, with this requirement.
+        marks, scope, box = marks_of(fn), current.scope(), current.toolbox()
+        if marks != Marks() and box is not None and not (scope is not None and scope.importing):
+            spec = box.registry.get(names.canonical(marks.name or name_of(fn), pack=marks.pack or "nb"))
+            if spec is not None and spec.origin == "cell":
+                box.adopt(fn)
         return fn
 
     return decorate
 
 
-def _register_again(fn: Callable[..., Any]) -> None:
-    """Register a cell's tool again with this requirement, if the `@tool` below has registered it already."""
-    marks = marks_of(fn)
-    scope, box = current.scope(), current.toolbox()
-    if marks == Marks() or box is None or (scope is not None and scope.importing):
-        return
-    spec = box.registry.get(names.canonical(marks.name or name_of(fn), pack=marks.pack or "nb"))
-    if spec is not None and spec.origin == "cell":
-        box.adopt(fn)
-
-
-def _read_decorator(decorator: ast.expr) -> Iterator[Dep]:
-    if not isinstance(decorator, ast.Call):
-        return
-    label = last_name(decorator)
-    if label not in ("requires_cli", "requires_lib"):
-        return
-    keywords = {k.arg: constant(k.value) for k in decorator.keywords}
-    name = constant(decorator.args[0]) if decorator.args else keywords.get("name")
-    if isinstance(name, str):
-        yield _read_dep("cli" if label == "requires_cli" else "lib", {**keywords, "name": name})
-
-
-def _read_dep(kind: Kind, entry: Any) -> Dep:
+def _read_dep(kind: Kind, entry: object) -> Dep:
     if isinstance(entry, str):
         entry = {"name": entry}
     elif isinstance(entry, (tuple, list)) and len(entry) == 2:
@@ -190,7 +192,7 @@ def _read_dep(kind: Kind, entry: Any) -> Dep:
     return Dep(kind, name, str(entry.get("version_flag") or ""), install)
 
 
-def _required_name(name: Any) -> str:
+def _required_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip():
         raise InvalidTool(f"A requirement needs a name, not {name!r}.")
     return name
@@ -214,15 +216,6 @@ def _chosen(registry: Registry, tool: str | None) -> Iterable[ToolSpec]:
     if pack is None:
         raise ValueError(f"{'Tool' if '.' in tool else 'Pack'} not found: {tool}")
     return pack
-
-
-def _look_up_all(deps: set[Dep], may_run: set[Dep]) -> dict[Dep, _State]:
-    """Look up each requirement once, several at a time, since a command takes a while to print its version."""
-    from onetool_ipy.sdk.batch import run_items
-
-    ordered = list(deps)
-    outcomes = dict(run_items(ordered, lambda dep: _look_up(dep, dep in may_run), _THREADS))
-    return {dep: outcomes[i][1] if outcomes[i][0] else _State(is_installed(dep)) for i, dep in enumerate(ordered)}
 
 
 def _look_up(dep: Dep, may_run: bool) -> _State:
@@ -301,13 +294,3 @@ def _first_output(process: subprocess.Popen[bytes]) -> str:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     return text.decode("utf-8", "replace")
-
-
-def _missing(tool: str, missing: Sequence[Dep]) -> Unavailable:
-    kinds = {"cli": "command", "lib": "library"}
-    named = " and ".join(f"the {kinds[dep.kind]} '{dep.name}'" for dep in missing)
-    install = "; ".join(dep.install for dep in missing if dep.install)
-    return Unavailable(
-        f"'{tool}' needs {named}, which {'is' if len(missing) == 1 else 'are'} not installed.",
-        hint=f"Install with: {install}" if install else "See all with: ot.deps()",
-    )

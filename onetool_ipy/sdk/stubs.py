@@ -59,26 +59,19 @@ def _tool(kind: str, spec: ToolSpec) -> str:
     this = identifier("self", labels)
     listed = complete_types(spec.signature[len(spec.name) + 1 : -1])
     arguments = f"{this}, {listed}" if listed else this
+    # The docstring is escaped for triple quotes.
+    doc = "".join(char if char.isprintable() or char == "\n" else " " for char in spec.doc).replace("\\", "\\\\")
+    if '"""' in doc or doc.endswith('"'):
+        doc = doc.replace('"', '\\"')
+    first, *rest = doc.split("\n")
     return "\n".join(
         [
             f"class {kind}:",
             f"    def __call__({arguments}) -> Any:",
-            *_docstring(spec),
+            f'        """{first}' + ("" if rest else '"""'),
+            *(f"        {line}".rstrip() for line in rest),
+            *(['        """'] if rest else []),
             f"    async def aio({arguments}) -> Any: ...",
             "",
         ]
     )
-
-
-def _docstring(spec: ToolSpec) -> Iterator[str]:
-    first, *rest = _quotable(spec.doc).split("\n")
-    yield f'        """{first}' + ("" if rest else '"""')
-    yield from (f"        {line}".rstrip() for line in rest)
-    if rest:
-        yield '        """'
-
-
-def _quotable(text: str) -> str:
-    """Escape text for use between triple quotes."""
-    plain = "".join(char if char.isprintable() or char == "\n" else " " for char in text).replace("\\", "\\\\")
-    return plain.replace('"', '\\"') if '"""' in plain or plain.endswith('"') else plain

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from onetool_ipy.base import values
 from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, Question, checked, count_question
 
@@ -32,7 +33,7 @@ def get_pack(name: str) -> Any | None:
     return current.require().pack(name)
 
 
-def call_tool(name: str, /, **kwargs: Any) -> Any:
+def call_tool(name: str, /, **kwargs: object) -> Any:
     """Call a tool by its qualified name and return its raw value; a tool's own exception passes through.
 
     Raises ValueError if there is no such pack or tool.
@@ -50,7 +51,7 @@ def call_tool(name: str, /, **kwargs: Any) -> Any:
     return tool(**kwargs)
 
 
-def get_config(pack: str | None = None) -> dict[str, Any]:
+def get_config(pack: str | None = None) -> Json:
     """Return a copy of the settings of the running tool's pack, or of the pack named; empty if it has none."""
     if pack is None:
         pack = _own_pack()
@@ -116,7 +117,7 @@ class Roots(NamedTuple):
     """The folders that the client works in."""
 
 
-def ask_user(schema: Mapping[str, Any], message: str, *, name: str = "answer") -> dict[str, Any] | None:
+def ask_user(schema: Mapping[str, object], message: str, *, name: str = "answer") -> Json | None:
     """Let the person fill in a form; return the values by field, or None if the person declines.
 
     `schema` is a JSON Schema of type object with plain fields; no passwords. `name` is what MCP clients know the
@@ -136,7 +137,7 @@ def ask_model(prompt: str, *, max_tokens: int = 1000, system: str = "", name: st
     return str(ask_client(**{name: Sample(prompt, max_tokens, system)})[name])
 
 
-def ask_client(**questions: UserForm | Sample | Roots) -> dict[str, Any]:
+def ask_client(**questions: UserForm | Sample | Roots) -> Json:
     """Ask the MCP client several things at once; return the answers by name.
 
     A UserForm gives its values or None, a Sample the model's text, Roots a list of addresses.

@@ -13,13 +13,14 @@ import json
 import keyword
 import re
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidConfig, OneToolError, UsageProblem
-from onetool_ipy.base.records import Value
 from onetool_ipy.base.search import did_you_mean, suggest
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.snippets.expansion import Name, TemplateProblem, Typed, render, undeclared
 
@@ -66,7 +67,8 @@ class Bare(str):
     __slots__ = ()
 
 
-class SnippetParam(Value):
+@dataclass(frozen=True, slots=True)
+class SnippetParam:
     """One parameter; it is required if it has no default."""
 
     name: str
@@ -81,7 +83,8 @@ class SnippetParam(Value):
         return self.default is MISSING
 
 
-class Snippet(Value):
+@dataclass(frozen=True, slots=True)
+class Snippet:
     """Code with parameters, and the `file:line` of its definition."""
 
     name: str
@@ -91,7 +94,7 @@ class Snippet(Value):
     where: str = ""
 
     @property
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> Json:
         """The parameters as a JSON Schema, for completion and forms."""
         listed: dict[str, Any] = {}
         for param in self.params:
@@ -111,7 +114,7 @@ class Snippet(Value):
         return " ".join([f"${self.name}", *parts])
 
 
-def read_snippet(name: str, data: Mapping[str, Any], where: str = "") -> Snippet:
+def read_snippet(name: str, data: Mapping[str, object], where: str = "") -> Snippet:
     """Return the Snippet of a definition, or raise InvalidConfig."""
     body = data.get("body")
     if not name.isidentifier():
@@ -125,7 +128,7 @@ def read_snippet(name: str, data: Mapping[str, Any], where: str = "") -> Snippet
     return Snippet(name, body, str(data.get("description") or "").strip(), params, where)
 
 
-def expand(snippet: Snippet, args: Mapping[str, Any]) -> str:
+def expand(snippet: Snippet, args: Mapping[str, object]) -> str:
     """Return the code of a snippet with these arguments. Raises UsageProblem with the usage as its hint."""
     ready = _check(snippet, args)
     try:
@@ -164,7 +167,7 @@ def example_of(snippet: Snippet) -> tuple[str, str]:
     return line, expand(snippet, args)
 
 
-def _read_param(snippet: str, name: str, data: Any) -> SnippetParam:
+def _read_param(snippet: str, name: str, data: object) -> SnippetParam:
     subject = f"The snippet '{snippet}', parameter '{name}'"
     if not name.isidentifier() or keyword.iskeyword(name):
         raise InvalidConfig(f"{subject}: not a name.", hint="Use letters, digits and '_'.")
@@ -187,7 +190,7 @@ def _read_param(snippet: str, name: str, data: Any) -> SnippetParam:
     return param
 
 
-def _check(snippet: Snippet, args: Mapping[str, Any]) -> dict[str, Any]:
+def _check(snippet: Snippet, args: Mapping[str, object]) -> Json:
     params = {param.name: param for param in snippet.params}
     wrong: list[str] = []
     for name in args:
@@ -220,34 +223,33 @@ def _usage(snippet: Snippet) -> str:
     return "\n".join(lines)
 
 
-def _convert(param: SnippetParam, argument: Any) -> Any:
+def _convert(param: SnippetParam, argument: object) -> Any:
     """Convert an argument to the parameter's type; MISSING if that is not possible."""
     kind = param.type
     if kind == "any":
         return _literal(argument) if isinstance(argument, Bare) else argument
     if kind == "name":
-        return Name(argument) if isinstance(argument, str) and _is_name(argument) else MISSING
+        parts = argument.split(".") if isinstance(argument, str) else [""]
+        is_name = all(part.isidentifier() and not keyword.iskeyword(part) for part in parts)
+        return Name(argument) if is_name else MISSING
     if kind == "text":
         return str(argument) if isinstance(argument, str | int | float) and not isinstance(argument, bool) else MISSING
     if kind == "bool":
         return argument if isinstance(argument, bool) else _YES_NO.get(str(argument).strip().lower(), MISSING)
     if kind in ("int", "float"):
-        return _number(argument, kind)
+        number = argument
+        if isinstance(number, str):
+            text = number.strip()
+            number = _read_number(text) if _NUMBER.fullmatch(text) else MISSING
+        if isinstance(number, bool):
+            return MISSING
+        if isinstance(number, float) and kind == "int":
+            return int(number) if number.is_integer() else MISSING
+        return number if isinstance(number, int | float) else MISSING
     container = list if kind == "list" else dict
     value = _read_literal(argument) if isinstance(argument, str) else argument
     value = list(value) if isinstance(value, tuple) else value
     return value if isinstance(value, container) else MISSING
-
-
-def _number(number: Any, kind: str) -> Any:
-    if isinstance(number, bool):
-        return MISSING
-    if isinstance(number, str):
-        text = number.strip()
-        number = _read_number(text) if _NUMBER.fullmatch(text) else MISSING
-    if isinstance(number, float) and kind == "int":
-        return int(number) if number.is_integer() else MISSING
-    return number if isinstance(number, int | float) else MISSING
 
 
 def _literal(word: str) -> Any:
@@ -306,11 +308,7 @@ def _read_literal(text: str) -> Any:
         return MISSING
 
 
-def _is_name(text: str) -> bool:
-    return all(part.isidentifier() and not keyword.iskeyword(part) for part in text.split("."))
-
-
-def _typed(value: Any) -> str:
+def _typed(value: object) -> str:
     """Return a value as a user would type it after `=`."""
     if isinstance(value, str):
         needs_quotes = not _PLAIN_WORD.fullmatch(value) or (not isinstance(value, Bare) and _literal(value) != value)
@@ -319,11 +317,12 @@ def _typed(value: Any) -> str:
     return json.dumps(values.to_json(value), ensure_ascii=False)
 
 
-class Shortcuts(Value):
+@dataclass(frozen=True, slots=True)
+class Shortcuts:
     """All aliases (name -> target as written) and snippets. `faults` are the definitions that could not be read."""
 
-    aliases: Mapping[str, str] = _EMPTY
-    snippets: Mapping[str, Snippet] = _EMPTY
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    snippets: Mapping[str, Snippet] = field(default_factory=dict)
     faults: tuple[Problem, ...] = ()
 
     def find(self, name: str) -> Snippet | str | None:
@@ -334,7 +333,7 @@ class Shortcuts(Value):
 
     def with_snippet(self, snippet: Snippet) -> Shortcuts:
         """Return a copy with this snippet added or replaced."""
-        return self.replace(snippets={**self.snippets, snippet.name: snippet})
+        return replace(self, snippets={**self.snippets, snippet.name: snippet})
 
     def problems(self, is_tool: Callable[[str], bool], tools: Collection[str] = ()) -> list[Problem]:
         """Return what is wrong with aliases and bodies. `tools` are the names to suggest for an unknown target."""

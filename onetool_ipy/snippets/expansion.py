@@ -90,7 +90,7 @@ class Typed(str):
         return bool(self.value)
 
 
-def as_text(value: Any) -> str:
+def as_text(value: object) -> str:
     """Return the text of a value inside a string: text as it is, anything else as Python prints it."""
     if isinstance(value, str):
         return str(value)
@@ -103,10 +103,12 @@ def as_text(value: Any) -> str:
         text = str(value)
     except ValueError as exc:  # an integer with more digits than Python is willing to print
         raise Unwritable(f"cannot be written: {exc}") from exc
-    return _bounded(text)
+    if len(text) > MAX_TEXT:
+        raise Unwritable(f"is longer than {MAX_TEXT:,} characters")
+    return text
 
 
-def literal(value: Any) -> str:
+def literal(value: object) -> str:
     """Return the Python literal of a plain value: text, numbers, booleans, None, lists and dicts of these."""
     return _Writer().write(value)
 
@@ -118,7 +120,7 @@ class _Writer:
         self._parts: list[str] = []
         self._left = MAX_TEXT
 
-    def write(self, value: Any) -> str:
+    def write(self, value: object) -> str:
         self._add(value, 0)
         return "".join(self._parts)
 
@@ -171,7 +173,7 @@ class TemplateProblem(OneToolError):
     """A body that cannot be expanded."""
 
 
-def render(body: str, values: Mapping[str, Any]) -> str:
+def render(body: str, values: Mapping[str, object]) -> str:
     """Expand a body with these values, each written for its context. Raises TemplateProblem."""
     import jinja2
     from jinja2.exceptions import SecurityError
@@ -234,10 +236,24 @@ class _Expansion:
             intercepted_binops = frozenset(("+", "*", "**", "%"))
 
             def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-                _require_small(operator, left, right)
+                if operator == "%" and isinstance(left, str | bytes):
+                    raise Unwritable("is formatted with '%', which snippets cannot use; use '~'")
+                sizes = [len(side) for side in (left, right) if isinstance(side, str | bytes | list | tuple)]
+                if operator == "+":
+                    _require(sum(sizes))
+                elif operator == "*" and sizes:
+                    count = right if isinstance(right, int) else left
+                    _require(sizes[0] * max(count, 0) if isinstance(count, int) else 0)
+                elif isinstance(left, int) and isinstance(right, int):
+                    bits = (
+                        left.bit_length() * max(right, 1)
+                        if operator == "**"
+                        else left.bit_length() + right.bit_length()
+                    )
+                    _require(bits if operator in ("*", "**") else 0)
                 return super().call_binop(context, operator, left, right)
 
-            def is_safe_callable(self, obj: Any) -> bool:
+            def is_safe_callable(self, obj: object) -> bool:
                 owner = getattr(obj, "__self__", None)
                 if isinstance(owner, str | dict | list | tuple):
                     return getattr(obj, "__name__", "") in methods
@@ -251,7 +267,7 @@ class _Expansion:
                     raise SecurityError(f"'{name}' may not be called; use a filter")
                 return super().call(context, obj, *args, **kwargs)
 
-        def refuse(*_args: Any) -> Any:
+        def refuse(*_args: object) -> Any:
             raise SecurityError("a snippet loads no other template")
 
         env = Sandbox(
@@ -270,7 +286,7 @@ class _Expansion:
         env.globals = {"range": _range}
         return env
 
-    def counted(self, items: Iterable[Any]) -> Iterator[Any]:
+    def counted(self, items: Iterable[object]) -> Iterator[Any]:
         """Iterate and count towards the limits of this expansion."""
         for item in items:
             self._steps += 1
@@ -279,7 +295,7 @@ class _Expansion:
             self._check_time()
             yield item
 
-    def placeholder(self, value: Any) -> str:
+    def placeholder(self, value: object) -> str:
         """Store a value and return its placeholder."""
         import jinja2
 
@@ -451,7 +467,7 @@ def _statement(lines: Iterator[str]) -> Iterator[tuple[Literal["string", "commen
             yield _KINDS.get(name, "code"), token.start, token.end
 
 
-def _in_code(value: Any, before: str, after: str) -> str:
+def _in_code(value: object, before: str, after: str) -> str:
     text = literal(value)
     left, right = before[-1:], after[:1]
     if right in ("'", '"'):
@@ -527,13 +543,7 @@ def _checked(text: str, pattern: re.Pattern[str], reason: str) -> str:
     return text
 
 
-def _bounded(text: str) -> str:
-    if len(text) > MAX_TEXT:
-        raise Unwritable(f"is longer than {MAX_TEXT:,} characters")
-    return text
-
-
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if isinstance(value, list | tuple | dict):
         return f"A {type(value).__name__}"
     text = as_text(value) if isinstance(value, str | int | float) else type(value).__name__
@@ -555,26 +565,12 @@ def _range(*args: int) -> range:
     return numbers
 
 
-def _require_small(operator: str, left: Any, right: Any) -> None:
-    if operator == "%" and isinstance(left, str | bytes):
-        raise Unwritable("is formatted with '%', which snippets cannot use; use '~'")
-    sizes = [len(side) for side in (left, right) if isinstance(side, str | bytes | list | tuple)]
-    if operator == "+":
-        _require(sum(sizes))
-    elif operator == "*" and sizes:
-        count = right if isinstance(right, int) else left
-        _require(sizes[0] * max(count, 0) if isinstance(count, int) else 0)
-    elif isinstance(left, int) and isinstance(right, int):
-        bits = left.bit_length() * max(right, 1) if operator == "**" else left.bit_length() + right.bit_length()
-        _require(bits if operator in ("*", "**") else 0)
-
-
 def _require(size: int) -> None:
     if size > MAX_TEXT:
         raise Unwritable(f"is longer than {MAX_TEXT:,} characters")
 
 
-def _join(items: Iterable[Any], d: str = "", attribute: str | None = None) -> str:
+def _join(items: Iterable[object], d: str = "", attribute: str | None = None) -> str:
     if attribute is not None:
         raise Unwritable("is joined by an attribute, which snippets cannot do; use map(attribute=...)")
     texts: list[str] = []
@@ -586,13 +582,13 @@ def _join(items: Iterable[Any], d: str = "", attribute: str | None = None) -> st
     return as_text(d).join(texts)
 
 
-def _replace(text: Any, old: str, new: str, count: int = -1) -> str:
+def _replace(text: object, old: str, new: str, count: int = -1) -> str:
     whole = as_text(text)
     _require(len(whole) + whole.count(old) * len(new))
     return whole.replace(old, new, count)
 
 
-def _indent(text: Any, width: int = 4, first: bool = False) -> str:
+def _indent(text: object, width: int = 4, first: bool = False) -> str:
     lines = as_text(text).split("\n")
     pad = " " * max(0, min(int(width), 80))
     _require(len(pad) * len(lines))
@@ -600,7 +596,7 @@ def _indent(text: Any, width: int = 4, first: bool = False) -> str:
     return "\n".join(padded)
 
 
-def _sum(items: Iterable[Any], start: float = 0) -> float:
+def _sum(items: Iterable[object], start: float = 0) -> float:
     total = start
     for item in items:
         if not isinstance(item, int | float):

@@ -72,8 +72,8 @@ class BundleTools:
             if not held.bundle.is_enabled:
                 continue
             for tool in held.tools.values():
-                if tool.is_enabled and (said := self._lack(held, tool)):
-                    yield Problem(f"{held.bundle.slug}.{tool.slug}@{tool.version}", *said)
+                if tool.is_enabled and (lack := self._lack(held, tool)):
+                    yield Problem(f"{held.bundle.slug}.{tool.slug}@{tool.version}", *lack)
 
     def refresh(self) -> bool:
         """Whether the files changed since the tools were last listed."""
@@ -95,11 +95,12 @@ class BundleTools:
         """The spec of a tool, cached until the tool changes, so that its compiled check is kept."""
         bundle = held.bundle
         name = _name(bundle.slug, tool.slug, version)
-        off = _reason(held, tool)
+        off = "" if tool.is_enabled else tool_off(bundle.slug, tool.slug, tool.version)
+        off = off if bundle.is_enabled else bundle_off(bundle.slug)
         tool = held.completed(tool)
-        known = self._specs.get(name)
-        if known is not None and known[0] is tool and known[1] == off:
-            return known[2]
+        cached = self._specs.get(name)
+        if cached is not None and cached[0] is tool and cached[1] == off:
+            return cached[2]
         spec = ToolSpec(
             name=name,
             description=tool.description or tool.display_name or tool.slug,
@@ -232,19 +233,11 @@ class Switched:
         if spec.name not in self._funcs:
             return spec
         reason = self._switches.reason(spec.name)
-        known = self._specs.get(spec.name)
-        if known is None or known.disabled != reason:
-            known = spec.replace(disabled=reason)
-            self._specs[spec.name] = known
-        return known
+        switched = self._specs.get(spec.name)
+        if switched is None or switched.disabled != reason:
+            switched = self._specs[spec.name] = spec.replace(disabled=reason)
+        return switched
 
 
 def _name(bundle: str, slug: str, version: str) -> str:
     return f"{bundle}.{slug}@{version}" if version else f"{bundle}.{slug}"
-
-
-def _reason(held: StoredBundle, tool: Tool) -> str:
-    """Return which switch is off and how to turn it on, or empty."""
-    if not held.bundle.is_enabled:
-        return bundle_off(held.bundle.slug)
-    return "" if tool.is_enabled else tool_off(held.bundle.slug, tool.slug, tool.version)

@@ -20,6 +20,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.base.files import StoreError, read_own, write_whole
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.settings import Definition
 from onetool_ipy.core import names
 from onetool_ipy.core.tool import Origin, Problem, ToolSpec
@@ -137,18 +138,32 @@ def _read(data: Mapping[str, Any], handlers: Handlers, where: str, origin: Origi
     if inner["type"] == "http":
         raise InvalidTool(HTTP_REFUSED, hint=f"'{name}': make an HTTP tool in a bundle instead.")
     _text(data, "handler", name)
-    parameters = _parameters(data, name)
+    parameters, tags = data.get("parameters"), data.get("tags") or ()
+    if not isinstance(parameters, Mapping):
+        raise InvalidTool(f"'{name}': parameters must be a JSON Schema object.")
+    if parameters.get("type") != "object":
+        label = values.safe_repr(parameters.get("type"), 40)
+        raise InvalidTool(f"'{name}': parameters.type must be \"object\", not {label}.")
     handler = _handler(inner, name, handlers)
+    if not isinstance(tags, (list, tuple)) or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidTool(f"'{name}': tags must be a list of texts.")
+    # A definition cannot mark a writing handler as read-only.
+    only_reads = handler is None or (handler.read_only and handler.name not in names.WRITING)
+
+    def forward(args: Json) -> object:
+        assert handler is not None
+        return handler.run(handler.checker.check(args, handler.name))
+
     return ToolSpec(
         name=name,
         description=description,
-        parameters=parameters,
-        run=_mock(inner["mock_response"]) if handler is None else _forward(handler),
+        parameters=dict(parameters),
+        run=_mock(inner["mock_response"]) if handler is None else forward,
         is_async=handler is not None and handler.is_async,
-        tags=_tags(data, name),
+        tags=tuple(tags),
         origin=origin,
         where=where,
-        read_only=bool(data.get("read_only", True)) and _only_reads(handler),
+        read_only=bool(data.get("read_only", True)) and only_reads,
         timeout_s=None if handler is None else handler.timeout_s,
         identity=lambda: [dict(data), "" if handler is None else handler.fingerprint],
     )
@@ -159,23 +174,6 @@ def _text(data: Mapping[str, Any], key: str, name: str) -> str:
     if not isinstance(value, str) or not value.strip():
         raise InvalidTool(f"'{name}': '{key}' is missing or not text.")
     return value
-
-
-def _tags(data: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    tags = data.get("tags") or ()
-    if not isinstance(tags, (list, tuple)) or not all(isinstance(tag, str) for tag in tags):
-        raise InvalidTool(f"'{name}': tags must be a list of texts.")
-    return tuple(tags)
-
-
-def _parameters(data: Mapping[str, Any], name: str) -> dict[str, Any]:
-    parameters = data.get("parameters")
-    if not isinstance(parameters, Mapping):
-        raise InvalidTool(f"'{name}': parameters must be a JSON Schema object.")
-    if parameters.get("type") != "object":
-        label = values.safe_repr(parameters.get("type"), 40)
-        raise InvalidTool(f"'{name}': parameters.type must be \"object\", not {label}.")
-    return dict(parameters)
 
 
 def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpec | None:
@@ -199,17 +197,8 @@ def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpe
     return tools[handler]
 
 
-def _mock(answer: Any) -> Callable[[dict[str, Any]], Any]:
+def _mock(answer: object) -> Callable[[Json], object]:
     return lambda args: copy.deepcopy(answer)  # noqa: ARG005 - a mock takes any arguments
-
-
-def _forward(handler: ToolSpec) -> Callable[[dict[str, Any]], Any]:
-    return lambda args: handler.run(handler.checker.check(args, handler.name))
-
-
-def _only_reads(handler: ToolSpec | None) -> bool:
-    """Whether the handler changes nothing: a definition cannot mark a writing handler as read-only."""
-    return handler is None or (handler.read_only and handler.name not in names.WRITING)
 
 
 def _unknown_keys(data: Mapping[str, Any]) -> list[str]:

@@ -14,13 +14,9 @@ from onetool_ipy.sdk.requirements import deps_of
 
 def spec_of(fn: Callable[..., Any], *, pack: str, origin: Origin, where: str = "") -> ToolSpec:
     """Describe a function as a tool of a pack, with its `@tool` marks. Raises InvalidTool."""
-    name, words = _full_name(fn, pack), marks_of(fn).fields()
-    return describe.from_function(fn, name=name, origin=origin, where=where, deps=deps_of(fn), **words)
-
-
-def _full_name(fn: Callable[..., Any], pack: str) -> str:
     marks = marks_of(fn)
-    return names.canonical(marks.name or name_of(fn), pack=marks.pack or pack)
+    name = names.canonical(marks.name or name_of(fn), pack=marks.pack or pack)
+    return describe.from_function(fn, name=name, origin=origin, where=where, deps=deps_of(fn), **marks.fields())
 
 
 class Functions:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.files import StoreError, read_own, write_whole
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import Dep
 
 _NUMBER = 6
@@ -61,7 +62,7 @@ class PackOutline(NamedTuple):
     faults: tuple[OutlineFault, ...] = ()
     error: str = ""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         return {
             "pack": self.pack,
             "tools": [tool._asdict() for tool in self.tools],
@@ -72,21 +73,19 @@ class PackOutline(NamedTuple):
     @classmethod
     def from_json(cls, data: Any) -> PackOutline:
         """Undo `to_json`; raise TypeError, ValueError or KeyError for anything else."""
-        tools = tuple(_tool(tool) for tool in data["tools"])
+        tools = []
+        for tool in data["tools"]:
+            positional = None if tool["positional"] is None else tuple(tool["positional"])
+            deps = tuple(Dep(*dep) for dep in tool["deps"])
+            texts = (tool["function"], tool["name"], tool["description"], tool["resource"], *tool["tags"])
+            is_typed = isinstance(tool["parameters"], dict) and isinstance(tool["line"], int)
+            if {*map(type, texts)} != {str} or not is_typed:
+                raise TypeError("not a tool's outline")
+            tools.append(ToolOutline(**{**tool, "tags": tuple(tool["tags"]), "positional": positional, "deps": deps}))
         faults = tuple(OutlineFault(*fault) for fault in data["faults"])
         if not isinstance(data["pack"], str) or not isinstance(data["error"], str):
             raise TypeError("not an outline")
-        return cls(data["pack"], tools, faults, data["error"])
-
-
-def _tool(data: dict[str, Any]) -> ToolOutline:
-    positional = data["positional"]
-    fields = {**data, "tags": tuple(data["tags"]), "positional": None if positional is None else tuple(positional)}
-    fields["deps"] = tuple(Dep(*dep) for dep in data["deps"])
-    texts = (data["function"], data["name"], data["description"], data["resource"], *data["tags"])
-    if {*map(type, texts)} != {str} or not isinstance(data["parameters"], dict) or not isinstance(data["line"], int):
-        raise TypeError("not a tool's outline")
-    return ToolOutline(**fields)
+        return cls(data["pack"], tuple(tools), faults, data["error"])
 
 
 class OutlineCache:
@@ -94,7 +93,7 @@ class OutlineCache:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries: dict[str, Any] | None = None
+        self._entries: Json | None = None
         self._asked: set[str] = set()
         self._is_new = False
 
@@ -123,17 +122,12 @@ class OutlineCache:
             text = json.dumps({"format": _FORMAT, "entries": entries})
             write_whole(self._path, text.encode(), nofollow=True)
 
-    def _read(self) -> dict[str, Any]:
+    def _read(self) -> Json:
         if self._entries is None:
-            self._entries = self._load()
+            self._entries = {}
+            # A file that is damaged, or of another format, is as good as none.
+            with suppress(ValueError, RecursionError, TypeError, KeyError):
+                data = json.loads(read_own(self._path, _MAX_BYTES) or b"")
+                if data["format"] == _FORMAT and isinstance(data["entries"], dict):
+                    self._entries = data["entries"]
         return self._entries
-
-    def _load(self) -> dict[str, Any]:
-        try:
-            data = json.loads(read_own(self._path, _MAX_BYTES) or b"")
-        except (ValueError, RecursionError):
-            return {}
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            return {}
-        entries = data.get("entries")
-        return entries if isinstance(entries, dict) else {}

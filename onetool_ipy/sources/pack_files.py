@@ -29,6 +29,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -83,7 +84,8 @@ class PackFileSearch:
             if parts is None:
                 continue
             try:
-                paths.update(dict.fromkeys(sorted(self._matching(parts), key=_by_folder)))
+                # In the order that `Path` has, folder by folder, without making one.
+                paths.update(dict.fromkeys(sorted(self._matching(parts), key=lambda path: path.split(os.sep))))
             except _TooManyEntries:
                 message = f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders."
                 self._report("tools_dir", message, "Name the folder of the pack files more closely.")
@@ -215,11 +217,6 @@ class PackFileSearch:
                 self._report(folder, *fault)
             is_safe = self._folders[folder] = fault is None
         return is_safe
-
-
-def _by_folder(path: str) -> list[str]:
-    """The order of paths: folder by folder, as `Path` has it, without making one."""
-    return path.split(os.sep)
 
 
 class _Look(NamedTuple):
@@ -543,7 +540,9 @@ class PackFiles:
 
     def refresh(self) -> bool:
         """Look for new, changed and removed files. Returns whether there are others than those listed."""
-        paths = self._found()
+        search = PackFileSearch(self._root)
+        paths = search.files(self._patterns)
+        self._problems = search.problems
         changed = paths != self._listed
         files: dict[Path, PackFile] = {}
         owners = Owners(self._root)
@@ -566,13 +565,6 @@ class PackFiles:
             self._cache.save()
         return changed
 
-    def _found(self) -> list[Path]:
-        """Return the files that count; the others become problems."""
-        search = PackFileSearch(self._root)
-        paths = search.files(self._patterns)
-        self._problems = search.problems
-        return paths
-
 
 def save_functions(file: Path, text: str, *, pack: str) -> list[str]:
     """Put the functions of `text` into a pack file and return their names."""
@@ -586,7 +578,8 @@ def save_functions(file: Path, text: str, *, pack: str) -> list[str]:
     _parse(old, f"'{file}'")
     new = old
     for node in cell.body:
-        piece = _source(text, node)
+        start, end = _span(node)
+        piece = "".join(text.splitlines(keepends=True)[start:end]).rstrip("\n") + "\n"
         new = _replace(new, node, piece) if isinstance(node, _Function) else _add_line(new, piece)
     new = _export(new, [node.name for node in functions])
     _parse(new, "The result")
@@ -606,11 +599,6 @@ def _parse(text: str, what: str) -> ast.Module:
     except (SyntaxError, ValueError) as exc:
         line = getattr(exc, "lineno", None)
         raise InvalidTool(f"{what} is not Python (line {line}): {exc}") from exc
-
-
-def _source(text: str, node: ast.stmt) -> str:
-    start, end = _span(node)
-    return "".join(text.splitlines(keepends=True)[start:end]).rstrip("\n") + "\n"
 
 
 def _span(node: ast.stmt) -> tuple[int, int]:
@@ -674,7 +662,7 @@ class EntryPoints:
         self._on_import = on_import
         self._files: list[PackFile] = []
         self._problems: list[Problem] = []
-        self._places: tuple[tuple[str, int], ...] | None = None
+        self._places: tuple[tuple[str, Stamp | None], ...] | None = None
         self._offers: tuple[_Offer, ...] = ()
         self._listed: tuple[_Offer, ...] = ()
         self.refresh()
@@ -691,7 +679,8 @@ class EntryPoints:
 
     def refresh(self) -> bool:
         """Look for edited packs, and for new and removed ones if `sys.path` changed since they were listed."""
-        places = tuple(_places())
+        # The folders of distributions, and when each last changed.
+        places = tuple((place, stamp_of(place or ".")) for place in sys.path)
         if places == self._places:
             return self._refresh_files()
         self._places = places
@@ -718,15 +707,6 @@ class EntryPoints:
     def _refresh_files(self) -> bool:
         changed = [file.refresh() for file in self._files]  # a list, so that every file is refreshed
         return any(changed) or self._offers != self._listed
-
-
-def _places() -> Iterator[tuple[str, int]]:
-    """Yield the folders of distributions, and when each last changed."""
-    for place in sys.path:
-        try:
-            yield place, os.stat(place or ".").st_mtime_ns
-        except (OSError, ValueError):
-            continue
 
 
 def _any_offer() -> bool:
@@ -762,11 +742,20 @@ def _offers() -> Iterator[_Offer]:
 
 def _locate(point: EntryPoint, module: str) -> Path | None:
     """Return the file of an entry point's module without importing anything."""
+    from importlib.util import find_spec
+
     if not all(part.isidentifier() for part in module.split(".")):
         return None
     inner = Path(*module.split("."))
     own, here = _root(point), _real(".")
-    for root in [*([] if own is None else [own]), *map(Path, sys.path), *_linked(module)]:
+    roots = [*([] if own is None else [own]), *map(Path, sys.path)]
+    # Editable installs have their own finder, so the import system is asked for the top package, too.
+    with suppress(ImportError, ValueError):
+        spec = find_spec(module.partition(".")[0])
+        if spec is not None and spec.origin is not None:
+            origin = Path(spec.origin)
+            roots.append(origin.parent.parent if origin.name == "__init__.py" else origin.parent)
+    for root in roots:
         if _real(str(root)) == here:
             continue
         for candidate in (root / inner.with_suffix(".py"), root / inner / "__init__.py"):
@@ -783,16 +772,3 @@ def _root(point: EntryPoint) -> Path | None:
 
 def _real(folder: str) -> Path:
     return Path(os.path.realpath(folder))
-
-
-def _linked(module: str) -> Iterator[Path]:
-    """Yield the folder of the top package as the import system finds it: editable installs have their own finder."""
-    from importlib.util import find_spec
-
-    try:
-        spec = find_spec(module.partition(".")[0])
-    except (ImportError, ValueError):
-        return
-    if spec is not None and spec.origin is not None:
-        origin = Path(spec.origin)
-        yield origin.parent.parent if origin.name == "__init__.py" else origin.parent

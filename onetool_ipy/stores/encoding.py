@@ -25,6 +25,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.values import Json
 
 _TAG = "$type"
 _MAX_DEPTH = 100
@@ -58,12 +59,12 @@ class NotEncodable(OneToolError):
     """A value that cannot be recorded without changing it."""
 
 
-def encode(value: Any) -> Any:
+def encode(value: object) -> Any:
     """Return plain JSON data from which `decode` makes the same value. Raises NotEncodable."""
     return _encode(value, 0)
 
 
-def decode(data: Any) -> Any:
+def decode(data: object) -> Any:
     """Return the value that was encoded. Raises NotEncodable for data that `encode` did not write."""
     try:
         return _decode(data)
@@ -155,7 +156,7 @@ def _encode_numpy(value: Any) -> Any:
     return {_TAG: "numpy.ndarray", "npy": _base64(file.getvalue())}
 
 
-def _encode_pandas(value: Any, depth: int) -> Any:
+def _encode_pandas(value: Any, depth: int) -> Json | None:
     """Encode a table or a column of pandas; None for any other value."""
     pandas = sys.modules.get("pandas")
     if pandas is None:
@@ -215,7 +216,7 @@ def _decode(data: Any) -> Any:
     raise NotEncodable(f"'{name}' is not a known type")
 
 
-def _decode_numpy(name: str, data: dict[str, Any]) -> Any:
+def _decode_numpy(name: str, data: Json) -> object:
     import numpy
 
     if name == "numpy.scalar":
@@ -225,7 +226,7 @@ def _decode_numpy(name: str, data: dict[str, Any]) -> Any:
     return numpy.load(io.BytesIO(base64.b64decode(data["npy"], validate=True)), allow_pickle=False)
 
 
-def _decode_pandas(name: str, data: dict[str, Any]) -> Any:
+def _decode_pandas(name: str, data: Json) -> object:
     import pandas
 
     if name in ("pandas.NA", "pandas.NaT"):

@@ -16,11 +16,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from orjson import OPT_SORT_KEYS, dumps
 
 from onetool_ipy.base.files import StoreError, append
+from onetool_ipy.base.values import Json
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
 MAX_AGE_S = 7 * 24 * 3600.0
@@ -52,7 +53,11 @@ class MapProgress:
 
     def begin(self) -> str:
         """Create the file if it is missing, delete old ones, and return the stamp that identifies this file."""
-        _prune(self.path.parent, self.path)
+        # Files that have not grown for long are of no use any more.
+        with suppress(OSError):
+            for entry in os.scandir(self.path.parent):
+                if time.time() - entry.stat().st_mtime > 2 * MAX_AGE_S and entry.path != str(self.path):
+                    os.unlink(entry.path)
         if not self._stamp():
             self._append({"stamp": os.urandom(8).hex()})
         return self._stamp()
@@ -102,7 +107,7 @@ class MapProgress:
             for key in keys:
                 yield self._value(file, key)
 
-    def add(self, key: str, value: Any, ms: float) -> bool:
+    def add(self, key: str, value: object, ms: float) -> bool:
         """Store a finished row; False if it cannot be stored."""
         try:
             record = {"k": key, "t": round(self._now(), 1), "ms": round(ms, 2), "v": encode(value)}
@@ -118,7 +123,7 @@ class MapProgress:
         for key in dropped:
             self._offsets.pop(key, None)
 
-    def _append(self, record: dict[str, Any]) -> bool:
+    def _append(self, record: Json) -> bool:
         try:
             line = dumps(record).decode()
         except TypeError:  # an integer of more than 64 bits
@@ -151,7 +156,7 @@ class MapProgress:
             elif float(at) > oldest:
                 self._offsets[key.decode()] = offset + match.start()
 
-    def _value(self, file: Any, key: str) -> FinishedRow | None:
+    def _value(self, file: BinaryIO, key: str) -> FinishedRow | None:
         offset = self._offsets.get(key)
         if offset is None:
             return None
@@ -170,40 +175,29 @@ def progress_file(folder: Path, name: str) -> Path:
     return folder / f"{name}.{_FORMAT}.jsonl"
 
 
-def row_keys(rows: Iterable[dict[str, Any]]) -> list[str]:
+def row_keys(rows: Iterable[Json]) -> list[str]:
     """Return a key for the arguments of each row. Equal rows get different keys; "" if they cannot be encoded."""
     counts: dict[str, int] = {}
     keys = []
     for args in rows:
         try:
-            written = _sorted_json(encode(args))
+            data = encode(args)
         except NotEncodable:
             keys.append("")
             continue
+        try:
+            written = dumps(data, option=OPT_SORT_KEYS)
+        except TypeError:  # an integer of more than 64 bits
+            written = json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
         key = hashlib.blake2b(written, digest_size=12).hexdigest()
         count = counts[key] = counts.get(key, 0) + 1
         keys.append(key if count == 1 else f"{key}-{count}")
     return keys
 
 
-def _sorted_json(data: Any) -> bytes:
-    try:
-        return dumps(data, option=OPT_SORT_KEYS)
-    except TypeError:  # an integer of more than 64 bits
-        return json.dumps(data, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _parse(line: bytes) -> dict[str, Any]:
+def _parse(line: bytes) -> Json:
     try:
         record = json.loads(line)
     except ValueError:  # cut off by a full disk, or damaged: that row is called again
         return {}
     return record if isinstance(record, dict) else {}
-
-
-def _prune(folder: Path, own: Path) -> None:
-    """Delete files that have not grown for long; never raises."""
-    with suppress(OSError):
-        for entry in os.scandir(folder):
-            if time.time() - entry.stat().st_mtime > 2 * MAX_AGE_S and entry.path != str(own):
-                os.unlink(entry.path)

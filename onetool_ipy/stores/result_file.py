@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from onetool_ipy.base.files import AtomicFile, StoreError
+from onetool_ipy.base.values import Json
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,7 +56,7 @@ class Sidecar:
     expires: datetime
     lines: int
     bytes: int
-    form: dict[str, Any] = field(default_factory=dict)
+    form: Json = field(default_factory=dict)
     """What `result_lines.form_of` said of the value."""
 
     def write(self, path: Path) -> None:
@@ -97,8 +98,14 @@ class ResultText:
         self.sidecar = sidecar
         self.lines = sidecar.lines
         self.size = sidecar.bytes
-        self._file = _open_plain(path)
         self._starts = starts
+        try:
+            # Links are not followed, and pipes, which would block, are refused.
+            if not stat.S_ISREG(os.lstat(path).st_mode):
+                raise ValueError("it is not a plain file")
+            self._file = io.FileIO(path, "r")
+        except (OSError, ValueError) as exc:
+            raise StoreError.of(path, exc, doing="read") from exc
         if (size := os.fstat(self._file.fileno()).st_size) != self.size:
             self._file.close()
             raise DamagedResult(path, f"{size:,} bytes instead of {self.size:,}")
@@ -112,12 +119,17 @@ class ResultText:
     @property
     def starts(self) -> LineStarts:
         """The index of the lines: loaded from beside the text, or made from it."""
+        import numpy as np
+
         if self._starts is None and self.size >= _INDEX_BYTES:
             self._starts = self._load_starts()
             if self._starts is None:
                 self._starts = self._write_starts()
         if self._starts is None:
-            self._starts = self._find_starts()
+            starts = np.concatenate(list(self._start_parts()))
+            if len(starts) != self.lines + 1:
+                raise DamagedResult(self.path, f"{len(starts) - 1:,} lines instead of {self.lines:,}")
+            self._starts = starts
         return self._starts
 
     def bounds(self, number: int) -> tuple[int, int]:
@@ -178,14 +190,6 @@ class ResultText:
             raise DamagedResult(self.path, "it is too short")
         return data
 
-    def _find_starts(self) -> LineStarts:
-        import numpy as np
-
-        starts = np.concatenate(list(self._start_parts()))
-        if len(starts) != self.lines + 1:
-            raise DamagedResult(self.path, f"{len(starts) - 1:,} lines instead of {self.lines:,}")
-        return starts
-
     def _start_parts(self) -> Iterator[LineStarts]:
         """Yield the index part by part, so that a text of gigabytes needs little memory."""
         import numpy as np
@@ -225,13 +229,3 @@ class ResultText:
         except StoreError:
             return None
         return self._load_starts()
-
-
-def _open_plain(path: Path) -> io.FileIO:
-    """Open a file for reading. Links are not followed, and pipes, which would block, are refused."""
-    try:
-        if not stat.S_ISREG(os.lstat(path).st_mode):
-            raise ValueError("it is not a plain file")
-        return io.FileIO(path, "r")
-    except (OSError, ValueError) as exc:
-        raise StoreError.of(path, exc, doing="read") from exc

@@ -28,7 +28,7 @@ from typing import Any
 import orjson
 
 from onetool_ipy.base.frames import is_dataframe
-from onetool_ipy.base.values import safe_repr, to_json
+from onetool_ipy.base.values import Json, safe_repr, to_json
 
 Piece = str | bytes
 
@@ -48,20 +48,25 @@ def pieces(value: Any) -> Iterator[Piece]:
         return
     try:
         if isinstance(value, bytes | bytearray | memoryview):
-            yield from _decoded(memoryview(value))
+            decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+            view = memoryview(value)
+            flat = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
+            for start in range(0, len(flat), _PIECE):
+                yield decoder.decode(flat[start : start + _PIECE])
+            yield decoder.decode(b"", final=True)
         else:
             yield from _joined(_lines(value))
     except Exception as exc:  # noqa: BLE001  # a foreign object may fail in any of its methods
         yield _json(f"<{type(value).__name__}, reading failed: {safe_repr(exc)}>") + b"\n"
 
 
-def lines_of(items: Iterable[Any]) -> Iterator[Piece]:
+def lines_of(items: Iterable[object]) -> Iterator[Piece]:
     """Yield one line per item of an iterable, which is used up: text unchanged, anything else as JSON."""
     lines = (item.encode("utf-8", "backslashreplace") if isinstance(item, str) else _json(item) for item in items)
     return _joined(line + b"\n" for line in lines)
 
 
-def rows_of(lines: Iterable[str]) -> list[dict[str, Any]]:
+def rows_of(lines: Iterable[str]) -> list[Json]:
     """Return the rows of a table that lines hold as JSON; empty if one of them does not."""
     try:
         rows = [json.loads(line) for line in lines]
@@ -70,7 +75,7 @@ def rows_of(lines: Iterable[str]) -> list[dict[str, Any]]:
     return rows if all(isinstance(row, dict) for row in rows) else []
 
 
-def form_of(value: Any) -> dict[str, Any]:
+def form_of(value: Any) -> Json:
     """Return what `value_of` needs besides the lines: the form of the value, of a table the types of its columns."""
     if isinstance(value, str | bytes | bytearray | memoryview):
         return {"form": "text"}
@@ -91,7 +96,12 @@ def value_of(text: str, about: Mapping[str, Any]) -> Any:
             return json.loads(text)
         except ValueError:
             pass  # An object of an unknown class that was written as a list, or a number that a mask has hidden.
-    items = [_parsed(line) for line in text.removesuffix("\n").split("\n")] if text else []
+    items: list[Any] = []
+    for line in text.removesuffix("\n").split("\n") if text else ():
+        try:
+            items.append(json.loads(line))
+        except ValueError:
+            items.append(line)
     if form == "DataFrame":
         import pandas as pd  # type: ignore[import-untyped]  # it has no types
 
@@ -99,13 +109,6 @@ def value_of(text: str, about: Mapping[str, Any]) -> Any:
         names = zip(rows[0] if rows else (), types, strict=False)
         return pd.DataFrame({name: _column([row.get(name) for row in rows], kind) for name, kind in names})
     return _column(items, types[0]) if form == "Series" else items
-
-
-def _parsed(line: str) -> Any:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return line
 
 
 def _column(cells: list[Any], kind: str) -> Any:
@@ -116,14 +119,6 @@ def _column(cells: list[Any], kind: str) -> Any:
         return column.astype(kind)
     except (TypeError, ValueError, OverflowError):
         return column  # A type that text does not become again, such as an interval.
-
-
-def _decoded(view: memoryview) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
-    flat = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
-    for start in range(0, len(flat), _PIECE):
-        yield decoder.decode(flat[start : start + _PIECE])
-    yield decoder.decode(b"", final=True)
 
 
 def _joined(parts: Iterable[bytes]) -> Iterator[bytes]:
@@ -142,7 +137,8 @@ def _lines(value: Any) -> Iterator[bytes]:
     if is_dataframe(value):
         items = _frame_rows(value)
     elif _is_array(value):
-        items = _array_items(value)
+        by_place = getattr(value, "iloc", value)
+        items = (item for start in range(0, len(value), _ROWS) for item in by_place[start : start + _ROWS].tolist())
     elif _is_list(value):
         items = _items(value)
     elif isinstance(value, Mapping):
@@ -159,7 +155,7 @@ def _lines(value: Any) -> Iterator[bytes]:
         yield _json(item) + b"\n"
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     return isinstance(value, _LISTS) and not (isinstance(value, tuple) and hasattr(value, "_fields"))
 
 
@@ -167,16 +163,10 @@ def _items(value: Any) -> Iterable[Any]:
     return sorted(value, key=safe_repr) if isinstance(value, set | frozenset) else value
 
 
-def _is_array(value: Any) -> bool:
+def _is_array(value: object) -> bool:
     """Whether this is an array of numpy or a column of pandas; imports neither."""
     module = type(value).__module__.partition(".")[0]
     return module in ("numpy", "pandas") and hasattr(value, "tolist") and getattr(value, "ndim", 0) > 0
-
-
-def _array_items(value: Any) -> Iterator[Any]:
-    by_place = getattr(value, "iloc", value)
-    for start in range(0, len(value), _ROWS):
-        yield from by_place[start : start + _ROWS].tolist()
 
 
 def _opened(value: Mapping[Any, Any], indent: str, above: set[int]) -> Iterator[bytes]:
@@ -190,28 +180,24 @@ def _opened(value: Mapping[Any, Any], indent: str, above: set[int]) -> Iterator[
         if isinstance(item, Mapping) and item and len(above) < _MAX_DEPTH and id(item) not in above:
             yield from _opened(item, inner, above)
         elif _is_list(item) and item and id(item) not in above:
-            yield from _listed(_items(item), inner)
+            separator = "["
+            for each in _items(item):
+                yield f"{separator}\n{inner}  ".encode() + _json(each)
+                separator = ","
+            yield f"\n{inner}]".encode()
         else:
             yield _json("<cycle>" if id(item) in above else item)
     above.discard(id(value))
     yield f"\n{indent}}}".encode() if opening != "{\n" else b"{}"
 
 
-def _listed(items: Iterable[Any], indent: str) -> Iterator[bytes]:
-    separator = f"[\n{indent}  ".encode()
-    for item in items:
-        yield separator + _json(item)
-        separator = f",\n{indent}  ".encode()
-    yield f"\n{indent}]".encode()
-
-
-def _names(value: Iterable[Any]) -> Iterator[str]:
+def _names(value: Iterable[object]) -> Iterator[str]:
     """Yield keys as text, as `base.values` converts them."""
     for key in value:
         yield key if type(key) is str else next(iter(to_json({key: None})))
 
 
-def _json(value: Any) -> bytes:
+def _json(value: object) -> bytes:
     """Return one line of JSON."""
     try:
         return orjson.dumps(value, _convert, _PLAIN)
@@ -225,7 +211,7 @@ def _json(value: Any) -> bytes:
         return json.dumps(safe_repr(value)).encode("utf-8")
 
 
-def _convert(value: Any) -> Any:
+def _convert(value: object) -> object:
     """Return the plain form of a value that orjson does not know."""
     # Large tables are full of timestamps, which `to_json` would convert to the same text in twice the time.
     if isinstance(value, datetime):
@@ -234,7 +220,7 @@ def _convert(value: Any) -> Any:
     return to_json(value)
 
 
-def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
+def _frame_rows(frame: Any) -> Iterator[Json]:
     """Yield the rows by column name. Cells are converted column by column, 5,000 at a time."""
     names: list[str] = []
     for name in _names(frame.columns):

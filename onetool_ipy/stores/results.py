@@ -19,7 +19,7 @@ import secrets
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -123,15 +123,15 @@ class Results:
         self._results_since_reap = 0
         self._reaped_at = -_REAP_EVERY_S
 
-    def put(self, value: Any, *, tool: str = "", call_id: str = "") -> str:
+    def put(self, value: object, *, tool: str = "", call_id: str = "") -> str:
         """Store a value now and return its handle; on StoreError nothing is left behind."""
         return self._write(new_handle(), pieces(value), tool, call_id, self._clock(), form_of(value))
 
-    def put_lines(self, items: Iterable[Any], *, tool: str = "", call_id: str = "") -> str:
+    def put_lines(self, items: Iterable[object], *, tool: str = "", call_id: str = "") -> str:
         """Store an iterable, one line per item, and use it up: it may be larger than memory."""
         return self._write(new_handle(), lines_of(items), tool, call_id, self._clock())
 
-    def keep(self, value: Any, *, tool: str = "", call_id: str = "") -> str:
+    def keep(self, value: object, *, tool: str = "", call_id: str = "") -> str:
         """Return a handle now and write the value when its lines are read; text and the like are written at once."""
         if isinstance(value, _WRITTEN_AT_ONCE):
             return self.put(value, tool=tool, call_id=call_id)
@@ -230,20 +230,20 @@ class Results:
         """One row of `list`; lines and bytes are None while the value is only in memory."""
         held = self._find_held(handle)
         if held is not None:
-            return self._held_row(handle, held)
+            return self._row(handle, held)
         with self._open(handle) as text:
-            return _stored_row(handle, text.sidecar)
+            return self._row(handle, text.sidecar)
 
     def list(self) -> list[Json]:
         """List all results, newest first: `{handle, tool, created, lines, bytes, expires}`; times are UTC."""
-        rows = [self._held_row(handle, held) for handle, held in self._held.items()]
+        rows = [self._row(handle, held) for handle, held in self._held.items()]
         for handle, files in self._scan().items():
             with suppress(StoreError):
                 sidecar = read_sidecar(self._path(handle, "json"))
                 # A text of another size is damaged, as a query says.
                 is_whole = sidecar is not None and "txt" in files and files["txt"].st_size == sidecar.bytes
                 if sidecar is not None and is_whole and sidecar.expires > self._clock():
-                    rows.append(_stored_row(handle, sidecar))
+                    rows.append(self._row(handle, sidecar))
         return sorted(rows, key=lambda row: (row["created"], row["handle"]), reverse=True)
 
     def delete(self, handle: str) -> bool:
@@ -296,7 +296,7 @@ class Results:
         tool: str,
         call_id: str,
         created: datetime,
-        form: Mapping[str, Any] | None = None,
+        form: Json | None = None,
     ) -> str:
         newlines, last = 0, b""
         try:
@@ -417,8 +417,16 @@ class Results:
                     with suppress(OSError):
                         os.unlink(self._path(handle, suffix))
 
-    def _held_row(self, handle: str, held: HeldValue) -> Json:
-        return _row(handle, held.tool, held.created, None, None, held.created + self._ttl)
+    def _row(self, handle: str, about: HeldValue | Sidecar) -> Json:
+        stored = about if isinstance(about, Sidecar) else None
+        return {
+            "handle": handle,
+            "tool": about.tool,
+            "created": about.created,
+            "lines": stored and stored.lines,
+            "bytes": stored and stored.bytes,
+            "expires": about.created + self._ttl if stored is None else stored.expires,
+        }
 
 
 def _require_whole(name: str, number: Any) -> int:
@@ -439,14 +447,6 @@ def _page(text: ResultText, lines: list[str], offset: int, available: int) -> Js
         "offset": offset,
         "has_more": offset - 1 + len(lines) < available,
     }
-
-
-def _stored_row(handle: str, sidecar: Sidecar) -> Json:
-    return _row(handle, sidecar.tool, sidecar.created, sidecar.lines, sidecar.bytes, sidecar.expires)
-
-
-def _row(handle: str, tool: str, created: datetime, lines: int | None, size: int | None, expires: datetime) -> Json:
-    return {"handle": handle, "tool": tool, "created": created, "lines": lines, "bytes": size, "expires": expires}
 
 
 def new_handle() -> str:
@@ -470,7 +470,7 @@ class HeldValues:
         self._weak: dict[str, HeldValue] = {}
         self._released: weakref.WeakValueDictionary[str, Any] = weakref.WeakValueDictionary()
 
-    def add(self, handle: str, value: Any, *, tool: str, call_id: str, created: datetime) -> None:
+    def add(self, handle: str, value: object, *, tool: str, call_id: str, created: datetime) -> None:
         self._strong[handle] = HeldValue(
             get=lambda: value, weight=measure(value), tool=tool, call_id=call_id, created=created
         )

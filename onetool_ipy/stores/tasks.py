@@ -62,9 +62,18 @@ class TaskStore:
 
     def list(self) -> list[SavedTask]:
         """Return the tasks that nobody in this process waits for, oldest first. Those past their time are removed."""
-        names = [name for name in names_in(self._folder) if name.endswith(".json")][:_MAX_FILES]
-        read = [(name, _read(read_own(self._folder / name, _MAX_BYTES))) for name in names]
-        tasks = [task for name, task in read if task is not None and name == self._path(task).name]
+        tasks = []
+        for name in [name for name in names_in(self._folder) if name.endswith(".json")][:_MAX_FILES]:
+            try:
+                task = SavedTask(**json.loads(read_own(self._folder / name, _MAX_BYTES) or b""))
+            except (ValueError, TypeError, RecursionError):
+                continue
+            is_valid = all(isinstance(word, str) for word in task[:6]) and all(
+                type(t) in (int, float) for t in task[6:]
+            )
+            is_ours = is_valid and task.id[:1] == "t" and task.id.isalnum() and name == self._path(task).name
+            if is_ours and task.expires - task.started <= _MAX_KEPT_S:
+                tasks.append(task)
         for task in tasks:
             if task.expires < time.time():
                 self.remove(task)
@@ -78,14 +87,3 @@ class TaskStore:
 
     def _path(self, task: SavedTask) -> Path:
         return self._folder / f"{task.id}.json"
-
-
-def _read(data: bytes | None) -> SavedTask | None:
-    try:
-        task = SavedTask(**json.loads(data or b""))
-    except (ValueError, TypeError, RecursionError):
-        return None
-    words, times = task[:6], task[6:]
-    is_valid = all(isinstance(word, str) for word in words) and all(type(when) in (int, float) for when in times)
-    is_ours = is_valid and task.id[:1] == "t" and task.id.isalnum() and task.expires - task.started <= _MAX_KEPT_S
-    return task if is_ours else None

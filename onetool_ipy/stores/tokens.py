@@ -97,7 +97,7 @@ class TokenStore:
         """Hold the lock of a grant among all kernels of the user."""
         return alocked(path, timeout_s)
 
-    def _hide_secrets(self, value: Any) -> None:
+    def _hide_secrets(self, value: object) -> None:
         for secret in _secrets(value):
             self.hide(secret)
 
@@ -105,7 +105,7 @@ class TokenStore:
         return f"TokenStore({str(self.folder)!r})"
 
 
-def _secrets(value: Any) -> Iterator[str]:
+def _secrets(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, each in value.items():
             if key in _SECRET_KEYS and isinstance(each, str):

@@ -190,7 +190,7 @@ def test_times_need_a_zone() -> None:
     found = read(Bundle, {**good, "createdAt": moment, "modifiedAt": moment})
 
     assert found.created_at == datetime.datetime(2026, 1, 2, 10, tzinfo=datetime.UTC)
-    with pytest.raises(InvalidRequest, match="createdAt: a time needs its zone"):
+    with pytest.raises(InvalidRequest, match="createdAt: it needs a time zone"):
         read(Bundle, {**good, "createdAt": "2026-01-02T12:00:00", "modifiedAt": moment})
 
 

@@ -12,7 +12,8 @@ import pytest
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import InvalidOutput
 from onetool_ipy.llm import TokenUsage, User
-from onetool_ipy.llm.messages import Call, OfferedTool, Outcome, Outcomes, System, Turn
+from onetool_ipy.llm.answer_type import AnswerType
+from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, System, Turn
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, WireFormat
 from tests.llm import provider_types
 from tests.llm.conftest import MakeClient
@@ -297,3 +298,42 @@ def test_rule_18_anthropic_is_asked_to_cache() -> None:
     assert Anthropic().body(longer)["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
     for body in map(Anthropic().body, (request, longer)):
         provider_types.anthropic_request(streamed=False).validate_python(body)
+
+
+SCHEMA = AnswerType(list[int]).schema
+STRUCTURED: dict[str, Any] = {
+    "openai": {
+        "response_format": {
+            "type": "json_schema",
+            "json_schema": {"name": "answer", "schema": SCHEMA, "strict": True},
+        }
+    },
+    "anthropic": {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
+    "gemini": {"generationConfig": {"responseMimeType": "application/json", "responseJsonSchema": SCHEMA}},
+    "ollama": {"format": SCHEMA},
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_rule_14_each_provider_is_asked_for_a_structured_answer_in_its_own_way(provider: str) -> None:
+    wire, user = FORMATS[provider], User("Count", schema=SCHEMA)
+    tools = (OfferedTool("time_now", "Tell the time.", {"type": "object", "properties": {}}, "time.now"),)
+    last = User("Answer now.", forbids_calls=True)
+
+    def body(messages: list[Message], tools: tuple[OfferedTool, ...] = ()) -> dict[str, Any]:
+        return wire.body(ModelRequest(wire.default_url, "m-1", messages, tools, None, is_streamed=False))
+
+    plain, structured = body([User("Count")]), body([user])
+    assert structured == {**plain, **STRUCTURED[provider]}
+    judges = {
+        "openai": lambda: provider_types.openai_request(streamed=False).validate_python(structured),
+        "anthropic": lambda: provider_types.anthropic_request(streamed=False).validate_python(structured),
+        "gemini": lambda: provider_types.gemini().GenerationConfig.model_validate(structured["generationConfig"]),
+        "ollama": lambda: provider_types.ollama_request().model_validate(structured),
+    }
+    judges[provider]()
+    (key,) = STRUCTURED[provider]
+    # Gemini and Ollama cannot write by a schema while a call is possible, so the field waits for the last request.
+    assert (key in body([user], tools)) == (provider in ("openai", "anthropic"))
+    assert key in body([user, last], tools)
+    assert key not in body([user, Turn("[1]"), User("And now?")])

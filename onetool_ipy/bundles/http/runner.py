@@ -126,7 +126,16 @@ class ResponseReader:
             if self._is_lenient:
                 return None, False
             raise _status_failure(response, mask)
-        value = _decoded(response, self._encoding)
+        encoding = _encoding_of(response) if self._encoding == "auto" else self._encoding
+        value: object
+        if encoding == "json":
+            value = response.json() if response.body.strip() else None
+        elif encoding == "text":
+            value = response.text
+        else:
+            content = base64.b64encode(response.body).decode("ascii")
+            mime = response.mime or "application/octet-stream"
+            value = {"mime": mime, "base64": content, "size": len(response.body)}
         if self._select is not None:
             value = self._select(value, response.text)
         return value, True
@@ -520,18 +529,6 @@ def phrase_of(status: int) -> str:
         return HTTPStatus(status).phrase
     except ValueError:
         return ""
-
-
-def _decoded(response: HttpResponse, encoding: str) -> object:
-    """The body as a value: JSON, text, or `{mime, base64, size}`."""
-    if encoding == "auto":
-        encoding = _encoding_of(response)
-    if encoding == "json":
-        return response.json() if response.body.strip() else None
-    if encoding == "text":
-        return response.text
-    content = base64.b64encode(response.body).decode("ascii")
-    return {"mime": response.mime or "application/octet-stream", "base64": content, "size": len(response.body)}
 
 
 def _encoding_of(response: HttpResponse) -> str:

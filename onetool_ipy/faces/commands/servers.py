@@ -7,7 +7,9 @@ notebook.
 
 from __future__ import annotations
 
+import difflib
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core.result import ToolResult
@@ -23,9 +26,11 @@ from onetool_ipy.faces.client_files import (
     CLIENTS,
     FAMILIES,
     FoundServer,
+    entry_of_project,
     read_client_file,
     read_json,
     snippet,
+    with_entry,
     without_secrets,
 )
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, confirmed, put
@@ -171,8 +176,10 @@ def import_servers(context: CommandContext, options: Options) -> Page:
 
 
 def export(context: CommandContext, options: Options) -> Page:
-    """`%tool server export [FAMILY] [NAME ...]`: servers as JSON to paste into another client's file."""
+    """`%tool server export [FAMILY] [NAME ...]`: servers as JSON to paste; with `--self`, this project for a client."""
     words = options.words
+    if "--self" in options.values:
+        return _export_self(context, options)
     family, names = (words[0], words[1:]) if words[:1] and words[0] in FAMILIES else ("claude", words)
     setup = ServerSetup(context.box)
     chosen = [_one(context, [name], "export") for name in names] or sorted(context.box.servers)
@@ -180,6 +187,38 @@ def export(context: CommandContext, options: Options) -> Page:
         return context.page("There are no MCP servers to export.", f"Add one with: {_HOW}")
     text, notes = snippet(family, [FoundServer(name, setup.written(name)) for name in chosen])
     return context.page(text, *notes)
+
+
+def _export_self(context: CommandContext, options: Options) -> Page:
+    """Add this project to a client's file, so that its agent uses the tools of the running notebook."""
+    if len(options.words) != 1 or options.words[0] not in CLIENTS:
+        near = did_you_mean(options.words[0], CLIENTS) if options.words else ""
+        message = f"%tool server export --self needs one client. {near}".rstrip()
+        raise WrongWords(message, hint=f"One of: {', '.join(CLIENTS)}")
+    (client,) = options.words
+    project, path = context.box.config.paths.project, ServerSetup(context.box).client_path(client)
+    try:
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+    except (OSError, UnicodeError) as exc:
+        raise UsageProblem(f"'{path}' cannot be read: {exc}.") from exc
+    entry = entry_of_project(project, os.environ)
+    try:
+        after = with_entry(client, before, entry)
+    except UsageProblem as exc:
+        raise UsageProblem(f"'{path}' is not changed. {exc.message}", hint=exc.hint) from exc
+    if after == before:
+        return context.page(f"'{entry.name}' is in {path} already.")
+    # A question shows long blanks as a number of blanks, so the margins of the lines are left out.
+    changes = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
+    lines = [f"{line[0]} {line[1:].strip()}" for line in changes]
+    if not _is_agreed(context, lines, f"Add '{entry.name}' to {path}?", options.values):
+        return context.page(_UNCHANGED)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, after.encode(), mode=0o644)
+    return context.page(
+        f"'{entry.name}' is in {path} now. Start the client again to see it.",
+        "It hands on the tools of the notebook of this project that runs; see docs/agents.md.",
+    )
 
 
 def _is_agreed(context: CommandContext, lines: list[str], question: str, values: Mapping[str, Any]) -> bool:

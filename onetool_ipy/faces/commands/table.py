@@ -190,8 +190,9 @@ TABLE: tuple[Command, ...] = (
         Option("--trusted", help="believe what it says about its tools"), _YES), leading=2),
     Command("server import", "CLIENT|FILE", "the servers of another client, or of its file", servers.import_servers,
         options=(_SAVE, _YES), takes=(tuple(CLIENTS),)),
-    Command("server export", "[" + "|".join(FAMILIES) + "] [NAME ...]", "ours as JSON for other clients",
-        servers.export, takes=(tuple(FAMILIES), "server")),
+    Command("server export", "[" + "|".join(FAMILIES) + "] [NAME ...] | CLIENT --self", "ours for other clients",
+        servers.export, options=(Option("--self", help="add this project's running notebook to a client's file"), _YES),
+        takes=((*FAMILIES, *CLIENTS), "server")),
     Command("server login", "NAME", "sign in to a server", servers.login, takes=("server",),
         options=(Option("--code", "text", "give the answer by hand", "ADDRESS"),)),
     *(

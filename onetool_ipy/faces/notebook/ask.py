@@ -27,8 +27,8 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
-from onetool_ipy.faces.notebook.display import Page
 from onetool_ipy.faces.notebook.errors import LastFailure
+from onetool_ipy.llm.answer_type import AnswerMismatch, type_named
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, call_view, mime_bundle, summary
 from onetool_ipy.llm.ask.asker import as_call
 from onetool_ipy.llm.ask.context import AskListener
@@ -36,6 +36,7 @@ from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.ask.variables import as_written, named_variables, variables_of
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
+from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
 
@@ -191,6 +192,7 @@ FLAGS: Mapping[str, OptionKind] = {
     "--max-steps": "number",
     "--approve": "text",
     "--session": "text",
+    "--as": "text",
     "--show": "switch",
     "--distil": "switch",
     "--soft": "switch",
@@ -216,6 +218,7 @@ USAGE = """\
 --model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all that are allowed
 --allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
 --max-steps N      requests before it must answer      --session NAME        go on with this conversation
+--as TYPE          the answer as a value of this type: a.value; a name or an expression of the notebook
 --show             what would be sent, part by part; sends nothing
 --distil           put the calls into the next cell; without a prompt those of the last answer
 --soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
@@ -268,7 +271,14 @@ class AskMagic:
         if answer is None:
             prompt, options["attach"] = self._expanded(prompt, namespace)
             options["model"] = self._model(options.get("model"))
-            answer = self._box.ask(prompt, **options, listener=view, source="magic")
+            if "--as" in flags:
+                options["as_"] = type_named(flags["--as"], namespace or self._shell.user_ns)
+            try:
+                answer = self._box.ask(prompt, **options, listener=view, source="magic")
+            except AnswerMismatch as exc:
+                if exc.answer is None or not (flags.get("--soft") or self._config.soft):
+                    raise
+                answer = exc.answer
         self._shown = (answer, self._shell.execution_count)
         return answer
 
@@ -377,6 +387,8 @@ def as_python(line: str, cell: str | None, models: Container[str], servers: Cont
     name = flags.get("--model", "")
     if name.isidentifier() and name not in models:
         options["model"] = name  # a variable of the notebook
+    if "--as" in flags:
+        options["as_"] = flags["--as"]
     if (direct := as_call(prompt)) is not None:
         call = f"box.run({direct[0]!r}, {direct[1]!r})"
         return f"({flags['-o']} := {call})" if "-o" in flags else call

@@ -46,9 +46,9 @@ class Shortcut(TokenTransformBase):
     def find(cls, tokens_by_line: list[list[TokenInfo]]) -> Shortcut | None:
         """The first shortcut of a cell, or None."""
         for tokens in tokens_by_line:
-            found = _find(tokens)
-            if found is not None:
-                return cls(found.start, _first(tokens).start)
+            dollar = _find(tokens)
+            if dollar is not None:
+                return cls(dollar.start, _first(tokens).start)
         return None
 
     def transform(self, lines: list[str]) -> list[str]:
@@ -92,7 +92,7 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
 
     With `only_assigned` only for `x = %magic ...;`: its `;` hides the output, and the variable still gets the value.
     """
-    asked = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
+    pattern = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
 
     class Prompt(TokenTransformBase):
         priority = 1
@@ -101,7 +101,7 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
         def find(cls, tokens_by_line: list[list[TokenInfo]]) -> Prompt | None:
             for tokens in tokens_by_line:
                 first = _first(tokens) if tokens else None
-                hit = None if first is None else asked.match(first.line)
+                hit = None if first is None else pattern.match(first.line)
                 if first is None or hit is None or first.line[: first.start[1]].strip():
                     continue
                 target = hit["target"].rstrip().removesuffix("=")

@@ -19,15 +19,12 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
 from onetool_ipy.render.media import Image
-from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.result import DisplayLimits, RenderedValue, note_line, show
 from onetool_ipy.render.views import counted
 from onetool_ipy.stores.result_lines import rows_of
 
 if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
-
-__all__ = ["Page", "bundle", "decoded", "page_bundle", "store_result"]
 
 _IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 _OWN_METHODS = ("_repr_html_", "_repr_mimebundle_", "_repr_png_", "_repr_svg_")

@@ -9,12 +9,13 @@ import traceback
 import types
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.failures import own_frames
-from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolCallError, ToolResult
 
 _OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
 
@@ -65,7 +66,7 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
         raise ToolCallError(result)
     frames = own_frames(own)
     lines = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
-    failure = Failure(**{**vars(result.error), "message": printable(result.error.message)})
+    failure = replace(result.error, message=printable(result.error.message))
     raise ToolCallError(ToolResult(False, result.data, failure, result.meta), lines).with_traceback(frames)
 
 

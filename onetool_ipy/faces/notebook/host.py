@@ -180,9 +180,9 @@ class NotebookHost(Host):
             reply = reply or super().ask(question)
             return reply
         finally:
-            said = self.box.mask(outcome_text(question, reply, time.strftime("%H:%M")))
+            outcome = self.box.mask(outcome_text(question, reply, time.strftime("%H:%M")))
             if output is not None:
-                output.show({"text/plain": printable(said), "text/html": html.note(said)}, is_last=True)
+                output.show({"text/plain": printable(outcome), "text/html": html.note(outcome)}, is_last=True)
 
     def screens(self) -> NotebookScreens:
         if self._screens is None:

@@ -33,8 +33,6 @@ from onetool_ipy.faces.notebook.running_cell import (
 from onetool_ipy.render import html
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = ["JobDisplays", "PrintRouter"]
-
 _NAMES = ("stdout", "stderr")
 
 
@@ -116,10 +114,10 @@ class JobDisplays:
 
     def show(self, job: Job) -> bool:
         """Show a job in the running cell; False if it has no display."""
-        found = self._shown.get(job.number)
-        if found is None or found.job is not job:
+        display = self._shown.get(job.number)
+        if display is None or display.job is not job:
             return False
-        found.show_here()
+        display.show_here()
         return True
 
     def remember(self, display: JobDisplay, job: Job) -> None:
@@ -220,11 +218,11 @@ class JobDisplay:
         displays, result = self._displays, job.result(0)
         bundle, _ = display.bundle(displays.shell, displays.box, result, displays.limits)
         text = str(bundle.get("text/plain", ""))
-        shown = bundle.get("text/html")
+        body = bundle.get("text/html")
         image = next((mime for mime in bundle if mime.startswith("image/") and mime != "image/svg+xml"), None)
         if image is not None:
-            shown = f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
-        return text, shown if isinstance(shown, str) else html.pre(text)
+            body = f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
+        return text, body if isinstance(body, str) else html.pre(text)
 
 
 def _has_answer(job: Job) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.resolve import seconds
-from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolCallError, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import CommandContext, page
 from onetool_ipy.faces.commands.table import Commands, command_words
@@ -32,12 +33,13 @@ from onetool_ipy.faces.line.grammar import (
     without_semicolon,
 )
 from onetool_ipy.faces.notebook.completion import CompletionContext
-from onetool_ipy.faces.notebook.display import CellOptions, Page
+from onetool_ipy.faces.notebook.display import CellOptions
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
 from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.packs.ot.catalog import page_of
 from onetool_ipy.proxies import PackProxy, usage_of
+from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.pages import Row, Rows
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
 from onetool_ipy.sources.pack_files import save_functions
@@ -95,10 +97,10 @@ class LineRunner:
         name, _, rest = line.partition(" ")
         if not name:
             return self._list_snippets()
-        found = self._box.shortcuts.snippets.get(name.removeprefix("$"))
-        if found is None:
+        snippet = self._box.shortcuts.snippets.get(name.removeprefix("$"))
+        if snippet is None:
             raise self._no_shortcut(name, self._box.shortcuts.snippets)
-        return self._use_snippet(found, rest.rstrip(), local_ns)
+        return self._use_snippet(snippet, rest.rstrip(), local_ns)
 
     def shortcut(self, line: str, local_ns: dict[str, Any]) -> Any:
         """`$name k=v`: run a snippet, or call an alias or tool; `$name?` shows its page."""
@@ -123,14 +125,12 @@ class LineRunner:
 
     def page_text(self, name: str, is_shortcut: bool) -> str:
         """The page of a name for Shift-Tab, as `%tool info` shows it. Nothing runs, and no call is counted."""
-        found = self._box.shortcuts.find(name) if is_shortcut else name
-        if isinstance(found, Snippet):
-            return self._box.mask("\n\n".join(part for part in (found.usage, found.description, found.body) if part))
+        target = self._box.shortcuts.find(name) if is_shortcut else name
+        if isinstance(target, Snippet):
+            return self._box.mask("\n\n".join(part for part in (target.usage, target.description, target.body) if part))
         registry = self._box.registry
-        known = found or name
-        return (
-            str(self._pages.usage(known)) if known in registry.known_packs() or registry.find(known) is not None else ""
-        )
+        tool = target or name
+        return str(self._pages.usage(tool)) if tool in registry.known_packs() or registry.find(tool) is not None else ""
 
     def _save(self, pack: str, cell: str | None) -> Page:
         """`%%tool --save PACK`: write the functions of the cell to a pack file of the project."""
@@ -149,8 +149,8 @@ class LineRunner:
         return Page(f"{listed} saved to {file}\nTry it with: %tool check {pack}.{names[0]}")
 
     def _list_snippets(self) -> Page:
-        known = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
-        rows = [Row(each.usage, each.description) for each in known]
+        snippets = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]
+        rows = [Row(each.usage, each.description) for each in snippets]
         rows += [Row(usage_of(prompt), prompt.summary) for prompt in self._box.registry.prompts()]
         if not rows:
             return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
@@ -177,13 +177,13 @@ class LineRunner:
         if problems:
             raise UsageProblem(f"The snippet '{snippet.name}': {problems[0]}", hint="Name it: %%snippet NAME param")
         self._box.session_snippets[snippet.name] = snippet
-        said = f"${snippet.name} is ready: {snippet.usage}"
+        message = f"${snippet.name} is ready: {snippet.usage}"
         if unused := unused_params(snippet):
             listed = ", ".join(f"'{name}'" for name in unused)
-            said += f"\nIts body does not use {listed}. Write {{{{ {unused[0]} }}}} where the value belongs."
+            message += f"\nIts body does not use {listed}. Write {{{{ {unused[0]} }}}} where the value belongs."
         if is_saved:
-            said += f"\nSaved to {self._saved(snippet)}"
-        return Page(said)
+            message += f"\nSaved to {self._saved(snippet)}"
+        return Page(message)
 
     def _run_snippet(self, name: str, code: str, local_ns: dict[str, Any]) -> Any:
         namespace = self._shell.user_ns
@@ -274,7 +274,7 @@ class LineRunner:
             and (name in shortcuts.snippets or name in shortcuts.aliases)
         ):
             hint = f"'{name}' is a shortcut: write ${name}"
-            result = ToolResult(False, None, Failure(**{**vars(result.error), "hint": hint}), result.meta)
+            result = ToolResult(False, None, replace(result.error, hint=hint), result.meta)
         return self._finish(request, result)
 
     def _described(self, name: str) -> ToolSpec:

@@ -244,8 +244,8 @@ class ProgressArea:
     def _add_row(self, line: CallProgress, state: str, now: float) -> None:
         """Add an ended call to its tool's row; parallel calls count the time once."""
         name = str(line.name)
-        known = self._over.pop(name, None)
-        calls, before_s = (known.calls, known.elapsed_s) if known is not None else (0, 0.0)
+        row = self._over.pop(name, None)
+        calls, before_s = (row.calls, row.elapsed_s) if row is not None else (0, 0.0)
         done, total, _ = line.last if calls == 0 else _NOTHING
         took_s = now - max(line.began, self._ended_at.get(name, 0.0))
         self._ended_at[name] = now
@@ -265,10 +265,10 @@ class ProgressArea:
         self.has_news = False
         self._drawn_at = now
         rows = [*self._over.values(), *_rows(running, now, self._mask)]
-        shown = rows[-_MAX_ROWS:]
-        more = len(rows) - len(shown)
-        text = "\n".join([*([f"... {more} more"] if more else []), *(text_of(row) for row in shown)])
-        html = "".join([*([_div(f"... {more} more")] if more else []), *(html_of(row) for row in shown)])
+        newest = rows[-_MAX_ROWS:]
+        more = len(rows) - len(newest)
+        text = "\n".join([*([f"... {more} more"] if more else []), *(text_of(row) for row in newest)])
+        html = "".join([*([_div(f"... {more} more")] if more else []), *(html_of(row) for row in newest)])
         out.show({"text/plain": text, "text/html": html}, is_last=not running)
 
 
@@ -507,9 +507,9 @@ def _rows(running: Iterable[CallProgress], now: float, mask: Mask) -> list[Progr
     rows: dict[str, ProgressRow] = {}
     for line in running:
         name = str(line.name)
-        known = rows.get(name)
-        if known is not None:
-            rows[name] = known._replace(calls=known.calls + 1, done=None, total=None, text="")
+        row = rows.get(name)
+        if row is not None:
+            rows[name] = row._replace(calls=row.calls + 1, done=None, total=None, text="")
             continue
         done, total, text = line.last
         text = mask(" ".join(str(text).split()))[:_MAX_TEXT]

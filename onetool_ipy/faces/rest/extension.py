@@ -72,16 +72,16 @@ _T = TypeVar("_T")
 
 def rules(base_url: str, projects: Projects) -> list[tuple[str, type[web.RequestHandler], dict[str, Any]]]:
     """Return the URL rules for the web application. The last one answers for every unknown path below ours."""
-    given = {"projects": projects}
-    found: list[tuple[str, type[web.RequestHandler], dict[str, Any]]] = []
+    arguments = {"projects": projects}
+    handlers: list[tuple[str, type[web.RequestHandler], dict[str, Any]]] = []
     by_path: dict[str, dict[str, Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.verb] = route
     for path, routes in by_path.items():
         pattern = "/".join("([^/]+)" if part.startswith("{") else part for part in path.split("/"))
-        found.append((url_path_join(base_url, f"{pattern}$"), _handler(path, routes), given))
-    found.append((url_path_join(base_url, f"{PREFIX}(?:/.*)?$"), _UnknownPath, given))
-    return found
+        handlers.append((url_path_join(base_url, f"{pattern}$"), _handler(path, routes), arguments))
+    handlers.append((url_path_join(base_url, f"{PREFIX}(?:/.*)?$"), _UnknownPath, arguments))
+    return handlers
 
 
 @web.stream_request_body
@@ -185,8 +185,8 @@ class _Handler(APIHandler):
 
     def _decoded(self, route: Route) -> Any:
         if self._received > self.max_body:
-            said = f"The body has {self._received:,} bytes; at most {self.max_body:,} are taken."
-            raise BodyTooLarge(said, details=[fault("", said)])
+            message = f"The body has {self._received:,} bytes; at most {self.max_body:,} are taken."
+            raise BodyTooLarge(message, details=[fault("", message)])
         if route.body is None:
             return None
         if not self._body:
@@ -234,8 +234,8 @@ class _Callback(JupyterHandler):
         self.set_header("Cache-Control", "no-store")
         self.set_header("Referrer-Policy", "no-referrer")
         self.set_header("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-        said = "You may close this page and go back to your notebook."
-        self.finish(answer_page(said if is_taken else "This sign-in is not known here, or is over."))
+        message = "You may close this page and go back to your notebook."
+        self.finish(answer_page(message if is_taken else "This sign-in is not known here, or is over."))
 
 
 async def answer(
@@ -456,10 +456,10 @@ class _OpenProject:
     def _files_state(self) -> list[object]:
         """Return the configuration files with a digest of each."""
         home = Path(self._env.get("HOME") or os.path.expanduser("~"))
-        found = find_config(None, env=self._env, cwd=self.folder, home=home)
-        files = [] if found.config_file is None else [found.config_file]
-        if found.onetool_dir is not None:
-            files += [found.onetool_dir / name for name in _READ_TOO]
+        config = find_config(None, env=self._env, cwd=self.folder, home=home)
+        files = [] if config.config_file is None else [config.config_file]
+        if config.onetool_dir is not None:
+            files += [config.onetool_dir / name for name in _READ_TOO]
         return [(file, self._state(file)) for file in files]
 
     def _state(self, file: Path) -> bytes | None:
@@ -467,10 +467,10 @@ class _OpenProject:
         stamp = stamp_of(file)
         if stamp is None:
             return None
-        known = self._digests.get(file)
-        if known is None or known[0] != stamp or known[1]:
-            known = self._digests[file] = (stamp, is_young(stamp), _digest(file))
-        return known[2]
+        cached = self._digests.get(file)
+        if cached is None or cached[0] != stamp or cached[1]:
+            cached = self._digests[file] = (stamp, is_young(stamp), _digest(file))
+        return cached[2]
 
 
 def _digest(file: Path) -> bytes:

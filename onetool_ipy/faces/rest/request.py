@@ -67,14 +67,14 @@ class RestResponse(NamedTuple):
 
 def read_query(params: Sequence[QueryParam], given: Mapping[str, Sequence[bytes]]) -> dict[str, Any]:
     """Read the given parameters as the route declares them. Raises InvalidRequest, naming the parameter."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for param in params:
         texts = [_decoded(param.name, each) for each in given.get(param.name, ())]
         if texts:
-            found[param.name] = _read(param, texts)
+            values[param.name] = _read(param, texts)
         elif param.is_required:
             raise InvalidRequest(f"{param.name}: it is missing from the query.")
-    return found
+    return values
 
 
 def decode_body(data: bytes) -> Any:

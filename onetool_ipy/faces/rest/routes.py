@@ -36,32 +36,6 @@ from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, R
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
 from onetool_ipy.toolbox import Toolbox
 
-__all__ = [
-    "PREFIX",
-    "PROJECT",
-    "ROUTES",
-    "BundlePage",
-    "ChosenOperations",
-    "DraftTool",
-    "ErrorBody",
-    "ErrorDetail",
-    "ImportBody",
-    "ImportPreview",
-    "ImportedTools",
-    "InvokeBody",
-    "Invoked",
-    "OfferedOperation",
-    "PreviewBody",
-    "Refusal",
-    "Route",
-    "TestBody",
-    "Tested",
-    "ToolPage",
-    "TrustBody",
-    "TrustState",
-    "openapi",
-]
-
 Json = dict[str, Any]
 
 Confirmed = Annotated[
@@ -389,8 +363,8 @@ def route(
 @route("GET", _BUNDLES, {200: BundlePage}, query=(_IDS, _DISABLED, _SIZE, _TOKEN), action="read")
 def list_bundles(request: RestRequest) -> RestResponse:
     """List the bundles."""
-    found = request.box.bundles.list_bundles(ids=request.query.get("bundleIDs"), **_paging(request, "pageSize"))
-    return RestResponse(200, found.to_dict())
+    page = request.box.bundles.list_bundles(ids=request.query.get("bundleIDs"), **_paging(request, "pageSize"))
+    return RestResponse(200, page.to_dict())
 
 
 @route(
@@ -445,9 +419,9 @@ def put_tool(request: RestRequest) -> RestResponse:
     A program means what it puts. A screen sets `checkSecrets` and asks the person.
     """
     if request.query.get("checkSecrets", False) and isinstance(request.body, Mapping):
-        known = request.box.bundles.find_bundle(request.path["bundleID"])
-        found = new_sendings(request.box, [request.body], base_url=None if known is None else known.base_url)
-        require_known(found, request.query.get("confirmSecrets", ()))
+        bundle = request.box.bundles.find_bundle(request.path["bundleID"])
+        sendings = new_sendings(request.box, [request.body], base_url=None if bundle is None else bundle.base_url)
+        require_known(sendings, request.query.get("confirmSecrets", ()))
     return RestResponse(201, request.box.bundles.put_tool(*_tool_key(request), request.body).to_dict())
 
 
@@ -514,12 +488,12 @@ def invoke_tool(request: RestRequest) -> RestResponse | Wait:
 )
 def list_tools(request: RestRequest) -> RestResponse:
     """List the tools of all bundles."""
-    found = request.box.bundles.list_tools(
+    page = request.box.bundles.list_tools(
         tags=request.query.get("tags"),
         bundle_ids=request.query.get("bundleIDs"),
         **_paging(request, "recommendedPageSize", "pageSize"),
     )
-    return RestResponse(200, found.to_dict())
+    return RestResponse(200, page.to_dict())
 
 
 @route("GET", f"{PREFIX}/tools/tools/search", {200: ToolPage}, query=(_Q, _DISABLED, _SIZE, _TOKEN), action="read")
@@ -572,8 +546,8 @@ def preview_import(request: RestRequest) -> RestResponse | Wait:
     def look(source: _Document, base_url: str | None) -> RestResponse:
         draft = _draft(request, body, source, ImportRequest(base_url=base_url))
         draft.notes.extend(creation.name_bundle(request.box, draft, None))
-        found = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
-        return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **found})
+        about = {"secrets": draft.secrets, "hosts": draft.hosts, "notes": draft.notes}
+        return RestResponse(200, {"kind": draft.kind, "bundle": draft.bundle, "operations": draft.rows(), **about})
 
     return _with_document(request, body, look)
 
@@ -603,11 +577,11 @@ def import_document(request: RestRequest) -> RestResponse | Wait:
             details = [fault("/auth", exc.message, exc.hint)]
             raise InvalidRequest(f"auth: {exc.message}", hint=exc.hint, details=details) from exc
         require_known(new_sendings(request.box, draft.tools, made_up=None), body.confirm_secrets)
-        made = creation.store_draft(request.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
-        tools = [tool.to_dict() for tool in made.tools]
+        stored = creation.store_draft(request.box, draft, slug=body.bundle.slug, display_name=body.bundle.display_name)
+        tools = [tool.to_dict() for tool in stored.tools]
         blocked = creation.unreached(request.box, draft.hosts)
-        found = {"secrets": draft.secrets, "hosts": draft.hosts, "blockedHosts": blocked, "notes": draft.notes}
-        return RestResponse(201, {"bundle": made.bundle.to_dict(), "tools": tools, **found})
+        about = {"secrets": draft.secrets, "hosts": draft.hosts, "blockedHosts": blocked, "notes": draft.notes}
+        return RestResponse(201, {"bundle": stored.bundle.to_dict(), "tools": tools, **about})
 
     return _with_document(request, body, store)
 
@@ -686,9 +660,9 @@ def _draft(request: RestRequest, body: PreviewBody, source: _Document, asked: Im
         names=None if chosen.names is None else tuple(chosen.names),
         read_only=chosen.read_only,
     )
-    known = request.box.config.secrets.names()
+    names = request.box.config.secrets.names()
     try:
-        return read_document(source, replace(asked, server=body.server or None, secrets=known, choice=choice))
+        return read_document(source, replace(asked, server=body.server or None, secrets=names, choice=choice))
     except MissingServer as exc:
         raise beneath(exc, "/server") from exc
     except InvalidRequest as exc:
@@ -729,13 +703,13 @@ def _tool_key(request: RestRequest) -> tuple[str, str, str]:
 
 def _paging(request: RestRequest, *sizes: str) -> dict[str, Any]:
     """The paging arguments; of several names for the page size the first that was given counts."""
-    given: dict[str, Any] = {"include_disabled": request.query.get("includeDisabled", False)}
+    options: dict[str, Any] = {"include_disabled": request.query.get("includeDisabled", False)}
     for name in sizes:
         if name in request.query:
-            given.setdefault("page_size", request.query[name])
+            options.setdefault("page_size", request.query[name])
     if "pageToken" in request.query:
-        given["page_token"] = request.query["pageToken"]
-    return given
+        options["page_token"] = request.query["pageToken"]
+    return options
 
 
 def openapi(routes: Iterable[Route], project: QueryParam, base_url: str = "/") -> Json:
@@ -777,7 +751,7 @@ def _operation(route: Route, project: QueryParam, refs: _Refs) -> Json:
         for status, model in route.success.items()
     }
     responses |= {str(status): _response(text, refs[Refusal]) for status, text in sorted(failures.items())}
-    found: Json = {
+    operation: Json = {
         "operationId": route.operation,
         "summary": route.about,
         "parameters": [*_path_parameters(route.path), *(_query_parameter(p) for p in (*route.query, project))],
@@ -785,8 +759,8 @@ def _operation(route: Route, project: QueryParam, refs: _Refs) -> Json:
     }
     if route.body is not None:
         content = {"schema": refs[route.body], **({"example": route.example} if route.example is not None else {})}
-        found["requestBody"] = {"required": True, "content": {"application/json": content}}
-    return found
+        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return operation
 
 
 def _path_parameters(path: str) -> list[Json]:
@@ -795,8 +769,13 @@ def _path_parameters(path: str) -> list[Json]:
 
 
 def _query_parameter(param: QueryParam) -> Json:
-    found: Json = {"name": param.name, "in": "query", "description": param.about, "schema": _QUERY_SCHEMAS[param.kind]}
-    return {**found, "required": True} if param.is_required else found
+    parameter: Json = {
+        "name": param.name,
+        "in": "query",
+        "description": param.about,
+        "schema": _QUERY_SCHEMAS[param.kind],
+    }
+    return {**parameter, "required": True} if param.is_required else parameter
 
 
 def _response(description: str, schema: Json | None) -> Json:

@@ -41,21 +41,40 @@ from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec
+from onetool_ipy.core.tracing import traced_work
+from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, cache_key, json_text, size, trimmed
+from onetool_ipy.llm.ask.setup import ModelSetup
 from onetool_ipy.llm.ask.tools import ToolSelection
-from onetool_ipy.llm.images import ImageLimits, image_limits
-from onetool_ipy.llm.messages import Call, Message, ModelClient, OfferedTool, Outcome, Outcomes, System, Turn, User
+from onetool_ipy.llm.images import ImageLimits, encoded, image_limits, without_pictures
+from onetool_ipy.llm.messages import (
+    Call,
+    Message,
+    ModelClient,
+    OfferedTool,
+    OnText,
+    Outcome,
+    Outcomes,
+    System,
+    TokenUsage,
+    Turn,
+    User,
+)
+from onetool_ipy.llm.prices import ModelPrice
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import encode_inputs, short_text
 from onetool_ipy.stores.cassettes import Cassette
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
+_CORRECTIONS = 2
+_REFUSALS = (400, 422)
+"""Statuses by which providers refuse a field or a schema that they do not know."""
 _MAX_TEXT = 200
 _MAX_NOTE = 300
 _MAX_SOURCES = 50
@@ -72,6 +91,10 @@ _NO_TOOLS = "You have no tools now."
 _LAST_LINE = User(
     "No more calls are possible now. Answer with what is known, and say what is missing.", forbids_calls=True
 )
+
+
+def _without_schema(message: Message) -> Message:
+    return replace(message, schema=None) if isinstance(message, User) else message
 
 
 def _instructions(packs: Sequence[str], prompts: Mapping[str, str]) -> str:
@@ -108,8 +131,13 @@ def _key_of(message: Message) -> dict[str, Any]:
         case Turn(text=text, calls=calls):
             return {"model": text, "calls": [call.to_dict() for call in calls]}
         case Outcomes(items=items):
-            return {"outcomes": [{"call": item.call.id, "content": item.content} for item in items]}
+            return {"outcomes": [_key_of_outcome(item) for item in items]}
     return {}
+
+
+def _key_of_outcome(item: Outcome) -> dict[str, Any]:
+    images = {"images": [data for _, data in item.images]} if item.images else {}
+    return {"call": item.call.id, "content": item.content, **images}
 
 
 def _with_names(value: Any, names: dict[str, str]) -> Any:
@@ -137,9 +165,13 @@ class AskRun:
         *,
         listener: AskListener,
         streamed: bool = True,
+        answer_type: AnswerType | None = None,
     ) -> None:
         self._box = box
         self._model = model
+        self._answer_type = answer_type
+        self._schema = None if answer_type is None else answer_type.schema
+        self._value: Any = None
         self._session = session
         self._selection = selection
         self._runner = runner
@@ -151,15 +183,21 @@ class AskRun:
         self._held_back = ""
         self._note = ""
         self._error: CallFailure | None = None
+        self.mismatch: AnswerMismatch | None = None
 
     def run(self, attached: Attached, *, is_kept: bool) -> Answer:
         """Ask, and return the answer whatever happens. `is_kept` says that a later ask sees the session."""
-        self._messages = [attached.message]
+        message = attached.message
+        if (kind := self._answer_type) is not None:
+            message = replace(message, text=f"{message.text}\n\n{kind.instruction}", schema=self._schema)
+        self._messages = [message]
         self._listener.began(self._model.name, self._session)
         if line := attached.sent():
             self._listener.sent(line)
         try:
             stop = self._steps()
+            if self._answer_type is not None:
+                stop = self._read_value(self._answer_type, stop)
         except KeyboardInterrupt:
             stop = "interrupted"
         except CallTimeout as exc:
@@ -179,7 +217,12 @@ class AskRun:
             model=self._model.name,
             seconds=self._budget.seconds,
             sent=attached.sent(self._runner.calls),
+            value=self._value,
+            cost=self._budget.cost,
+            priced_as=self._budget.price.matched,
         )
+        if self.mismatch is not None:
+            self.mismatch.answer = answer
         self._listener.ended(answer)
         return answer
 
@@ -202,6 +245,30 @@ class AskRun:
             if result.stopped:
                 return self._last("repeated" if result.stopped == "repeated" else "limit")
         return self._last("max_steps")
+
+    def _read_value(self, kind: AnswerType, stop: StopReason) -> StopReason:
+        """Read the value in the answer. A model that gave none is told why, twice at most."""
+        if stop in ("interrupted", "error"):
+            return stop
+        for corrections_left in reversed(range(_CORRECTIONS + 1)):
+            try:
+                self._value = kind.read(self._text())
+            except AnswerMismatch as exc:
+                self.mismatch = exc
+            else:
+                self.mismatch = None
+                return stop
+            if stop in ("cut", "refused"):
+                self.mismatch = AnswerMismatch(self.mismatch.message, text=self._text(), reasons=(self._note,))
+                return stop
+            if not corrections_left or self._budget.reached() is not None:
+                return stop
+            reasons = "; ".join(self.mismatch.reasons)
+            text = f"This does not fit: {reasons}. Correct it. {kind.instruction}"
+            self._messages.append(User(text, forbids_calls=True, schema=self._schema))
+            if (end := self._unfinished(self._request())) is not None:
+                stop = end
+        return stop
 
     def _last(self, stop: StopReason) -> StopReason:
         """Send one last request that forbids calls. Those in its reply are not run."""
@@ -253,15 +320,32 @@ class AskRun:
         left_s = max(self._budget.left_s, 0.1)
         cassette = self._box.replays.active
         try:
+            ask = partial(self._ask_model, messages, tools, on_text, left_s)
             if cassette is None:
-                return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
-            ask = partial(self._model.complete, messages, tools, on_text=on_text, deadline_s=left_s)
+                return ask()
             return _replay_or_ask(cassette, self._model.name, messages, self._session.handles, ask)
         except OneToolError:
             raise
         except Exception as exc:  # a user's own client may raise anything
             message = self._box.mask(f"The model '{self._model.name}' failed with {type(exc).__name__}: {exc}")
             raise ExecutionFailed(message) from exc
+
+    def _ask_model(
+        self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None, left_s: float
+    ) -> Turn:
+        """Ask for a turn. A provider that refuses the schema of the answer is asked again without it."""
+        try:
+            return self._model.complete(messages, tools, on_text=on_text, deadline_s=left_s)
+        except CallFailure as exc:
+            details = exc.details if isinstance(exc.details, dict) else {}
+            has_schema = any(isinstance(message, User) and message.schema for message in messages)
+            if not has_schema or details.get("status") not in _REFUSALS:
+                raise
+        # The instruction in the prompt has the schema, too. Later requests of this ask leave the field out.
+        self._schema = None
+        self._messages = [_without_schema(message) for message in self._messages]
+        plain = [_without_schema(message) for message in messages]
+        return self._model.complete(plain, tools, on_text=on_text, deadline_s=max(self._budget.left_s, 0.1))
 
     def _on_text(self, piece: str) -> None:
         """Pass streamed text on, masked. Text that may begin a secret waits for the next piece."""
@@ -325,6 +409,7 @@ class Asker:
         self.sessions: dict[str, Session] = {}
         self.last: Answer | None = None
         self.attachments = Attachments(box)
+        self.setup = ModelSetup(box)
         self._box = box
         self._always: dict[str, str] = {}
 
@@ -340,36 +425,56 @@ class Asker:
         session: str | Session | None = None,
         listener: AskListener | None = None,
         attach: Attach = (),
+        as_: Any = None,
         source: CallSource = "python",
     ) -> Answer:
         """Ask a model. None means the value in the settings under `ask`.
 
         `attach` goes with the prompt, as data: values by name, or a list of them. Results of calls go as results do,
-        pictures as pictures, and any other value as a short description. `source` is who asks.
+        pictures as pictures, and any other value as a short description. `as_` is the type that the answer must have:
+        then `answer.value` is of that type, or AnswerMismatch is raised. `source` is who asks.
         """
         _require_prompt(prompt)
+        answer_type = None if as_ is None else AnswerType(as_)
         # The model comes first: a yes to it may trust the project, whose settings then count.
+        if model is None:
+            self.setup.offer()
         client = self._box.model(model)
         box, settings = self._box, self._box.config.settings.ask
         listener = listener or AskListener()
         conversation = self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
         limits = replace(settings, max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
-        budget = AskBudget(limits, box.config.settings.stats.chars_per_token)
+        price = ModelPrice(client)
+        if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
+            self._box.host.note(
+                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
+                "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
+            )
+        budget = AskBudget(limits, box.config.settings.stats.chars_per_token, price)
+        takes_images = cache(partial(image_limits, client))
         runner = CallRunner(
-            box,
-            conversation,
-            selection,
-            budget,
+            *(box, conversation, selection, budget),
             approvals=self._approvals(approve),
             listener=listener,
+            takes_images=takes_images,
         )
-        run = AskRun(box, client, conversation, selection, runner, budget, listener=listener, streamed=settings.stream)
-        takes_images = cache(partial(image_limits, client))
-        self.last = run.run(
-            self._attached(prompt, attach, conversation, selection, takes_images), is_kept=session is not None
+        run = AskRun(
+            *(box, client, conversation, selection, runner, budget),
+            listener=listener,
+            streamed=settings.stream,
+            answer_type=answer_type,
         )
+        message = self._attached(prompt, attach, conversation, selection, takes_images)
+        with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
+            self.last = run.run(message, is_kept=session is not None)
+            ended["gen_ai.usage.input_tokens"] = self.last.usage.input
+            ended["gen_ai.usage.output_tokens"] = self.last.usage.output
+            if self.last.error is not None:
+                ended["error.type"] = self.last.error.code
         self._record(self.last, source, attach)
+        if run.mismatch is not None:
+            raise run.mismatch
         return self.last
 
     def preview(
@@ -649,6 +754,7 @@ class CallRunner:
         *,
         approvals: Approvals,
         listener: AskListener,
+        takes_images: Callable[[], ImageLimits | None] = ImageLimits,
     ) -> None:
         self.calls: list[AnswerCall] = []
         self._outcomes: list[Outcome] = []
@@ -659,6 +765,7 @@ class CallRunner:
         self._budget = budget
         self._approvals = approvals
         self._listener = listener
+        self._takes_images = takes_images
 
     def run(self, calls: Sequence[Call], *, limit: str | None = None) -> TurnResult:
         """Run a turn's calls. If a `limit` is reached, run none of them and give it as the reason."""
@@ -794,13 +901,16 @@ class CallRunner:
         return ToolResult(True, self._selection.search(query), None, self._meta(name))
 
     def _record(self, number: int, call: Call, name: str, result: ToolResult) -> None:
-        sent = values.map_text(self._box.outgoing(result), self._box.mask) if result.ok else None
-        if result.ok and result.handle is not None:
-            self._session.handles[result.handle] = None
+        data, images = without_pictures(result.data, self._takes_images) if result.ok else (None, ())
+        # The result keeps its pictures for Python; the model gets them beside its data.
+        plain = result if not result.ok or data is result.data else ToolResult(True, data, None, result.meta)
+        sent = values.map_text(self._box.outgoing(plain), self._box.mask) if result.ok else None
+        if result.ok and plain.handle is not None:
+            self._session.handles[plain.handle] = None
         if result.ok:
             self._session.used[name] = None
         content = values.map_text(_content_of(name, result, sent), self._box.mask)
-        outcome = Outcome(call, content, is_error=not result.ok)
+        outcome = Outcome(call, content, is_error=not result.ok, images=encoded(images))
         tokens = self._budget.tokens(size(Outcomes((outcome,))))
         is_tool = not self._selection.is_search(name)
         answer_call = AnswerCall(self._unique_id(call.id), name, call.arguments, result, sent, tokens, is_tool)

@@ -26,6 +26,8 @@ from onetool_ipy.core.tool import CallSource
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.session import Session, json_text
 from onetool_ipy.llm.messages import ModelClient, TokenUsage, Turn
+from onetool_ipy.llm.prices import ModelPrice
+from onetool_ipy.net.client import HttpClient
 from onetool_ipy.snippets.definition import Shortcuts
 from onetool_ipy.stores.calls.log import CallLog
 from onetool_ipy.stores.replays import Replays
@@ -78,6 +80,9 @@ class AskToolbox(Protocol):
 
     @property
     def lineage(self) -> Lineage: ...
+
+    @property
+    def http_client(self) -> HttpClient: ...
 
     @property
     def results(self) -> Results: ...
@@ -153,10 +158,12 @@ class Repeated(ExecutionFailed):
 class AskBudget:
     """What one ask has spent of its limits."""
 
-    def __init__(self, limits: AskSettings, chars_per_token: float) -> None:
+    def __init__(self, limits: AskSettings, chars_per_token: float, price: ModelPrice | None = None) -> None:
         self.limits = limits
         self.calls = 0
         self.usage = TokenUsage()
+        self.price = price or ModelPrice(None)
+        self.cost: float | None = None
         self._chars_per_token = chars_per_token
         self._began = time.monotonic()
         self._waited_s = 0.0
@@ -191,11 +198,15 @@ class AskBudget:
             written_chars = len(turn.text) + sum(len(json_text(call.arguments)) for call in turn.calls)
             usage = TokenUsage(self.tokens(sent_chars), self.tokens(written_chars))
         self.usage += usage
+        if (cost := self.price.cost(usage)) is not None:
+            self.cost = (self.cost or 0.0) + cost
 
     def reached(self) -> str | None:
         """Return in words which limit ends the ask now, or None."""
         if self.usage.total >= self.limits.max_tokens:
             return f"{self.usage.total:,} of {self.limits.max_tokens:,} tokens (ask.max_tokens) are spent"
+        if self.limits.max_cost is not None and self.cost is not None and self.cost >= self.limits.max_cost:
+            return f"${self.cost:.2g} of ${self.limits.max_cost:g} (ask.max_cost) are spent"
         if self.left_s <= 0:
             return f"the {self.limits.max_seconds:g} s of ask.max_seconds are over"
         return None

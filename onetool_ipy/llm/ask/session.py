@@ -115,7 +115,7 @@ def size(message: Message) -> int:
             length = len(text) + sum(len(json_text(call.arguments)) + len(str(call.wire_name)) for call in calls)
             return max(length, sum(len(json_text(dict(part))) for part in parts))
         case Outcomes(items=items):
-            return sum(len(json_text(item.content)) for item in items)
+            return sum(len(json_text(item.content)) + IMAGE_CHARS * len(item.images) for item in items)
 
 
 def _exchanges(messages: Iterable[Message]) -> Iterator[list[Message]]:

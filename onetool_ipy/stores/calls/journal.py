@@ -86,7 +86,12 @@ class JournalFile:
         """
         with self.path.open("rb") as file:
             if self.state == "closed":
-                data = _decompress(file.read())[offset:]
+                # What is behind a damaged place cannot be read. It counts as one damaged line.
+                packed, stream, unpacked = file.read(), zlib.decompressobj(31), bytearray()
+                with suppress(zlib.error):
+                    for start in range(0, len(packed), 4096):
+                        unpacked += stream.decompress(packed[start : start + 4096])
+                data = (bytes(unpacked) if stream.eof else bytes(unpacked) + b"\n(damaged)\n")[offset:]
             else:
                 file.seek(offset)
                 data = file.read()
@@ -137,16 +142,16 @@ class Journal:
                 self._drop(exc)
                 return False
             self._size += written
-            if written == len(line) and self._size < self._rotate_bytes:
-                return False
             if written != len(line):
                 # A full disk took a part of the line. Nobody else writes here, so it can be taken back.
                 self._size -= written
                 os.ftruncate(self._fd or 0, self._size)
                 self._drop(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
                 return False
-            self._close()
-            return True
+            is_full = self._size >= self._rotate_bytes
+            if is_full:
+                self._close()
+            return is_full
 
     @property
     def position(self) -> tuple[int | None, int]:
@@ -303,13 +308,3 @@ def _are_calls(calls: list[JournalCall]) -> bool:
         return False
     bounds = ((columns[_TS], -_MAX_TS, _MAX_TS), (columns[_MS], 0, _MAX_MS), (columns[_SIZE], 0, _MAX_SIZE))
     return all(low <= min(column) and max(column) <= high for column, low, high in bounds) and all(columns[2])
-
-
-def _decompress(data: bytes) -> bytes:
-    """Decompress a closed journal, up to where it is damaged. The rest counts as one damaged line."""
-    stream = zlib.decompressobj(31)
-    out = bytearray()
-    with suppress(zlib.error):
-        for start in range(0, len(data), 4096):
-            out += stream.decompress(data[start : start + 4096])
-    return bytes(out) if stream.eof else bytes(out) + b"\n(damaged)\n"

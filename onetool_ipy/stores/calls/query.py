@@ -220,9 +220,6 @@ class RunRow:
     began: datetime.datetime
 
 
-# --- sums -----------------------------------------------------------------------------------------
-
-
 def since(period: Period, now: datetime.datetime) -> int | None:
     """Give the start of a period in microseconds since 1970; None for all time. Raises InvalidPeriod."""
     if period not in PERIODS:
@@ -436,9 +433,6 @@ def _usage_span(start: int, cell: Rollup) -> UsageSpan:
     return UsageSpan(start=_to_time(start), calls=cell.calls, failures=cell.failures, p50_ms=p50_ms, p95_ms=p95_ms)
 
 
-# --- single calls ---------------------------------------------------------------------------------
-
-
 def history_of(database: Connection, chosen: CallFilter) -> list[CallRow]:
     """Give the chosen calls, newest first; of two at the same time the one recorded later."""
     where, values = _terms(chosen)
@@ -492,19 +486,6 @@ def _call_rows(database: Connection, terms: str, values: Sequence[Any]) -> list[
 def lines_of(database: Connection, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow | RunRow]:
     """Give the chosen calls as a person reads them, newest first: a run of `ot.map` is one line."""
     singles = history_of(database, replace(chosen, run="", limit=offset + limit))
-    lines: list[CallRow | RunRow] = [*singles, *_runs(database, chosen)]
-    return sorted(lines, key=lambda line: line.ts, reverse=True)[offset : offset + limit]
-
-
-def failures_first(database: Connection, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow]:
-    """Give the chosen calls, those that failed first, each newest first."""
-    failed = history_of(database, replace(chosen, ok=False, limit=offset + limit))
-    missing = offset + limit - len(failed)
-    good = history_of(database, replace(chosen, ok=True, limit=missing)) if missing and chosen.ok is None else []
-    return [*failed, *good][offset:]
-
-
-def _runs(database: Connection, chosen: CallFilter) -> list[RunRow]:
     # Whether a row of a run failed, only all of its tries say.
     where, values = _terms(replace(chosen, run=None, ok=None))
     in_run = f"{where} AND {_IN_RUN}" if where else f"WHERE {_IN_RUN}"
@@ -514,11 +495,21 @@ def _runs(database: Connection, chosen: CallFilter) -> list[RunRow]:
         " count(*) - sum(instr(call_id, '.') > 0), count(*) - sum(ok) - sum(instr(call_id, '.') > 0)"
         f" FROM calls {in_run} GROUP BY run"
     )
-    return [
+    runs = [
         RunRow(ts=_to_time(last), run=run, tool=tool, rows=max(rows, 1), failures=max(failed, 0), began=_to_time(first))
         for run, tool, first, last, rows, failed in database.execute(select, values)
         if chosen.ok is None or (failed > 0) is not chosen.ok
     ]
+    lines: list[CallRow | RunRow] = [*singles, *runs]
+    return sorted(lines, key=lambda line: line.ts, reverse=True)[offset : offset + limit]
+
+
+def failures_first(database: Connection, chosen: CallFilter, *, offset: int, limit: int) -> list[CallRow]:
+    """Give the chosen calls, those that failed first, each newest first."""
+    failed = history_of(database, replace(chosen, ok=False, limit=offset + limit))
+    missing = offset + limit - len(failed)
+    good = history_of(database, replace(chosen, ok=True, limit=missing)) if missing and chosen.ok is None else []
+    return [*failed, *good][offset:]
 
 
 def _terms(chosen: CallFilter) -> tuple[str, list[Any]]:

@@ -10,9 +10,13 @@ in order of magnitude for what has up to 64 items, and beyond that scaled up fro
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import math
 import os
+import pathlib
+import uuid
 from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any
@@ -34,6 +38,7 @@ _MARGIN = 8_192
 """A secret that the end of a window cuts in two is not known as one, so the end is left out: no secret is longer."""
 
 _CELL, _ITEM, _OBJECT = 12, 8, 64
+_SIMPLE = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)
 _CONTAINERS: tuple[Any, ...] = (dict, list, tuple, set, frozenset)
 _TABLES = ("numpy", "pandas", "polars", "pyarrow", "xarray")
 
@@ -113,22 +118,12 @@ def _shorten(value: object, mask: Callable[[str], str], budget: list[int], depth
         return value
     if type(value) is int:
         return value if value.bit_length() < 64 else f"<int of {value.bit_length()} bits>"
-    return _describe(value)
-
-
-def _describe(value: object) -> object:
-    """Give a date, path, decimal or numpy scalar as `values` has it; of anything else its type."""
-    import datetime
-    import decimal
-    import pathlib
-    import uuid
-
     if isinstance(value, (bytes, bytearray)):
         return f"<{len(value)} bytes>"
     kind = type(value)
     shape = getattr(value, "shape", None) if kind.__module__.partition(".")[0] in ("numpy", "pandas") else None
-    simple = (datetime.date, datetime.time, datetime.timedelta, decimal.Decimal, pathlib.PurePath, uuid.UUID)
-    if isinstance(value, simple) or (shape == () and hasattr(value, "item")):
+    # A date, path, decimal or numpy scalar is written as `values` has it; of anything else its type.
+    if isinstance(value, _SIMPLE) or (shape == () and hasattr(value, "item")):
         return values.to_json(value)
     return f"<{kind.__name__} of shape {shape}>" if isinstance(shape, tuple) else f"<{kind.__name__}>"
 

@@ -58,7 +58,12 @@ def grouped(cells: Iterable[tuple[Key, Rollup]]) -> dict[Key, Rollup]:
     groups: dict[Key, list[Rollup]] = {}
     for key, cell in cells:
         groups.setdefault(key, []).append(cell)
-    return {key: group[0] if len(group) == 1 else _total(group) for key, group in groups.items()}
+    sums = {}
+    for key, group in groups.items():
+        calls, failures, ms_sum, ms_min, ms_max, size, last_ts, durations = zip(*group, strict=True)
+        total = sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)
+        sums[key] = group[0] if len(group) == 1 else Rollup(*total, merged(durations))
+    return sums
 
 
 def merged(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
@@ -76,7 +81,14 @@ def by_hour_and_tool(calls: Iterable[Any], width: int = HOUR_US) -> dict[tuple[i
     groups: dict[tuple[int, str], list[Any]] = {}
     for call in calls:
         groups.setdefault((call[0] // width * width, call[1]), []).append(call)
-    return {key: _sum(group) for key, group in groups.items()}
+    sums = {}
+    for key, group in groups.items():
+        ts, _, ok, ms, size = zip(*group, strict=True)
+        bins = Counter(map(_bin, ms))
+        durations = [min(bins), *(bins.get(number, 0) for number in range(min(bins), max(bins) + 1))]
+        count = len(group)
+        sums[key] = Rollup(count, count - sum(ok), float(sum(ms)), min(ms), max(ms), sum(size), max(ts), durations)
+    return sums
 
 
 def by_span(hours: Mapping[tuple[int, str], Rollup]) -> dict[tuple[str, int, str], Rollup]:
@@ -85,20 +97,6 @@ def by_span(hours: Mapping[tuple[int, str], Rollup]) -> dict[tuple[str, int, str
     spans = {("hour", *key): cell for key, cell in hours.items()} | days
     spans |= grouped((("all", 0, tool), cell) for (_, _, tool), cell in days.items())
     return spans | grouped(((span, start, ""), cell) for (span, start, _), cell in spans.items())
-
-
-def _sum(calls: list[Any]) -> Rollup:
-    ts, _, ok, ms, size = zip(*calls, strict=True)
-    bins = Counter(map(_bin, ms))
-    first, last, count = min(bins), max(bins), len(calls)
-    durations = [first, *(bins.get(number, 0) for number in range(first, last + 1))]
-    return Rollup(count, count - sum(ok), float(sum(ms)), min(ms), max(ms), sum(size), max(ts), durations)
-
-
-def _total(cells: list[Rollup]) -> Rollup:
-    calls, failures, ms_sum, ms_min, ms_max, size, last_ts, durations = zip(*cells, strict=True)
-    sums = sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)
-    return Rollup(*sums, merged(durations))
 
 
 def _bin(ms: float) -> int:

@@ -397,6 +397,24 @@ def test_rule_12_show_prints_what_would_be_sent(loaded: Kernel) -> None:
     assert loaded.evaluate("m.requests") == "[]"
 
 
+def test_rule_14_the_answer_is_a_value_of_a_type_of_the_notebook(loaded: Kernel) -> None:
+    loaded.execute("from pydantic import BaseModel\nclass City(BaseModel):\n    name: str")
+    script(loaded, """'{"value": [{"name": "Lima"}]}'""", '"no"', '"no"', '"no"', '"no"', '"no"', '"no"')
+
+    loaded.execute('c = %ask --model m --as "list[City]" Which cities?')
+    failed = loaded.execute("%ask --model m --as City Which city?", allow_errors=True)
+    loaded.execute("s = %ask --model m --soft --as City Which city?")
+    unknown = loaded.execute("%ask --model m --as Citty Which city?", allow_errors=True)
+
+    assert loaded.evaluate("c.value == [City(name='Lima')], list(c.df['name'])") == "(True, ['Lima'])"
+    assert failed.error is not None
+    assert failed.error.ename == "AnswerMismatch"
+    assert "it is not JSON" in failed.error.text
+    assert loaded.evaluate("(s.value, s.text)") == "(None, 'no')"
+    assert unknown.error is not None
+    assert "Did you mean 'City'?" in unknown.error.text
+
+
 def test_an_exported_notebook_asks_in_plain_python(loaded: Kernel) -> None:
     cells = [
         "%load_ext onetool_ipy",
@@ -405,7 +423,7 @@ def test_an_exported_notebook_asks_in_plain_python(loaded: Kernel) -> None:
         "%%ask --model m -o b\nTwo\nlines?",
         "%ask --distil",
         "x = 5",
-        "%ask --model m What is @x, and @@y?",
+        "%ask --model m --as str What is @x, and @@y?",
         "text = a.text + b.text + str(len(m.requests[0].tools)) + m.requests[1].prompt + m.requests[2].prompt[:20]",
         "open('said.txt', 'w').write(text)",
     ]

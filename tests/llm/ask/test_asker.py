@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.errors import ExecutionFailed, RateLimited, UsageProblem
+from onetool_ipy.base.errors import ExecutionFailed, OneToolError, RateLimited, UsageProblem
 from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.llm import Call, Outcomes, ScriptedModel, System, TokenUsage, Turn, User
+from onetool_ipy.llm.answer_type import AnswerMismatch
 from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
@@ -636,3 +637,85 @@ def test_an_ask_is_a_row_of_the_call_log_beside_its_calls(box: Toolbox, reply: A
     assert (call.tool, call.source) == ("tools.echo", "model")
     assert (ask.tool, ask.source, ask.ok, ask.code) == ("ask", "magic", ok, code)
     assert ask.arguments == {"prompt": "Say it", "model": "scripted"}
+
+
+def test_rule_14_the_answer_has_a_value_of_the_type(box: Toolbox) -> None:
+    model = ScriptedModel([("tools.echo", {"message": 1}), '{"value": [1, 2]}'])
+
+    answer = box.ask("Count", model=model, as_=list[int])
+
+    assert (answer.value, answer.stop_reason) == ([1, 2], "done")
+    assert "fits this JSON Schema" in model.requests[0].prompt
+    prompt = model.requests[0].messages[-1]
+    assert isinstance(prompt, User)
+    assert prompt.schema is not None
+
+
+def test_rule_14_a_model_is_corrected_twice_at_most(box: Toolbox) -> None:
+    corrected = ScriptedModel(["seven", '{"value": "seven"}', '{"value": 7}'])
+    stubborn = ScriptedModel(["seven"], repeat=True)
+
+    answer = box.ask("Count", model=corrected, as_=int)
+    with pytest.raises(AnswerMismatch) as caught:
+        box.ask("Count", model=stubborn, as_=int)
+
+    assert answer.value == 7
+    assert "it is not JSON" in corrected.requests[1].messages[-1].text  # type: ignore[union-attr]  # a User
+    assert corrected.requests[1].forbids_calls
+    assert len(stubborn.requests) == 3
+    assert (caught.value.text, caught.value.reasons) == ("seven", ("it is not JSON",))
+    assert caught.value.answer is box.ask.last
+    assert isinstance(caught.value, OneToolError)
+
+
+@pytest.mark.parametrize("stop", ["cut", "refused"])
+def test_rule_14_a_reply_that_is_cut_or_refused_is_no_value(box: Toolbox, stop: Any) -> None:
+    with pytest.raises(AnswerMismatch) as caught:
+        box.ask("Count", model=ScriptedModel([Turn('{"value": [1, 2', stop=stop)]), as_=list[int])
+
+    assert caught.value.answer is not None
+    assert caught.value.answer.stop_reason == stop
+    assert caught.value.reasons == (caught.value.answer.note,)
+
+
+def test_rule_14_a_model_that_fails_or_is_stopped_gives_its_answer(box: Toolbox) -> None:
+    failed = box.ask("Count", model=ScriptedModel([ExecutionFailed("Down.")]), as_=int)
+    stopped = box.ask("Count", model=ScriptedModel([KeyboardInterrupt()]), as_=int)
+
+    assert [(each.stop_reason, each.value) for each in (failed, stopped)] == [("error", None), ("interrupted", None)]
+
+
+def test_rule_14_a_schema_that_the_provider_refuses_is_asked_for_in_words(box: Toolbox) -> None:
+    refusal = ExecutionFailed("Unknown field.", details={"status": 400})
+    model = ScriptedModel([refusal, ("tools.echo", {"message": 1}), "one", '{"value": 1}'])
+
+    answer = box.ask("Count", model=model, as_=int)
+
+    assert answer.value == 1
+    schemas = [
+        [message.schema is not None for message in request.messages if isinstance(message, User)]
+        for request in model.requests
+    ]
+    assert schemas == [[True], [False], [False], [False, False]]
+    with pytest.raises(UsageProblem, match="cannot be checked"):
+        box.ask("Count", model=ScriptedModel([]), as_=object())
+
+
+def test_rule_13_a_tools_picture_is_sent_beside_its_data(box: Toolbox, traces: Traces) -> None:
+    picture = Image("image/png", b"\x89PNG\r\n\x1a\n drawn")
+    traces.add(box, "plot.draw", read_only=True, gives=lambda args: picture)
+    sighted, blind = ScriptedModel([("plot.draw", {}), "ok"]), ScriptedModel([("plot.draw", {}), "ok"])
+    blind.image_limits = lambda: None  # type: ignore[attr-defined]  # what a client of one's own may have
+
+    answer = box.ask("Draw", model=sighted)
+    box.ask("Draw", model=blind, attach={"fig": picture})
+
+    assert answer.calls[0].result.data == picture
+    (outcome,) = sighted.requests[1].outcomes
+    assert outcome.content["data"] == "(image 1, sent along)"
+    assert outcome.images == (("image/png", "iVBORw0KGgogZHJhd24="),)
+    (outcome,) = blind.requests[1].outcomes
+    assert "which this model does not take" in outcome.content["data"]
+    assert outcome.images == ()
+    assert "an image of 14 bytes, which this model does not take" in blind.requests[0].prompt
+    assert all(not message.images for message in blind.requests[0].messages if isinstance(message, User))

@@ -1,0 +1,109 @@
+"""OpenTelemetry spans of calls, asks and model requests, by its conventions for generative AI.
+
+Spans are made where the process has a tracer provider, which the user's own code or `opentelemetry-instrument` sets.
+Without one a look at a module's variable is all that a call pays; the library itself makes no-op spans that cost a
+hundred times as much. Arguments, results and messages leave the process only where the capture variable says so, and
+masked then. A span carries no text of an exception: that may hold anything.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from onetool_ipy._version import __version__
+from onetool_ipy.base import values
+from onetool_ipy.core.resolve import ResolvedCall, Step
+from onetool_ipy.core.result import ToolResult
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Tracer
+
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The variable that lets arguments, results and messages into spans: `true`, SPAN_ONLY or SPAN_AND_EVENT."""
+
+_MAX_CONTENT = 20_000
+
+Attributes = dict[str, str | int | tuple[str, ...]]
+
+
+def traced(mask: Callable[[str], str]) -> Step:
+    """One span `execute_tool NAME` for each call, around everything that the call does."""
+
+    def step(resolved: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None] | None:
+        return None if _tracer() is None else _call_span(resolved, mask)
+
+    return step
+
+
+def _call_span(resolved: ResolvedCall, mask: Callable[[str], str]) -> Generator[None, ToolResult, ToolResult | None]:
+    spec, call, name = resolved.spec, resolved.call, mask(resolved.tool)
+    is_remote = spec is not None and (spec.http is not None or bool(spec.server))
+    attributes: Attributes = {
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.call.id": mask(str(call.id)),
+        "gen_ai.tool.type": "extension" if is_remote else "function",
+    }
+    if captures_content():
+        attributes["gen_ai.tool.call.arguments"] = content(call.args, mask)
+    with traced_work("execute_tool", name, attributes) as ended:
+        result = yield
+        if result.error is not None:
+            own = result.error.exception if result.error.code == "execution_error" else None
+            ended["error.type"] = result.error.code if own is None else type(own).__name__
+        elif captures_content():
+            ended["gen_ai.tool.call.result"] = content(result.data, mask)
+    return None
+
+
+@contextmanager
+def traced_work(
+    operation: Literal["execute_tool", "invoke_agent", "chat"], name: str, attributes: Attributes
+) -> Iterator[Attributes]:
+    """Be one span, if the process has a tracer provider. What is put into the yielded dict becomes its attributes.
+
+    The span is that of the running context, which threads and event loops of ours copy: spans inside have it as parent.
+    """
+    ended: Attributes = {}
+    tracer = _tracer()
+    if tracer is None:
+        yield ended
+        return
+    from opentelemetry.trace import SpanKind, Status, StatusCode
+
+    kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
+    attributes = {"gen_ai.operation.name": operation, **attributes}
+    with tracer.start_as_current_span(
+        f"{operation} {name}", kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield ended
+        except BaseException as exc:
+            ended["error.type"] = type(exc).__name__
+            raise
+        finally:
+            span.set_attributes(ended)
+            if "error.type" in ended:
+                span.set_status(Status(StatusCode.ERROR))
+
+
+def captures_content() -> bool:
+    """Whether arguments, results and messages may be in spans."""
+    return os.environ.get(CAPTURE, "").lower() in ("true", "1", "span_only", "span_and_event")
+
+
+def content(value: object, mask: Callable[[str], str]) -> str:
+    """Return a value as the text of an attribute, without secrets."""
+    return values.cut(mask(values.to_text(values.to_json(value))), _MAX_CONTENT)
+
+
+def _tracer() -> Tracer | None:
+    # The library's public `get_tracer_provider` sets a proxy where there is none, and its tracers make no-op spans.
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None or getattr(trace, "_TRACER_PROVIDER", None) is None:
+        return None
+    tracer: Tracer = trace.get_tracer("onetool_ipy", __version__)
+    return tracer

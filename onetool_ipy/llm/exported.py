@@ -1,0 +1,208 @@
+"""Our tools as the objects of other frameworks: LangChain, pydantic-ai, OpenAI Agents, smolagents.
+
+A call from there is a model's call like any other: checked, limited, recorded, its secrets masked. What is large goes
+as a handle with a preview. Tools that only read are exported by themselves; the others have to be named, and carry the
+framework's mark for calls that need a yes, where it has one. Nothing is imported before its framework is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import ModuleType
+from typing import Any, Protocol
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import NotApproved, Unavailable, UsageProblem
+from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
+from onetool_ipy.config.load import Config
+from onetool_ipy.core import names
+from onetool_ipy.core.registry import Registry
+from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
+from onetool_ipy.core.tool import CallSource, Problem, ToolSpec
+from onetool_ipy.llm.ask.approval import needs_approval
+from onetool_ipy.llm.ask.session import json_text
+
+_SMOL_TYPES = ("string", "boolean", "integer", "number", "array", "object", "null")
+
+
+class ExportingToolbox(Protocol):
+    """What an export needs of its toolbox."""
+
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def registry(self) -> Registry: ...
+
+    def call(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
+
+    async def acall(self, tool: str, args: Mapping[str, Any], *, source: CallSource) -> ToolResult: ...
+
+    def outgoing(self, result: ToolResult) -> Any: ...
+
+    def mask(self, text: str) -> str: ...
+
+
+class ExportedTool:
+    """One tool for a framework: its name there, its schema, and calls that give text for a model."""
+
+    def __init__(self, box: ExportingToolbox, spec: ToolSpec, name: str, *, is_named: bool) -> None:
+        self._box = box
+        self._spec = spec
+        self._is_named = is_named
+        self.name = name
+        self.description = box.mask(spec.description)
+        self.parameters = dict(spec.parameters)
+        self.needs_approval = needs_approval(spec, {}, box.config) or spec.name in names.WRITING
+
+    def call(self, args: Mapping[str, Any]) -> ToolResult:
+        """Call the tool. A failure is data in the result."""
+        # A failed result is false.
+        refusal = self._refusal(args)
+        return self._box.call(self._spec.name, args, source="model") if refusal is None else refusal
+
+    async def acall(self, args: Mapping[str, Any]) -> ToolResult:
+        """`call` without blocking the event loop."""
+        refusal = self._refusal(args)
+        return await self._box.acall(self._spec.name, args, source="model") if refusal is None else refusal
+
+    def content(self, result: ToolResult) -> str:
+        """Return what the model gets: the value as text, or a handle and a preview of a large one."""
+        return self._box.mask(json_text(self._box.outgoing(result)))
+
+    def message(self, result: ToolResult) -> str:
+        """Return what the model gets of a failure."""
+        assert result.error is not None
+        return self._box.mask(Problem("", result.error.message, result.error.hint or "").text)
+
+    def value(self, result: ToolResult) -> Any:
+        """Return the tool's own value for code that a model writes, without secrets."""
+        return values.map_text(result.data, self._box.mask)
+
+    def _refusal(self, args: Mapping[str, Any]) -> ToolResult | None:
+        """Refuse arguments that make a reading tool write, unless the tool was exported by its name."""
+        if self._is_named or not needs_approval(self._spec, args, self._box.config):
+            return None
+        message = f"'{self._spec.name}' may not write here."
+        return ToolResult(False, error=Failure.of(NotApproved(message), self._spec.name))
+
+
+def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
+    """Return the tools as objects of a framework. Raises UsageProblem, ToolNotFound, or Unavailable without it."""
+    makers: dict[str, tuple[str, Callable[[ModuleType, ExportedTool], Any]]] = {
+        "langchain": ("langchain_core.tools", _to_langchain),
+        "pydantic-ai": ("pydantic_ai", _to_pydantic_ai),
+        "openai-agents": ("agents", _to_agents),
+        "smolagents": ("smolagents", _to_smolagents),
+    }
+    if framework not in makers:
+        near = did_you_mean(str(framework), makers)
+        raise UsageProblem(f"No framework '{framework}'. {near}".rstrip(), hint=f"Known are: {', '.join(makers)}.")
+    module_name, make = makers[framework]
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as exc:
+        distribution = {"langchain": "langchain-core", "pydantic-ai": "pydantic-ai-slim"}.get(framework, framework)
+        raise Unavailable(f"{distribution} is not installed.", hint=f"Install it: %pip install {distribution}") from exc
+    allow = [allow] if isinstance(allow, str) else allow
+    for name in allow or ():
+        if "*" not in name:
+            box.registry.require(name)
+    specs = [spec for spec in box.registry.known(allow) if spec.is_offered and not (spec.prompt or spec.resource)]
+    if allow is None:
+        specs = [spec for spec in specs if not needs_approval(spec, {}, box.config)]
+    wire = names.wire_names(spec.name for spec in box.registry.known())
+    return [
+        make(module, ExportedTool(box, spec, wire[spec.name], is_named=allow is not None))
+        for spec in box.registry.loaded(specs)
+    ]
+
+
+def _to_langchain(module: ModuleType, tool: ExportedTool) -> Any:
+    def parts(result: ToolResult) -> tuple[str, ToolResult]:
+        if result.error is not None:
+            raise module.ToolException(tool.message(result)) from result.error.exception
+        return tool.content(result), result
+
+    def run(**args: Any) -> tuple[str, ToolResult]:
+        return parts(tool.call(args))
+
+    async def arun(**args: Any) -> tuple[str, ToolResult]:
+        return parts(await tool.acall(args))
+
+    return module.StructuredTool(
+        name=tool.name,
+        description=tool.description,
+        args_schema=tool.parameters,
+        func=run,
+        coroutine=arun,
+        response_format="content_and_artifact",
+        handle_tool_error=True,
+        metadata={"requires_approval": tool.needs_approval},
+    )
+
+
+def _to_pydantic_ai(module: ModuleType, tool: ExportedTool) -> Any:
+    async def run(**args: Any) -> Any:
+        result = await tool.acall(args)
+        if result.error is not None:
+            raise module.ModelRetry(tool.message(result)) from result.error.exception
+        return module.ToolReturn(tool.content(result), metadata=result)
+
+    made = module.Tool.from_schema(run, tool.name, tool.description, tool.parameters)
+    made.requires_approval = tool.needs_approval
+    return made
+
+
+def _to_agents(module: ModuleType, tool: ExportedTool) -> Any:
+    async def invoke(_context: Any, text: str) -> str:
+        # A model's arguments are text here, and may be anything.
+        try:
+            args = json.loads(text or "{}")
+        except ValueError as exc:
+            return f"Error: The arguments are not JSON: {exc}."
+        result = await tool.acall(args)
+        return tool.content(result) if result.error is None else f"Error: {tool.message(result)}"
+
+    return module.FunctionTool(
+        name=tool.name,
+        description=tool.description,
+        params_json_schema=tool.parameters,
+        on_invoke_tool=invoke,
+        strict_json_schema=False,
+        needs_approval=tool.needs_approval,
+    )
+
+
+def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
+    """Return an object of a class of its own, as smolagents reads a tool from its class. It has no mark for a yes."""
+
+    def forward(_self: object, **args: Any) -> Any:
+        result = tool.call({name: value for name, value in args.items() if value is not None or name in required})
+        if result.error is not None:
+            raise ToolCallError(result) from result.error.exception
+        return tool.value(result)
+
+    required = tool.parameters.get("required", [])
+    name = tool.name.replace("-", "_")
+    fields = {
+        "name": name,
+        "description": tool.description,
+        "inputs": {
+            key: _smol_input(key, schema, is_required=key in required)
+            for key, schema in tool.parameters.get("properties", {}).items()
+        },
+        "output_type": "any",
+        "forward": forward,
+        "skip_forward_signature_validation": True,
+    }
+    return type(name, (module.Tool,), fields)()
+
+
+def _smol_input(name: str, schema: Json, *, is_required: bool) -> Json:
+    kind = schema.get("type")
+    about: Json = {"description": f"The {name}.", **schema, "type": kind if kind in _SMOL_TYPES else "any"}
+    return about if is_required else {**about, "nullable": True}

@@ -1,0 +1,142 @@
+"""Our tools for other frameworks: called by LangChain, pydantic-ai, OpenAI Agents and smolagents themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.base.errors import ToolNotFound, Unavailable, UsageProblem
+from onetool_ipy.toolbox import Toolbox
+from tests.harness.servers import others_python
+from tests.harness.surroundings import ROOT
+
+FRAMEWORKS = ("langchain", "pydantic-ai", "openai-agents", "smolagents")
+_ERROR = {"langchain": "error", "pydantic-ai": True, "openai-agents": "", "smolagents": "ToolCallError"}
+"""How a framework marks the message of a failure."""
+
+Report = Callable[[str], dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """Return what the worker process of a framework reports; each runs once."""
+    reports: dict[str, dict[str, Any]] = {}
+
+    def run(framework: str) -> dict[str, Any]:
+        if framework not in reports:
+            worker = Path(__file__).with_name("export_worker.py")
+            env = {**os.environ, "PYTHONPATH": str(ROOT)}
+            command = [others_python("frameworks"), str(worker), framework, str(tmp_path_factory.mktemp(framework))]
+            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=110, check=False)
+            assert ended.returncode == 0, ended.stderr[-3000:]
+            reports[framework] = json.loads(ended.stdout.splitlines()[-1])
+        return reports[framework]
+
+    return run
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[Toolbox]:
+    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as opened:
+        yield opened
+
+
+@pytest.fixture(params=FRAMEWORKS)
+def framework(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def test_only_reading_tools_are_exported_by_themselves(framework: str, report: Report) -> None:
+    exported = report(framework)["default"]
+    assert {"nb_look", "nb_much", "fs_read_file", "ot_result"} <= set(exported)
+    assert "nb_send" not in exported
+    assert "ot_map" not in exported
+
+
+def test_the_others_carry_the_mark_of_the_framework(framework: str, report: Report) -> None:
+    """smolagents has none."""
+    marks = {"nb_look": False, "nb_much": False, "nb_send": True}
+    assert report(framework)["approval"] == (None if framework == "smolagents" else marks)
+
+
+def test_pydantic_ai_asks_before_a_tool_that_writes(report: Report) -> None:
+    assert report("pydantic-ai")["deferred"] == ["nb_send"]
+
+
+def test_the_schema_is_whole(framework: str, report: Report) -> None:
+    properties = report(framework)["schema"]["properties"]
+    assert properties["city"] == {"type": "string", "description": "Where."}
+    assert {"enum": ["brief", "full"], "type": "string", "default": "brief"}.items() <= properties["mode"].items()
+
+
+def test_a_call_gives_content_and_our_result(framework: str, report: Report) -> None:
+    """The content has no secrets; the result goes along where the framework has a place for it."""
+    assert json.loads(report(framework)["good"]) == {"city": "Oslo", "days": 1, "key": "***"}
+    assert json.loads(report(framework)["async"])["city"] == "Rome"
+    has_place = framework in ("langchain", "pydantic-ai")
+    assert report(framework)["artifact"] == (["ToolResult", "Oslo", "model"] if has_place else None)
+
+
+def test_bad_arguments_are_said_to_the_model(framework: str, report: Report) -> None:
+    mark, text = report(framework)["bad"]
+    assert mark == _ERROR[framework]
+    assert "missing argument 'city'" in text
+
+
+def test_a_failure_is_an_error_in_the_framework_s_way(framework: str, report: Report) -> None:
+    mark, text = report(framework)["failed"]
+    assert mark == _ERROR[framework]
+    assert "LookupError: no such city, ***" in text
+
+
+def test_arguments_that_are_not_json_are_said(report: Report) -> None:
+    assert report("openai-agents")["not_json"].startswith("Error: The arguments are not JSON")
+
+
+def test_what_is_large_goes_as_a_handle(framework: str, report: Report) -> None:
+    """Code that a model writes for smolagents gets the value itself."""
+    large = report(framework)["large"]
+    assert large == 50_000 if framework == "smolagents" else json.loads(large)["total_lines"] == 50_000
+
+
+def test_the_calls_are_those_of_a_model(framework: str, report: Report) -> None:
+    assert report(framework)["log"] == ["model"]
+
+
+def test_a_reading_tool_does_not_write_unless_it_was_named(report: Report) -> None:
+    assert report("langchain")["writing"] == "'ot.stats' may not write here."
+    assert report("langchain")["written"] is False
+
+
+def test_a_framework_that_is_unknown_or_missing_is_said(box: Toolbox) -> None:
+    with pytest.raises(UsageProblem, match=r"No framework 'langchian'\. Did you mean 'langchain'"):
+        box.export("langchian")
+    with pytest.raises(Unavailable, match="smolagents is not installed") as missing:
+        box.export("smolagents")
+    assert "%pip install smolagents" in str(missing.value.hint)
+
+
+def test_a_name_that_no_tool_has_is_refused(tmp_path: Path) -> None:
+    code = f"""
+from onetool_ipy import open_toolbox
+with open_toolbox({str(tmp_path)!r}, env={{"ONETOOL_STATE": {str(tmp_path / "state")!r}}}) as box:
+    try:
+        box.export("smolagents", ["time.nov"])
+    except Exception as exc:
+        print(type(exc).__name__, exc)
+    print([tool.name for tool in box.export("smolagents", "time.now")])
+"""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [others_python("frameworks"), "-c", code]
+    first, second = subprocess.run(command, capture_output=True, text=True, env=env, check=True).stdout.splitlines()
+    assert first.startswith(ToolNotFound.__name__)
+    assert "time.now" in first
+    assert second == "['time_now']"
