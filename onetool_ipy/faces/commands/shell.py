@@ -241,6 +241,25 @@ def mock(context: CommandContext, options: Options) -> None:
             serving.stop()
 
 
+def seal_notebook(context: CommandContext, options: Options) -> Page:
+    """`seal NB.ipynb`: pack a notebook with its recording."""
+    from onetool_ipy.faces.sealing import seal
+
+    source = Path(one_word(options, "seal", what="notebook", hint="For example: onetool-ipy seal report.ipynb"))
+    target = seal(source, context.box)
+    return Page(f"wrote {target}\nRun it anywhere, without a network: onetool-ipy open {target.name}")
+
+
+def open_sealed(_context: CommandContext, options: Options) -> DataPage:
+    """`open FILE`: run a sealed notebook offline, and say what differs."""
+    from onetool_ipy.faces.sealing import run_sealed
+
+    file = Path(one_word(options, "open", what="sealed notebook", hint="For example: onetool-ipy open a.sealed.zip"))
+    lines = run_sealed(file)
+    text = "\n".join(lines) if lines else f"{file.name} gives what it gave when it was sealed."
+    return DataPage.of(Page(printable(text)), {"differs": lines}, is_failure=bool(lines))
+
+
 def init(_context: CommandContext, options: Options) -> Page:
     """`init [FOLDER]`: a commented `.onetool/`; with `--pack` a pack in it."""
     if len(options.words) > 1:
