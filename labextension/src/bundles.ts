@@ -6,10 +6,19 @@
 import { type IBundle, type ITool, type RestClient, RestError } from './restClient';
 import { fill, h, type IHttpPlace, show } from './ui/index.js';
 
+/** How one tool of a bundle went. */
+export interface IToolRun {
+  tool: string;
+  outcome: 'ok' | 'failed' | 'skipped';
+  ms: number;
+  message: string;
+  call: string;
+}
+
 export class BundlesView {
   constructor(
     readonly rest: RestClient,
-    private readonly options: { onChanged: () => void; onEdit: (place: IHttpPlace) => void; onImport: () => void }
+    private readonly options: { onChanged: () => void; onEdit: (place: IHttpPlace) => void; onImport: () => void; onRun: (slug: string) => Promise<IToolRun[]>; request: (kind: string, payload?: Record<string, unknown>) => Promise<any> }
   ) {
     this._notice = show(h('div.otx-notice', { role: 'status' }), false);
     this._list = h('div.onetool-Bundles-list');
@@ -41,11 +50,13 @@ export class BundlesView {
   async load(focused?: string): Promise<void> {
     await this._try(async () => {
       const bundles = await this.rest.bundles();
+      // Without a kernel there are no environments to choose from.
+      this._environments = await this.options.request('environments').catch(() => ({}));
       bundles.sort((a, b) => a.slug.localeCompare(b.slug));
       const open = bundles.filter(bundle => this._opened.has(bundle.slug));
       const tools = new Map(await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const)));
       const [own, builtIn] = [false, true].map(isBuiltIn => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
-      fill(this._list, own.length ? own : h('p.otx-muted', null, 'No bundles yet: write an HTTP tool, or import tools.'), h('h3', null, 'Built-in packs'), builtIn);
+      fill(this._list, own.length ? own : h('p.otx-muted.onetool-Bundles-none', null, 'No bundles yet: write an HTTP tool, or import tools.'), h('h3', null, 'Built-in packs'), builtIn);
       if (focused !== undefined) {
         const same = Array.from(this._list.querySelectorAll('[aria-label]')).find(each => each.getAttribute('aria-label') === focused);
         ((same as HTMLElement | undefined) ?? this._newButton).focus();
@@ -82,14 +93,56 @@ export class BundlesView {
       h('strong', null, bundle.slug),
       bundle.isEnabled ? null : [' ', h('span.otx-chip', null, 'off')]
     );
+    const report = h('div.onetool-Bundle-report', { role: 'status' });
+    const run = bundle.isBuiltIn ? null : h('button.otx-small', { type: 'button', 'aria-label': `Run all tools of ${bundle.slug}`, title: 'Call each tool that only reads, with example arguments', onclick: () => this._runAll(bundle, report) }, 'Run all');
     const remove = bundle.isBuiltIn ? null : this._deleteButton(`Delete the bundle ${bundle.slug}`, '', () => this.rest.deleteBundle(bundle.bundleID));
     return h(
       'div.onetool-Bundle',
       { data: { slug: bundle.slug } },
-      h('div.onetool-Bundle-head', null, toggle, this._switch(`${bundle.isBuiltIn ? 'Pack' : 'Bundle'} ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
+      h('div.onetool-Bundle-head', null, toggle, this._environmentSelect(bundle), run, this._switch(`${bundle.isBuiltIn ? 'Pack' : 'Bundle'} ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
       bundle.description ? h('div.otx-muted', null, bundle.description) : null,
+      report,
       tools
     );
+  }
+
+  /** The environments of a bundle, to switch between. */
+  private _environmentSelect(bundle: IBundle): HTMLElement | null {
+    const own = this._environments[bundle.slug];
+    if (!own) {
+      return null;
+    }
+    const options = (own.active ? own.names : ['', ...own.names]).map(name => h('option', { value: name }, name || 'other'));
+    const select = h('select.otx-input', { 'aria-label': `Environment of ${bundle.slug}`, title: 'Environment' }, options) as HTMLSelectElement;
+    select.value = own.active;
+    select.addEventListener('change', async () => {
+      const isSet = await this._try(() => this.options.request('switchEnvironment', { bundle: bundle.slug, name: select.value }));
+      if (isSet) {
+        this.options.onChanged();
+        await this.load(`Environment of ${bundle.slug}`);
+      } else {
+        select.value = own.active;
+      }
+    });
+    return select;
+  }
+
+  /** Call the tools of a bundle, and say how each went. */
+  private async _runAll(bundle: IBundle, report: HTMLElement): Promise<void> {
+    fill(report, h('p.otx-muted', null, 'Running …'));
+    try {
+      const runs = await this.options.onRun(bundle.slug);
+      const count = (outcome: string): number => runs.filter(run => run.outcome === outcome).length;
+      const mark = { ok: '✓', failed: '✗', skipped: '–' };
+      const lines = runs.map(run =>
+        h('li', { title: run.call }, h(`span.otx-outcome.otx-outcome-${run.outcome}`, { role: 'img', 'aria-label': run.outcome }, mark[run.outcome]), h('span.otx-tool-name', null, run.tool.split('.').pop()), ' ', h('span.otx-muted', null, run.message || `${Math.round(run.ms)} ms`))
+      );
+      const close = h('button.otx-small', { type: 'button', 'aria-label': 'Close the report', onclick: () => fill(report) }, '×');
+      fill(report, h('div.otx-bar', null, h('strong', null, `${count('ok')} ok, ${count('failed')} failed, ${count('skipped')} skipped`), close), h('ul', null, lines));
+      this.options.onChanged();
+    } catch (error) {
+      fill(report, h('p.otx-error', null, (error as Error).message));
+    }
   }
 
   private _fillTools(bundle: IBundle, box: HTMLElement, tools: ITool[] | null): void {
@@ -178,5 +231,6 @@ export class BundlesView {
   private readonly _list: HTMLElement;
   private readonly _newButton: HTMLElement;
   private _isClosed = false;
+  private _environments: Record<string, { names: string[]; active: string }> = {};
   private readonly _opened = new Set<string>();
 }

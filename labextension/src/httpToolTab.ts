@@ -14,7 +14,7 @@ export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: 
     app.shell.activateById(known.id);
     return;
   }
-  const editor = createHttpEditor(transport, place, { onSaved, isTab: true });
+  const editor = createHttpEditor(transport, place, { onSaved: name => ((tab.title.label = name), onSaved(name)), isTab: true });
   const content = new Widget({ node: editor.element });
   content.addClass('onetool-HttpTool');
   const tab = new MainAreaWidget({ content });

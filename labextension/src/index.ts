@@ -11,6 +11,7 @@ import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 
 import { openHttpTool } from './httpToolTab';
+import { openServer } from './serverTab';
 import { openImport } from './importTab';
 import type { KernelConnection } from './kernelConnection';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel, type View } from './panel';
@@ -165,8 +166,9 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     execute: () => importTools(app, panel)
   });
   panel.importing.connect(() => importTools(app, panel));
+  panel.serverOpened.connect((_, name) => showServer(app, panel, name));
   app.commands.addCommand('onetool:insert', {
-    label: args => (typeof args.tool === 'string' ? `+${args.tool}` : 'Insert tool call'),
+    label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
     caption: 'Insert a call of a tool into the notebook',
     isEnabled: () => panel.notebook !== null,
     execute: async args => {
@@ -218,6 +220,17 @@ async function ensureLoaded(panel: ToolsPanel): Promise<boolean> {
     }
   }
   return panel.connection !== null;
+}
+
+/** Open the tab of a server; its buttons use the panel. */
+function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): void {
+  const showPanel = (): void => app.shell.activateById(PANEL_ID);
+  if (panel.connection?.transport) {
+    openServer(app, panel.connection.transport, name, {
+      onTrust: () => (showPanel(), void panel.askTrust()),
+      onCall: tool => (showPanel(), void panel.showTool(tool))
+    });
+  }
 }
 
 async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHttpPlace): Promise<void> {

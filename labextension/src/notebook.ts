@@ -42,6 +42,9 @@ export class NotebookTools {
   /** Emitted when the user wants to import a document. */
   readonly importing = new Signal<this, void>(this);
 
+  /** Emitted with the name of a server that the user wants to look at. */
+  readonly serverOpened = new Signal<this, string>(this);
+
   /** The servers screen, once the kernel is connected. */
   get servers(): IServers | null {
     return this._servers;
@@ -64,9 +67,18 @@ export class NotebookTools {
     const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
     if (this._bundles?.project !== project) {
       this._bundles?.close();
-      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit() });
+      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit(), onRun: async slug => (await this._ask('runBundle', { bundle: slug })).runs, request: (kind, payload) => this._ask(kind, payload) });
     }
     return this._bundles;
+  }
+
+  /** A request to the kernel, if one is connected. */
+  private async _ask(kind: string, payload: Record<string, unknown> = {}): Promise<any> {
+    const { transport } = this.connection;
+    if (!transport) {
+      throw new Error('No kernel with onetool_ipy is connected. Load it in the Tools view.');
+    }
+    return transport.request(kind, payload);
   }
 
   /** Insert a call of a tool into the notebook. */
@@ -107,7 +119,7 @@ export class NotebookTools {
   private _openBrowser(transport: Transport): void {
     this._closeBrowser();
     this._browserTransport = transport;
-    this._servers = createServers(transport);
+    this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
     this._browser = createBrowser(transport, {
       isSmall: true,
       onInsert: (code, isRun) => void this.insert(code.tool, isRun),

@@ -1,6 +1,7 @@
 // The filter of a column: a condition in words, and its values with their counts, to be searched and chosen.
 import { debounce, fill, h, show } from './dom.js';
 import { counted, number } from './format.js';
+import { expressionOf } from './jmespath.js';
 
 export const KINDS = { integer: 'whole numbers', number: 'numbers', boolean: 'true or false', date: 'dates', text: 'text', nested: 'records or lists' };
 const HINTS = {
@@ -24,9 +25,10 @@ export class ColumnFilter {
     this.hint = h('code.otx-muted.otx-tip');
     this.values = h('div.otx-filter-values', { role: 'group', 'aria-label': 'Values' });
     this.note = h('span.otx-muted.otx-tip', { role: 'status' });
+    this.keep = h('button.otx-small', { type: 'button', title: 'Keep only this column of the response', hidden: !pane.onPick, onclick: () => (this.close(), pane.onPick(`[].${expressionOf([pane.columns[this.at].name])}`)) }, 'Keep');
     const clear = h('button.otx-small', { type: 'button', onclick: () => this.clear() }, 'Clear');
     const done = h('button.otx-small', { type: 'button', onclick: () => this.close() }, 'Done');
-    this.element = h('div.otx-filter-box', { role: 'dialog', popover: 'auto' }, this.title, this.condition, this.hint, this.search, this.values, h('div.otx-filter-foot', null, this.note, clear, done));
+    this.element = h('div.otx-filter-box', { role: 'dialog', popover: 'auto' }, this.title, this.condition, this.hint, this.search, this.values, h('div.otx-filter-foot', null, this.note, this.keep, clear, done));
     this.condition.addEventListener('input', debounce(250, () => this.apply().then(() => this.load())));
     this.search.addEventListener('input', debounce(200, () => this.load()));
     this.element.addEventListener('keydown', event => {

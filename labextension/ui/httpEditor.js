@@ -1,12 +1,14 @@
 // The HTTP tool editor: request, auth, arguments and response of one tool on one page. The kernel reads curl commands,
 // stores secrets, sends, selects and saves; what it refuses is shown at its field, what needs a yes is asked here.
-import { addTabKeys, debounce, fill, h, keepFocus, reconcile, selectTab, show, uniqueId } from './dom.js';
+import { addTabKeys, copyText, debounce, fill, h, keepFocus, reconcile, selectTab, show, uniqueId } from './dom.js';
 import { byteSize, duration } from './format.js';
+import { within } from './jmespath.js';
 import { Arguments, AuthForm, marked, Pairs, placeholdersIn, select } from './httpFields.js';
 import { createViewer } from './viewer.js';
 
 const METHODS = Object.fromEntries(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'].map(name => [name, name]));
-const BODIES = { none: 'None', json: 'JSON', form: 'Form', text: 'Raw text' };
+const BODIES = { none: 'None', json: 'JSON', form: 'Form', multipart: 'Multipart form, with files', binary: 'File', text: 'Raw text' };
+const PAIRED = ['form', 'multipart'];
 
 /**
  * Returns `{element, close()}`. `place` is `{bundle, tool, version}` of a tool to edit, or empty for a new one. In a tab of
@@ -23,13 +25,13 @@ export function createHttpEditor(transport, place = {}, { onSaved = () => {}, is
 class HttpEditor {
   constructor(request, onSaved, isTab) {
     Object.assign(this, { request, onSaved, isTab, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '' });
-    this.viewer = createViewer(request);
+    this.viewer = createViewer(request, { onPick: expression => this.keep(expression) });
     const changed = () => this.changed();
     this.method = select('Method', METHODS, changed);
     this.url = input('URL', { placeholder: 'https://api.example.com/users/{id}, or paste a curl command', oninput: changed });
     this.query = new Pairs('Query parameter', changed);
     this.headers = new Pairs('Header', changed);
-    this.bodyKind = select('Kind of body', BODIES, changed);
+    this.bodyKind = select('Kind of body', BODIES, () => this.changeBody());
     this.bodyText = h('textarea.otx-input.otx-json', { rows: '6', 'aria-label': 'Body', spellcheck: 'false', oninput: changed });
     this.bodyForm = new Pairs('Form field', changed);
     this.auth = new AuthForm(changed);
@@ -142,9 +144,23 @@ class HttpEditor {
     fill(this.bodyKind, Object.entries(other ? { ...BODIES, [other]: other } : BODIES).map(([value, title]) => h('option', { value }, title)));
     const kind = body === undefined || body === null ? 'none' : (bodyType ?? (typeof body === 'string' ? 'text' : 'json'));
     this.bodyKind.value = kind === 'form' && typeof body === 'string' ? 'text' : kind;
-    const isForm = this.bodyKind.value === 'form';
+    const isForm = PAIRED.includes(this.bodyKind.value) && typeof body === 'object';
     this.bodyForm.set(isForm ? body : {});
     this.bodyText.value = isForm || kind === 'none' ? '' : typeof body === 'string' ? body : JSON.stringify(body, null, 2);
+  }
+
+  /** A body that is one file is an argument of that type. */
+  changeBody() {
+    if (this.bodyKind.value === 'binary' && !this.bodyText.value.trim()) this.bodyText.value = '{file}';
+    this.changed();
+    if (this.bodyKind.value === 'binary') this.args.setType('file', 'file');
+  }
+
+  /** Keep a part of what is shown, by a click on it. */
+  keep(expression) {
+    this.selector.value = within(this.selector.value.trim(), expression);
+    this.selector.focus();
+    return this.trySelector();
   }
 
   setSecrets(names) {
@@ -161,10 +177,10 @@ class HttpEditor {
     const isRelative = this.url.value.startsWith('/');
     fill(this.baseNote, isRelative ? (bundle?.baseUrl ? `Sent to ${bundle.baseUrl}${this.url.value}` : 'A URL that begins with / needs a bundle with a base URL.') : '');
     const kind = this.bodyKind.value;
-    show(this.bodyText, kind !== 'none' && kind !== 'form');
-    show(this.bodyForm.element, kind === 'form');
+    show(this.bodyText, kind !== 'none' && !PAIRED.includes(kind));
+    show(this.bodyForm.element, PAIRED.includes(kind));
     const { request } = this.draft().http;
-    const texts = [request.urlTemplate, request.query, request.headers, kind === 'none' ? '' : kind === 'form' ? request.body : this.bodyText.value];
+    const texts = [request.urlTemplate, request.query, request.headers, kind === 'none' ? '' : PAIRED.includes(kind) ? request.body : marked(this.bodyText.value)];
     this.args.follow(placeholdersIn(JSON.stringify(texts), this.secrets));
   }
 
@@ -180,7 +196,7 @@ class HttpEditor {
     const { selector, ...response } = http.response ?? {};
     const kept = typeof selector === 'object' && selector !== null && !this.selector.value.trim() ? { selector } : {};
     if (this.selector.value.trim()) kept.selector = this.selector.value.trim();
-    const record = { type: 'http', displayName: this.tool.value.trim(), description: this.description.value.trim() || this.tool.value.trim(), tags: this.tags.value.split(',').map(tag => tag.trim()).filter(Boolean), argSchema: this.args.schema(wrong), http: { request, response: { ...response, ...kept } } };
+    const record = { type: 'http', displayName: this.tool.value.trim(), description: this.description.value.trim() || `${this.method.value} ${this.url.value.trim().replace(/^https?:\/\/[^/]*/i, '') || '/'}`, tags: this.tags.value.split(',').map(tag => tag.trim()).filter(Boolean), argSchema: this.args.schema(wrong), http: { request, response: { ...response, ...kept } } };
     for (const key of ['outputSchema', 'outputSchemaFrom', 'readOnly', 'limits']) if (rest[key] !== undefined) record[key] = rest[key];
     return record;
   }
@@ -188,8 +204,9 @@ class HttpEditor {
   body(wrong) {
     const kind = this.bodyKind.value;
     if (kind === 'none') return {};
-    if (kind === 'form') return { bodyType: 'form', body: this.bodyForm.value() };
+    if (PAIRED.includes(kind)) return { bodyType: kind, body: this.bodyForm.value() };
     if (kind === 'text') return { bodyType: 'text', body: this.bodyText.value };
+    if (kind === 'binary') return { bodyType: 'binary', body: marked(this.bodyText.value.trim()) };
     try {
       const text = this.bodyText.value.replace(/([:[,]\s*)\$\{(\w+)\}(?=\s*[,\]}])/g, '$1"${$2}"'); // {"n": ${n}}
       return { bodyType: kind, body: JSON.parse(text, (_key, value) => (typeof value === 'string' && /^\{\w+\}$/.test(value) ? `$${value}` : value)) };
@@ -220,6 +237,11 @@ class HttpEditor {
       const wrong = [];
       const [tool, args] = [this.draft(wrong), this.args.values(wrong)];
       if (!(await this.isReady(wrong))) return;
+      const missing = this.args.missing();
+      if (missing.length) {
+        this.showErrors([{ pointer: `/args/${missing[0]}`, message: `Fill in 'Try with' for ${missing.join(', ')}.` }]);
+        return;
+      }
       const reply = await this.request('httpSend', { tool, args, agreed, bundle: this.bundle.value, selector: this.selector.value });
       if (this.isSettled(reply, agreed, 'Send', keys => this.send(keys))) this.showResponse(reply);
     });
@@ -235,13 +257,24 @@ class HttpEditor {
       const isReplaced = this.saved !== '' && this.saved === JSON.stringify(names);
       const reply = await this.request('httpSave', { ...names, tool, agreed, isReplaced, isShared: this.auth.isShared.checked && this.auth.canShare });
       if (!this.isSettled(reply, agreed, 'Save', keys => this.save(keys))) return;
-      this.say(reply.said, 'ok');
+      this.saySaved(reply.name);
       this.version.value = reply.version;
       this.saved = JSON.stringify({ ...names, version: reply.version });
       const { bundles } = await this.request('httpTool', {});
       this.bundles = bundles;
       this.onSaved(reply.name);
     });
+  }
+
+  /** Say how to call the saved tool, with the values that were tried; a click copies it. */
+  saySaved(name) {
+    const written = Object.entries(this.args.values([])).filter(([, value]) => typeof value !== 'object').map(([key, value]) => `${key}=${/^[\w.-]+$/.test(value) ? value : JSON.stringify(value)}`);
+    const missing = this.args.missing().map(key => `${key}=`);
+    const line = [`%tool ${name}`, ...written, ...missing].join(' ');
+    const copy = h('button.otx-small', { type: 'button', title: 'Copy', onclick: async () => (await copyText(line)) && fill(note, ' copied') }, h('code', null, line));
+    const note = h('span.otx-muted');
+    this.say('', 'ok');
+    fill(this.status, 'Saved. Call it: ', copy, note);
   }
 
   /** Store a secret that was typed, and show what cannot be read; false if something is wrong. */
@@ -354,12 +387,12 @@ class HttpEditor {
       const own = this.args.controlAt(pointer);
       const found = [...this.errors.keys()].filter(prefix => pointer === prefix || pointer.startsWith(`${prefix}/`) || (prefix.endsWith('body') && pointer.startsWith(prefix))).pop();
       if (!found) loose.push(message);
-      else this.setError(this.errors.get(found), own ? `${own.dataset.name}: ${message}` : message);
+      else this.setError(this.errors.get(found), own && !message.startsWith('Fill in') ? `${own.dataset.name}: ${message}` : message);
       first ??= own ?? (found && this.errors.get(found).control);
       if (['/version', '/description', '/tags'].includes(found)) this.more.open = true;
     }
     if (loose.length) this.say(loose.join(' '), 'failed');
-    else if (errors.length && isSaid) this.say(errors.length === 1 ? 'One field needs a change.' : `${errors.length} fields need a change.`, 'failed');
+    else if (errors.length && isSaid) this.say(errors.length === 1 ? errors[0].message : `${errors.length} fields need a change.`, 'failed');
     if (isSaid) (first?.matches?.('input, select, textarea') ? first : first?.querySelector('input, select, textarea'))?.focus();
   }
 

@@ -1,8 +1,10 @@
 // The parts of the HTTP tool editor that hold several fields: name and value rows, auth with its secret, arguments.
 import { fill, h, reconcile, show, uniqueId } from './dom.js';
+import { byteSize } from './format.js';
 
 const NAME = '[A-Za-z_][A-Za-z0-9_]*';
-const TYPES = { string: 'text', integer: 'integer', number: 'number', boolean: 'true / false', array: 'list', object: 'object' };
+const TYPES = { string: 'text', integer: 'integer', number: 'number', boolean: 'true / false', array: 'list', object: 'object', file: 'file' };
+const FILE = { type: 'object', properties: { base64: { type: 'string' }, filename: { type: 'string' }, mime: { type: 'string' } }, required: ['base64'] };
 const KINDS = { none: 'No auth', bearer: 'Bearer token', apiKey: 'API key', basic: 'User and password', oauth2: 'OAuth2 client credentials' };
 const NEW = '+';
 
@@ -89,7 +91,7 @@ class SecretPicker {
     this.name = input('Name of the new secret', { placeholder: 'API_TOKEN', oninput: () => (this.isNamed = true, onChange()) });
     this.password = input('Value of the new secret', { type: 'password', placeholder: 'value', autocomplete: 'new-password', oninput: onChange });
     this.fresh = h('div.otx-pair', null, this.name, this.password);
-    this.element = h('div', null, this.select, this.fresh, h('p.otx-help', null, 'Only its name is in the tool. The value goes to secrets.yaml and is not shown again.'));
+    this.element = h('div', null, this.select, this.fresh, h('p.otx-help', null, "The tool stores only the secret's name. The value goes to secrets.yaml and is not shown again."));
     this.setNames([]);
   }
 
@@ -223,7 +225,8 @@ export class Arguments {
     this.empty = h('p.otx-muted', null, 'None yet. Write {name} in the URL, a value or the body.');
     const titles = ['Name', 'Type', 'Required', 'Default', 'Description', 'Try with'];
     this.table = h('table.otx-columns.otx-arguments', null, h('thead', null, h('tr', null, titles.map(title => h('th', { scope: 'col' }, title)))), this.body);
-    this.element = h('div', null, this.empty, h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Arguments' }, this.table));
+    this.box = h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Arguments' }, this.table);
+    this.element = h('div', null, this.empty, this.box);
     this.follow([]);
   }
 
@@ -241,7 +244,7 @@ export class Arguments {
     for (const name of this.order) if (!this.rows.has(name)) this.rows.set(name, row(name, { type: 'string' }, true, this.onChange));
     reconcile(this.body, this.order.map(name => this.rows.get(name).element));
     show(this.empty, !this.order.length);
-    show(this.table, this.order.length > 0);
+    show(this.box, this.order.length > 0);
   }
 
   schema(wrong) {
@@ -250,7 +253,7 @@ export class Arguments {
     const required = [];
     for (const name of this.order) {
       const { type, isRequired, preset, description, own } = this.rows.get(name);
-      const kept = type.value === typeOf(own) ? { ...own } : { type: type.value };
+      const kept = type.value === typeOf(own) ? { ...own } : type.value === 'file' ? { ...FILE } : { type: type.value };
       delete kept.default;
       delete kept.description;
       if (description.value.trim()) kept.description = description.value.trim();
@@ -266,11 +269,24 @@ export class Arguments {
   values(wrong) {
     const found = {};
     for (const name of this.order) {
-      const { type, value } = this.rows.get(name);
-      const own = read(type.value, value.value, name, `/args/${name}`, wrong);
+      const { type, value, file } = this.rows.get(name);
+      const own = type.value === 'file' ? file.content : read(type.value, value.value, name, `/args/${name}`, wrong);
       if (own !== undefined) found[name] = own;
     }
     return found;
+  }
+
+  /** The names of the required arguments that have no value to try. */
+  missing() {
+    const values = this.values([]);
+    return this.order.filter(name => this.rows.get(name).isRequired.checked && !this.rows.get(name).preset.value && values[name] === undefined);
+  }
+
+  setType(name, kind) {
+    const { type } = this.rows.get(name) ?? {};
+    if (!type || type.value === kind) return;
+    type.value = kind;
+    type.dispatchEvent(new Event('change'));
   }
 
   /** The field of an argument's value, from a pointer such as `/args/id`. */
@@ -292,10 +308,35 @@ function row(name, own, isRequired, onChange) {
     value: input(`Value of ${name} to try`, { id: uniqueId('value'), oninput: onChange, data: { name } })
   };
   cells.isRequired.checked = isRequired;
-  return { ...cells, own, element: h('tr', null, h('th', { scope: 'row' }, name), Object.values(cells).map(cell => h('td', null, cell))) };
+  const file = fileInput(name);
+  const drawFile = () => {
+    show(file.element, type.value === 'file');
+    for (const cell of [cells.value, cells.preset]) show(cell, type.value !== 'file');
+  };
+  type.addEventListener('change', drawFile);
+  drawFile();
+  return { ...cells, file, own, element: h('tr', null, h('th', { scope: 'row' }, name), Object.values(cells).map(cell => h('td', null, cell, cell === cells.value ? file.element : null))) };
+}
+
+/** A button that takes a file; `content` is the file as an argument has it. */
+function fileInput(name) {
+  const picker = h('input.otx-hidden', { type: 'file', 'aria-label': `File of ${name} to try`, tabindex: '-1' });
+  const button = h('button.otx-small', { type: 'button', onclick: () => picker.click() }, 'Choose a file …');
+  const file = { content: undefined, element: h('span', null, picker, button) };
+  picker.addEventListener('change', async () => {
+    const [chosen] = picker.files;
+    if (!chosen) return;
+    const bytes = new Uint8Array(await chosen.arrayBuffer());
+    let text = '';
+    for (let at = 0; at < bytes.length; at += 8192) text += String.fromCharCode(...bytes.subarray(at, at + 8192));
+    file.content = { base64: btoa(text), filename: chosen.name, ...(chosen.type ? { mime: chosen.type } : {}) };
+    fill(button, `${chosen.name} · ${byteSize(chosen.size)}`);
+  });
+  return file;
 }
 
 function typeOf(own) {
+  if (own.type === 'object' && own.properties?.base64) return 'file';
   return typeof own.type === 'string' && own.type in TYPES ? own.type : '';
 }
 

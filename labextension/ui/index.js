@@ -5,13 +5,14 @@ import { createForm } from './form.js';
 import { createHealth } from './health.js';
 import { createHttpEditor } from './httpEditor.js';
 import { createQuestion } from './question.js';
+import { createServerPage } from './serverPage.js';
 import { createServers } from './servers.js';
 import { Transport } from './transport.js';
 import { needsTrust } from './trust.js';
 import { createUsage } from './usage.js';
 import { createViewer } from './viewer.js';
 
-export { Transport, addTabKeys, createBrowser, createForm, createHealth, createHttpEditor, createQuestion, createServers, createUsage, createViewer, debounce, fill, h, needsTrust, reconcile, selectTab, show };
+export { Transport, addTabKeys, createBrowser, createForm, createHealth, createHttpEditor, createQuestion, createServerPage, createServers, createUsage, createViewer, debounce, fill, h, needsTrust, reconcile, selectTab, show };
 
 const RESTARTED = 'The kernel was restarted. Run the cell again to continue.';
 

@@ -7,10 +7,13 @@ import { counted, drawIcon } from './format.js';
 export const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
 const STARTS = 'It starts with its first call.';
 const STARTING_MS = 500;
-const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
+export const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 
-/** Returns `{element, load(), act(name, action), close()}`; `act` does what a button of that server does. */
-export function createServers(transport) {
+/**
+ * Returns `{element, load(), act(name, action), close()}`; `act` does what a button of that server does. `onOpen(name)` opens
+ * the page of a server.
+ */
+export function createServers(transport, { onOpen = null } = {}) {
   const list = h('div.otx-servers', { role: 'list', 'aria-label': 'MCP servers' });
   const status = h('p.otx-muted', { role: 'status' });
   const rows = new Map();
@@ -23,7 +26,7 @@ export function createServers(transport) {
       if (isClosed) return;
       for (const name of [...rows.keys()]) if (!items.some(item => item.name === name)) rows.delete(name);
       for (const item of items) {
-        if (!rows.has(item.name)) rows.set(item.name, new ServerRow(transport, load, say));
+        if (!rows.has(item.name)) rows.set(item.name, new ServerRow(transport, load, say, onOpen));
         rows.get(item.name).draw(item);
       }
       reconcile(list, items.map(item => rows.get(item.name).element));
@@ -74,8 +77,8 @@ function addForm(transport, load, say) {
 }
 
 class ServerRow {
-  constructor(transport, load, say) {
-    Object.assign(this, { transport, load, say });
+  constructor(transport, load, say, onOpen) {
+    Object.assign(this, { transport, load, say, onOpen });
     this.facts = h('div.otx-server-facts');
     this.buttons = h('div.otx-server-buttons');
     this.more = h('div.otx-server-more');
@@ -92,7 +95,7 @@ class ServerRow {
       this.facts,
       h(`span.otx-state.otx-state-${STATES[state] ?? 'idle'}`, { 'aria-hidden': 'true' }, '●'),
       drawIcon(server.icon),
-      h('strong', null, name),
+      this.onOpen ? h('button.otx-server-name', { type: 'button', title: 'Tools, resources, prompts, messages, log', 'aria-label': `Open ${name}`, onclick: () => this.onOpen(name) }, name) : h('strong', null, name),
       h('span', null, state),
       h('span.otx-muted', null, facts.join(' · ')),
       h('code.otx-server-address', { title: address }, address),
@@ -138,7 +141,7 @@ class ServerRow {
     }
     try {
       const { text } = await this.transport.request('serverLogs', { name });
-      fill(this.more, h('pre.otx-server-logs', { tabindex: '0', role: 'group', 'aria-label': `Logs of ${name}` }, text || 'It has written nothing to stderr.'));
+      fill(this.more, h('pre.otx-server-logs', { tabindex: '0', role: 'group', 'aria-label': `Logs of ${name}` }, text || 'No log output.'));
     } catch (error) {
       this.say(error.message);
     }

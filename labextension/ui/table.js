@@ -15,8 +15,8 @@ const FORMATS = { csv: 'CSV', xlsx: 'Excel', json: 'JSON', parquet: 'Parquet' };
 const CSV_HINT = "Text that a spreadsheet would run (=, +, -, @) gets a ' before it";
 
 export class TablePane {
-  constructor(request, result) {
-    Object.assign(this, { request, result, sort: null, filter: '', conditions: {}, choices: {}, hidden: new Set(), resized: {}, loads: 0, selection: null, id: uniqueId('cell') });
+  constructor(request, result, onPick = null) {
+    Object.assign(this, { request, result, onPick, sort: null, filter: '', conditions: {}, choices: {}, hidden: new Set(), resized: {}, loads: 0, selection: null, id: uniqueId('cell') });
     this.count = h('span.otx-muted', { role: 'status' });
     this.status = h('span.otx-muted', { role: 'status' });
     this.chips = h('div.otx-chips', { role: 'group', 'aria-label': 'Filters of columns', hidden: true });

@@ -2,14 +2,18 @@
 // the kernel, over the whole result.
 import { addTabKeys, copyText, debounce, fill, h, menu, selectTab, show } from './dom.js';
 import { byteSize, counted, duration, number, outcomeChip, outcomeOf } from './format.js';
+import { expressionOf } from './jmespath.js';
 import { keyOf, SummaryPane, TablePane } from './table.js';
 import { VirtualList } from './virtualList.js';
 
 const LINE_HEIGHT = 18;
 const TITLES = { text: 'Raw', table: 'Table', summary: 'Summary', tree: 'Tree', image: 'Image' };
 
-/** Returns `{element, show(result), close()}`; `request` is the transport's. */
-export function createViewer(request) {
+/**
+ * Returns `{element, show(result), close()}`; `request` is the transport's. `onPick(expression)` gets the JMESPath of a key of
+ * the tree or a column of the table that the user wants to keep.
+ */
+export function createViewer(request, { onPick = null } = {}) {
   const head = h('div.otx-result-head');
   const tabs = addTabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Result formats' }));
   const body = h('div.otx-result-body');
@@ -22,9 +26,9 @@ export function createViewer(request) {
     else pane?.close?.();
     selectTab(tabs, tab => tab.dataset.kind === kind);
     const isAgain = kind === 'table' && table !== null;
-    if (kind === 'table' || kind === 'summary') table ??= new TablePane(request, result);
+    if (kind === 'table' || kind === 'summary') table ??= new TablePane(request, result, onPick);
     const panes = { text: TextPane, table: TablePane, summary: SummaryPane, tree: TreePane, image: ImagePane };
-    pane = kind === 'table' ? table : new panes[kind](request, result, table, next => open(result, next));
+    pane = kind === 'table' ? table : new panes[kind](request, result, table, next => open(result, next), onPick);
     fill(body, pane.element);
     if (isAgain && table.columns) table.resume();
     else pane.start?.();
@@ -197,8 +201,8 @@ class Finder {
 }
 
 class TreePane {
-  constructor(request, result) {
-    Object.assign(this, { request, result });
+  constructor(request, result, _table, _open, onPick = null) {
+    Object.assign(this, { request, result, onPick });
     this.status = h('span.otx-muted', { role: 'status' });
     this.root = h('ul.otx-tree', { role: 'tree', 'aria-label': 'Result as a tree' });
     this.element = h('div.otx-pane', null, h('div.otx-bar', null, this.status), h('div.otx-scroll', { tabindex: '0', role: 'group', 'aria-label': 'Tree' }, this.root));
@@ -227,7 +231,8 @@ class TreePane {
     const key = h('span.otx-key', null, String(child.key));
     const value = h('span.otx-value', { data: { kind: child.kind } }, child.preview);
     const copy = h('button.otx-small.otx-path', { type: 'button', title: 'Copy the path', 'aria-label': `Copy the path of ${child.key}`, onclick: () => this.copy(path) }, 'path');
-    if (!child.count) return h('li', { role: 'treeitem' }, h('span.otx-leaf', null, key, ': ', value, copy));
+    const keep = this.onPick ? h('button.otx-small.otx-path', { type: 'button', title: 'Keep only this', 'aria-label': `Keep only ${child.key}`, onclick: () => this.onPick(expressionOf(path)) }, 'keep') : null;
+    if (!child.count) return h('li', { role: 'treeitem' }, h('span.otx-leaf', null, key, ': ', value, copy, keep));
     const list = h('ul', { role: 'group', hidden: true });
     const item = h('li', { role: 'treeitem', 'aria-expanded': 'false' });
     let isLoaded = false;
@@ -240,7 +245,7 @@ class TreePane {
         this.children(list, path, 0);
       }
     } }, key, ': ', value);
-    fill(item, toggle, copy, list);
+    fill(item, toggle, copy, keep, list);
     return item;
   }
 

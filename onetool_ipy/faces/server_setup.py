@@ -204,7 +204,11 @@ def server_of(card: Mapping[str, Any], name: str, answer: Answer) -> FoundServer
     """The server of a card. Raises UsageProblem if it has none that can be used here."""
     packages = [one for one in card.get("packages") or [] if isinstance(one, dict) and _is_startable(one)]
     there = [one for one in packages if shutil.which(_program(one))]
-    remotes = [one for one in card.get("remotes") or [] if _is_http(one)]
+    remotes = [
+        one
+        for one in card.get("remotes") or []
+        if isinstance(one, dict) and one.get("type") == "streamable-http" and isinstance(one.get("url"), str)
+    ]
     if there or (packages and not remotes):
         return FoundServer(name, _from_package((there or packages)[0], answer))
     if remotes:
@@ -222,10 +226,6 @@ def _is_startable(package: Mapping[str, Any]) -> bool:
     transport = package.get("transport")
     kind = transport.get("type") if isinstance(transport, dict) else "stdio"
     return package.get("registryType") in _PROGRAMS and kind == "stdio"
-
-
-def _is_http(remote: Any) -> bool:
-    return isinstance(remote, dict) and remote.get("type") == "streamable-http" and isinstance(remote.get("url"), str)
 
 
 def _program(package: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
-"""The messages between us and one server, newest last, for `%tool server trace NAME`. Bounded; kept over its starts.
+"""The messages between us and one server, newest last, for `%tool server trace NAME` and the tab of a server.
 
-A message is kept as the beginning of its JSON, and cut for the screen only after secrets are masked, so that no half
-of one is shown.
+Bounded; kept over its starts. A message is kept whole up to a size, and cut for the screen only after secrets are
+masked, so that no half of one is shown.
 """
 
 from __future__ import annotations
@@ -18,12 +18,16 @@ from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
 
 _MOST = 300
-_MAX_KEPT = 4_096
+_MAX_KEPT = 256 * 1024
+_MAX_TOTAL = 8 * 1024 * 1024
+_MAX_EDGE = 4_096
+"""The longest secret that can be cut in two at the end of a message that is not kept whole."""
 _MAX_SHOWN = 160
 _MAX_WAITING = 1_000
 
 
 class _Seen(NamedTuple):
+    number: int
     at: float
     is_sent: bool
     method: str
@@ -34,10 +38,11 @@ class _Seen(NamedTuple):
 
 
 class MessageTrace:
-    """The last messages. `note` takes one; `rows` are all that are kept, for people."""
+    """The last messages. `note` takes one; `rows` are all that are kept, for people; `message` is one of them whole."""
 
     def __init__(self) -> None:
         self._seen: deque[_Seen] = deque(maxlen=_MOST)
+        self._count = 0
         self._waiting: dict[tuple[bool, Any], tuple[float, str]] = {}
 
     def note(self, message: Any, *, is_sent: bool, data: bytes | None = None) -> None:
@@ -51,14 +56,30 @@ class MessageTrace:
         elif number is not None:
             began, method = self._waiting.pop((not is_sent, number), (now, ""))
             ms = (now - began) * 1000
-        self._seen.append(_Seen(now, is_sent, method, number, len(data), ms, data[:_MAX_KEPT]))
+        self._count += 1
+        self._seen.append(_Seen(self._count, now, is_sent, method, number, len(data), ms, data[:_MAX_KEPT]))
+        while sum(len(seen.start) for seen in self._seen) > _MAX_TOTAL:
+            self._seen.popleft()
+
+    def message(self, number: int, mask: Callable[[str], str]) -> str | None:
+        """Return one message as indented JSON, or None if it is no longer kept."""
+        seen = next((seen for seen in list(self._seen) if seen.number == number), None)
+        if seen is None:
+            return None
+        text = seen.start.decode("utf-8", "replace")
+        try:
+            return json.dumps(values.map_text(json.loads(text), mask), ensure_ascii=False, indent=2)
+        except (ValueError, TypeError, RecursionError):
+            more = seen.size - len(seen.start)
+            return mask(text) if more <= 0 else f"{mask(text)[:-_MAX_EDGE]}… ({seen.size:,} bytes in all)"
 
     def rows(self, mask: Callable[[str], str]) -> list[Json]:
-        """Return the messages as rows: time, direction, method, id, size in bytes, ms until the answer, and text."""
+        """Return the messages as rows: number, time, direction, method, id, bytes, ms until the answer, and text."""
         return [
             {
+                "number": seen.number,
                 "time": datetime.fromtimestamp(seen.at).strftime("%H:%M:%S.%f")[:-3],  # noqa: DTZ006 - for people
-                "way": "to the server" if seen.is_sent else "from the server",
+                "way": "→" if seen.is_sent else "←",
                 "method": printable_line(values.cut(mask(seen.method), 60)),
                 "id": "" if seen.id is None else printable_line(values.cut(str(seen.id), 20)),
                 "bytes": seen.size,

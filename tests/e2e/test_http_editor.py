@@ -87,7 +87,7 @@ def test_an_api_tool_with_a_token_is_made_from_nothing(lab: Lab, api: Stub, tmp_
     person.clicks += 2
     person.paste(editor.get_by_label("Value of the new secret"), TOKEN)
     person.click(editor.get_by_role("button", name="Send", exact=True))
-    expect(editor.get_by_role("alertdialog")).to_contain_text(f"may not reach '127.0.0.1:{api.port}' yet")
+    expect(editor.get_by_role("alertdialog")).to_contain_text(f"Allow requests to 127.0.0.1:{api.port}?")
     assert api.asked == []
     person.click(editor.get_by_role("button", name="Allow and send"))
     expect(status(editor)).to_contain_text("200 OK")
@@ -99,7 +99,8 @@ def test_an_api_tool_with_a_token_is_made_from_nothing(lab: Lab, api: Stub, tmp_
     url.press("Control+Enter")
     expect(editor.locator(".otx-viewer")).to_contain_text("/items/3")
     editor.get_by_role("button", name="Save", exact=True).click()
-    expect(status(editor)).to_have_text("Saved. Call it: %tool my-api.get-items id=")
+    expect(status(editor)).to_have_text("Saved. Call it: %tool my-api.get-items id=3")
+    expect(notebook.page.locator(".lm-TabBar-tab", has_text="my-api.get-items")).to_be_visible()
     expect(status(editor)).to_have_class(re.compile("otx-ok"))
     run_cell(notebook, 0, "/items/7")
     assert TOKEN not in editor.inner_html()
@@ -122,6 +123,9 @@ def look_at_the_response(notebook: Notebook, editor: Locator, api: Stub) -> None
     editor.get_by_label("Keep (JMESPath)").fill("items")
     expect(editor.get_by_role("tab", name="Table")).to_be_visible()
     expect(editor.locator(".otx-viewer")).to_contain_text("item 2")
+    editor.get_by_role("button", name="Filter name", exact=True).click()
+    editor.get_by_role("button", name="Keep", exact=True).click()
+    expect(editor.get_by_label("Keep (JMESPath)")).to_have_value("items[].name")
     editor.get_by_label("Keep (JMESPath)").fill("items[")
     expect(editor.locator(".otx-error:visible")).to_have_count(1)
     editor.get_by_label("Keep (JMESPath)").fill("items[].name")
@@ -184,7 +188,8 @@ def test_wrong_input_is_said_at_its_field_in_plain_words(lab: Lab, api: Stub) ->
     expect(errors).to_have_text("Use letters, digits and _ for the name, as in API_TOKEN.")
     editor.get_by_label("Kind of auth").select_option("none")
     send.click()
-    expect(errors).to_contain_text("id")  # it is required, and has no value
+    expect(errors).to_have_text("Fill in 'Try with' for id.")
+    expect(editor.get_by_label("Value of id to try")).to_be_focused()
     editor.get_by_label("Value of id to try").fill("3")
     send.click()
     editor.get_by_role("button", name="Cancel").click()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.e2e.screens import AXE
 from tests.e2e.test_panel import load, tab
 from tests.faces.widgets.test_server_requests import SERVER
-from tests.harness.lab import Lab
+from tests.harness.lab import Lab, Notebook
 
 pytestmark = pytest.mark.browser
 
@@ -50,6 +51,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
         ".filter(v => ['serious', 'critical'].includes(v.impact)).map(v => v.id)"
     )
     assert found == []
+    look_at_its_tab(notebook, row)
     tab(panel, "Tools")
     panel.get_by_label("Tag", exact=True).select_option("destructive")
     (tool,) = panel.locator(".otx-tool").all()
@@ -63,3 +65,29 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     expect(row).to_have_count(0)
     expect(screen).to_contain_text("adder is removed.")
     assert notebook.page_errors == []
+
+
+def look_at_its_tab(notebook: Notebook, row: Locator) -> None:
+    """Its tools, every message whole, its log; a tab of its own."""
+    row.get_by_role("button", name="Open adder").click()
+    page = notebook.page.locator(".onetool-Server")
+    expect(page).to_contain_text("connected")
+    expect(page.locator(".otx-offers")).to_contain_text("Add two numbers.")
+    page.get_by_role("tab", name="Messages").click()
+    page.get_by_label("Filter messages").fill("tools/call")
+    expect(page.locator(".otx-messages > li")).to_have_count(2)
+    page.locator(".otx-messages .otx-expand").first.click()
+    expect(page.locator(".otx-message-body pre")).to_contain_text('"arguments": {')
+    assert json.loads(page.locator(".otx-message-body pre").inner_text())["method"] == "tools/call"
+    page.get_by_role("tab", name="Log").click()
+    expect(page.locator(".otx-server-log")).to_contain_text("ready <b>")
+    serious = notebook.page.evaluate(
+        "async () => (await axe.run('.otx-server-page')).violations"
+        ".filter(v => ['serious', 'critical'].includes(v.impact)).map(v => v.id)"
+    )
+    assert serious == []
+    page.get_by_role("tab", name="Tools").click()
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(notebook.page.locator("#onetool-ipy-panel").get_by_role("heading", name="adder.add")).to_be_visible()
+    notebook.command("application:close")
+    tab(notebook.page.locator("#onetool-ipy-panel"), "Servers")

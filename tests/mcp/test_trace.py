@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from onetool_ipy import Toolbox
+from onetool_ipy.mcp.trace import MessageTrace
 from tests.harness.servers import everything_over_http, hostile, real
 
 Open = Callable[..., Toolbox]
@@ -25,11 +27,32 @@ def test_every_message_of_a_call_is_traced(opened: Open) -> None:
     assert methods[0] == "server/discover"
     assert {"initialize", "notifications/initialized", "tools/list", "tools/call"} <= set(methods)
     sent, received = [row for row in rows if row["method"] == "tools/call"]
-    assert (sent["way"], received["way"]) == ("to the server", "from the server")
+    assert (sent["way"], received["way"]) == ("→", "←")
     assert sent["id"] == received["id"] != ""
     assert (sent["ms"], received["ms"] >= 0) == (None, True)
     assert '"text": "hello"' in sent["message"]
     assert sent["bytes"] > len("hello")
+    whole = json.loads(box.servers.message("srv", sent["number"]) or "")
+    assert (whole["method"], whole["params"]["arguments"]) == ("tools/call", {"text": "hello"})
+    assert box.servers.message("srv", 10_000) is None
+
+
+def test_a_whole_message_is_masked_and_a_huge_one_is_cut_without_half_a_secret() -> None:
+    trace, mask = MessageTrace(), (lambda text: text.replace(TOKEN, "***"))
+    trace.note(None, is_sent=True, data=json.dumps({"params": {"text": f"a {TOKEN} b", "long": "x" * 9_000}}).encode())
+    trace.note(None, is_sent=True, data=b'{"params": "' + b"y" * (256 * 1024 - 20) + TOKEN.encode() + b'"}')
+
+    first, second = (trace.message(number, mask) or "" for number in (1, 2))
+    assert json.loads(first)["params"] == {"text": "a *** b", "long": "x" * 9_000}
+    assert second.endswith("bytes in all)")
+    assert TOKEN[:8] not in second
+
+
+def test_the_trace_of_large_messages_is_bounded() -> None:
+    trace = MessageTrace()
+    for _ in range(100):
+        trace.note(None, is_sent=False, data=b"x" * 200_000)
+    assert len(trace.rows(str)) == 41
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http"])

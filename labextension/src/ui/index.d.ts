@@ -74,7 +74,9 @@ export interface IServers {
   close(): void;
 }
 
-export function createServers(transport: Transport): IServers;
+export function createServers(transport: Transport, options: { onOpen: (name: string) => void }): IServers;
+
+export function createServerPage(transport: Transport, name: string, options: { onTrust: () => void; onCall: (tool: string) => void }): { element: HTMLElement; close(): void };
 
 export interface IUsage {
   element: HTMLElement;

@@ -313,7 +313,13 @@ def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> dict[str
             values += _require_items(evaluate_for("", rest, evaluate), rest)
         else:
             values.append(evaluate_for("", segment(node), evaluate))
-    args = _by_order(values, expected)
+    names = expected.names
+    if len(values) > len(names):
+        raise UsageProblem(
+            f"Arguments without a name: {len(values)}, but at most {len(names)} fit.",
+            hint=_listing(names),
+        )
+    args = dict(zip(names, values, strict=False))
     for item in call.keywords:
         value = evaluate_for(item.arg or "", segment(item.value), evaluate)
         source_text = show("**" + segment(item.value))
@@ -345,16 +351,6 @@ def _require_items(value: object, source: str) -> list[Any]:
         f"{show('*' + source)} is of type {type(value).__name__}, not a list.",
         hint="Write key=value, or **{...} for a dict.",
     )
-
-
-def _by_order(values: Sequence[Any], expected: Expected) -> dict[str, Any]:
-    names = expected.names
-    if len(values) > len(names):
-        raise UsageProblem(
-            f"Arguments without a name: {len(values)}, but at most {len(names)} fit.",
-            hint=_listing(names),
-        )
-    return dict(zip(names, values, strict=False))
 
 
 def _read_words(text: str, found: Sequence[Word], expected: Expected, evaluate: Evaluate) -> dict[str, Any]:

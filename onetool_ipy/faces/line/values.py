@@ -267,8 +267,17 @@ def evaluate_for(name: str, source: str, evaluate: Evaluate) -> Any:
         return evaluate(source)
     except UsageProblem:
         raise
-    except Exception as exc:  # noqa: BLE001 - the user's own expression may raise anything
-        _refuse_failed(name, source, exc)
+    except Exception as exc:
+        reason = traceback.format_exception_only(exc)[0]
+        if isinstance(exc, SyntaxError):
+            reason = f"SyntaxError: {exc.msg}"
+        hint = "Correct the expression, or put the value in quotes if it is text."
+        if isinstance(exc, NameError) and exc.name in _WORDS:
+            hint = f"In Python write {_WORDS[exc.name]}."
+        elif isinstance(exc, NameError) and exc.name:
+            hint = f"Define {show(exc.name)} first, or put text in quotes."
+        reason = " ".join(reason.split())[:_TOLD]
+        raise UsageProblem(f"{show(source)}{_of(name)} failed: {reason}", hint=hint) from exc
 
 
 def parse_expression(source: str) -> ast.expr | str:
@@ -345,19 +354,6 @@ def _require_keys_once(tree: ast.expr) -> None:
 
 def _refuse_twice(name: str) -> NoReturn:
     raise UsageProblem(f"{show(name)} is given twice in {{...}}.", hint="Keep one of them.")
-
-
-def _refuse_failed(name: str, source: str, exc: Exception) -> NoReturn:
-    reason = traceback.format_exception_only(exc)[0]
-    if isinstance(exc, SyntaxError):
-        reason = f"SyntaxError: {exc.msg}"
-    hint = "Correct the expression, or put the value in quotes if it is text."
-    if isinstance(exc, NameError) and exc.name in _WORDS:
-        hint = f"In Python write {_WORDS[exc.name]}."
-    elif isinstance(exc, NameError) and exc.name:
-        hint = f"Define {show(exc.name)} first, or put text in quotes."
-    reason = " ".join(reason.split())[:_TOLD]
-    raise UsageProblem(f"{show(source)}{_of(name)} failed: {reason}", hint=hint) from exc
 
 
 def _of(name: str) -> str:

@@ -557,7 +557,13 @@ def _match_tool(uri: str, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, dict[str
             variables = UriTemplate.parse(spec.resource).match(uri)
         except InvalidUriTemplate:
             continue
-        if variables is not None and all(isinstance(value, str) and _is_safe(value) for value in variables.values()):
+        if variables is not None and all(
+            isinstance(value, str)
+            and "\0" not in value
+            and not contains_path_traversal(value)
+            and not is_absolute_path(value)
+            for value in variables.values()
+        ):
             return spec, {name: str(value) for name, value in variables.items()}
     return None
 
@@ -598,10 +604,6 @@ def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 16 and int(text) > 0):
         raise ValueError(f"{name} must be a whole number from 1 on, not '{printable(text[:40])}'.")
     return int(text)
-
-
-def _is_safe(value: str) -> bool:
-    return "\0" not in value and not contains_path_traversal(value) and not is_absolute_path(value)
 
 
 class _PromptOffers:

@@ -19,7 +19,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
 from onetool_ipy.render.media import Image
-from onetool_ipy.render.result import DisplayLimits, RenderedValue, note_line, show
+from onetool_ipy.render.result import DisplayLimits, note_line, show
 from onetool_ipy.render.views import counted
 from onetool_ipy.stores.result_lines import rows_of
 
@@ -79,16 +79,9 @@ def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) ->
     if not rendered.cut:
         whole = {"text/plain": box.mask(rendered.text), "text/html": box.mask(rendered.html)}
         return _with_table_note(box, result, whole, about), about
-    return _cut(box, result, rendered, about)
-
-
-def _cut(
-    box: Toolbox, result: ToolResult, shown: RenderedValue, about: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Show a part, and below it how to get the rest."""
-    note = _rest(box, result, shown.cut, about)
-    text = f"{shown.text}\n... {note}"
-    return {"text/plain": box.mask(text), "text/html": box.mask(shown.html + _rest_html(note, about))}, about
+    note = _rest(box, result, rendered.cut, about)
+    text = f"{rendered.text}\n... {note}"
+    return {"text/plain": box.mask(text), "text/html": box.mask(rendered.html + _rest_html(note, about))}, about
 
 
 def _rest(box: Toolbox, result: ToolResult, cut: str, about: dict[str, Any]) -> str:
@@ -154,22 +147,15 @@ def store_result(box: Toolbox, result: ToolResult) -> str:
         return result.handle
     call_id, tool = str(result.meta.get("call_id", "")), str(result.meta.get("tool", ""))
     handle = box.results.keep(result.data, tool=tool, call_id=call_id)
-    _write_soon(box, handle)
+    # The value is written at once where that is quick, else in the background. A disk that says no at once raises
+    # StoreError. A value that the notebook changes meanwhile stays in memory, and is written when it is read.
+    writing = box.workers.submit(partial(box.results.store, handle)).future
+    with suppress(TimeoutError, RuntimeError):
+        writing.result(_PATIENCE_S)
     result.meta["handle"] = handle
     if call_id:
         box.log.attach(call_id, handle)
     return handle
-
-
-def _write_soon(box: Toolbox, handle: str) -> None:
-    """Write a value that is held in memory: at once where that is quick, else in the background.
-
-    Raises StoreError if the disk says no at once. A value that the notebook changes meanwhile stays in memory, and is
-    written when it is read.
-    """
-    writing = box.workers.submit(partial(box.results.store, handle)).future
-    with suppress(TimeoutError, RuntimeError):
-        writing.result(_PATIENCE_S)
 
 
 def _image(data: Any) -> tuple[str, str] | None:

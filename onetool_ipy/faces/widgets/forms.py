@@ -36,7 +36,17 @@ class Variable:
 def with_variables(args: object, parameters: Mapping[str, Any] | None = None) -> Any:
     """The arguments with every `=name` as a Variable and every `==text` as text."""
     if isinstance(args, str):
-        return _read_text(args, parameters or {})
+        stripped = args.strip()
+        if stripped.startswith("=="):
+            return args.replace("==", "=", 1)
+        if stripped.startswith("=") and _is_path(stripped[1:]):
+            return Variable(stripped[1:].strip())
+        if (parameters or {}).get("type") in ("integer", "number"):
+            try:
+                return json.loads(stripped)
+            except ValueError:
+                return args
+        return args
     if isinstance(args, list):
         items = (parameters or {}).get("items")
         return [with_variables(value, items if isinstance(items, dict) else None) for value in args]
@@ -50,7 +60,13 @@ def with_variables(args: object, parameters: Mapping[str, Any] | None = None) ->
 def resolved(args: object, namespace: Mapping[str, Any]) -> Any:
     """The arguments with every Variable replaced by its object. Raises UsageProblem for an unknown one."""
     if isinstance(args, Variable):
-        return _look_up(args.text, namespace)
+        value: Any = namespace
+        for step in _parts(args.text):
+            try:
+                value = step(value)
+            except Exception as exc:  # the user's object may raise anything
+                raise UsageProblem(f"The notebook has no '{args.text}'.", hint="Run the cell that makes it.") from exc
+        return value
     if isinstance(args, list):
         return [resolved(value, namespace) for value in args]
     if isinstance(args, dict):
@@ -89,20 +105,6 @@ def _quoted(text: str, secret: str) -> str:
     return f'"${secret}"'.join(parts) or "''"
 
 
-def _read_text(text: str, schema: Mapping[str, Any]) -> Any:
-    stripped = text.strip()
-    if stripped.startswith("=="):
-        return text.replace("==", "=", 1)
-    if stripped.startswith("=") and _is_path(stripped[1:]):
-        return Variable(stripped[1:].strip())
-    if schema.get("type") in ("integer", "number"):
-        try:
-            return json.loads(stripped)
-        except ValueError:
-            return text
-    return text
-
-
 def _is_path(text: str) -> bool:
     try:
         _parts(text)
@@ -129,16 +131,6 @@ def _parts(text: str) -> list[Callable[[Any], Any]]:
         node = node.value
     steps.append(lambda namespace, name=node.id: namespace[name])  # type: ignore[misc]  # a default argument
     return steps[::-1]
-
-
-def _look_up(text: str, namespace: Mapping[str, Any]) -> Any:
-    value: Any = namespace
-    for step in _parts(text):
-        try:
-            value = step(value)
-        except Exception as exc:  # the user's object may raise anything
-            raise UsageProblem(f"The notebook has no '{text}'.", hint="Run the cell that makes it.") from exc
-    return value
 
 
 def _tool_line(name: str, args: dict[str, Any]) -> str:

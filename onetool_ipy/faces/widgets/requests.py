@@ -23,6 +23,7 @@ from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
+from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.widgets.cell_saving import save_tool
 from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
@@ -133,6 +134,9 @@ class ScreenRequests:
             "assign": self._assign,
             "servers": lambda _payload: self._servers.list(),
             "server": lambda p: self._servers.act(_text(p, "name"), _text(p, "action")),
+            "serverPage": lambda p: self._servers.page(_text(p, "name")),
+            "serverMessages": lambda p: self._servers.messages(_text(p, "name"), int(p.get("after") or 0)),
+            "serverMessage": lambda p: self._servers.message(_text(p, "name"), int(p["number"])),
             "serverLogs": lambda p: self._servers.logs(_text(p, "name")),
             "addServer": lambda p: self._servers.add(
                 _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
@@ -145,7 +149,12 @@ class ScreenRequests:
             "allowHosts": self._http.allow_hosts,
             "httpSend": self._http.send,
             "httpSelect": self._http.select,
+            "environments": self._http.environments,
+            "switchEnvironment": self._http.switch,
             "httpSave": self._http.save,
+            "runBundle": lambda p: {
+                "runs": [run._asdict() for run in run_bundle(self._box, _text(p, "bundle"), source="widget")]
+            },
             "history": lambda p: history_page(self._box, p),
             "results": lambda _payload: stored_results(self._box),
             "usage": lambda p: usage_data(self._box, p),
@@ -272,7 +281,14 @@ class ScreenRequests:
         filters = payload.get("filters") or {}
         favourites = set(self._favourites.names())
         specs = [hit.item.value for hit in self._engine().search(query, limit=None)] if query.strip() else self._specs()
-        matches = [spec for spec in specs if _fits(spec, self._badges(spec), filters, favourites)]
+        matches = [
+            spec
+            for spec in specs
+            if (not filters.get("pack") or spec.pack == filters["pack"])
+            and (not filters.get("source") or spec.source == filters["source"])
+            and (not filters.get("tag") or filters["tag"] in (*spec.tags, *self._badges(spec)))
+            and (not filters.get("isFavourite") or spec.name in favourites)
+        ]
         return {**self._listed(matches[:limit]), "total": len(matches)}
 
     def _engine(self) -> Index:
@@ -436,12 +452,3 @@ def _length(value: object) -> str:
 def _columns(payload: Json) -> list[int]:
     """The visible columns of a table, by their places."""
     return [int(column) for column in payload["visible"]]
-
-
-def _fits(spec: ToolSpec, badges: Iterable[str], filters: Mapping[str, Any], favourites: set[str]) -> bool:
-    return (
-        (not filters.get("pack") or spec.pack == filters["pack"])
-        and (not filters.get("source") or spec.source == filters["source"])
-        and (not filters.get("tag") or filters["tag"] in (*spec.tags, *badges))
-        and (not filters.get("isFavourite") or spec.name in favourites)
-    )

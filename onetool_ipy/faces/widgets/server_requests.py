@@ -1,4 +1,7 @@
-"""The requests of the servers screen: list, start, stop, sign in, add, remove, logs. Listing starts nothing."""
+"""The requests of the servers screen and of a server's tab: list, start, stop, sign in, add, remove, logs, messages.
+
+Looking starts nothing.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
 
 _MAX_LOGS = 100_000
 _STARTING = ("start", "restart", "signIn")
+_OFFERED = ("tools", "resources", "templates", "prompts", "instructions", "about", "protocol", "faults")
 
 
 class ServerRequests:
@@ -25,28 +29,45 @@ class ServerRequests:
         self._setup = ServerSetup(box)
 
     def list(self) -> Json:
-        """Every server: what it is, how it is, why, and how many tools it has. Starts nothing."""
-        servers, packs = self._box.servers, self._box.registry.known_packs()
-        added = servers.added()
-        items = []
-        for name, state in servers.items():
-            definition = servers.definition(name)
-            listing = servers.listing(name)
-            address = definition.url or shlex.join((definition.command, *definition.args))
-            items.append(
-                {
-                    "name": name,
-                    "type": definition.type,
-                    "state": state,
-                    "reason": self._box.mask(servers.reason(name)),
-                    "address": values.cut(self._box.mask(address), 300),
-                    "tools": [spec.name for spec in packs.get(name, ()) if spec.server == name],
-                    "isSaved": name not in added,
-                    "signsIn": definition.signs_in,
-                    "icon": "" if listing is None else listing.icon,
-                }
-            )
-        return {"items": items}
+        """Every server: what it is, how it is, why, and which tools it has."""
+        return {"items": [self._item(name) for name in self._box.servers]}
+
+    def page(self, name: str) -> Json:
+        """All that is known of one server: what it offers and what it says about itself."""
+        self._require(name)
+        listing = self._box.servers.listing(name)
+        offers: Json = {} if listing is None else {key: getattr(listing, key) for key in _OFFERED}
+        return {"server": self._item(name), **values.map_text(values.to_json(offers), self._box.mask)}
+
+    def messages(self, name: str, after: int) -> Json:
+        """The messages to and from a server since the one with this number."""
+        self._require(name)
+        return {"rows": [row for row in self._box.servers.trace(name) if row["number"] > after]}
+
+    def message(self, name: str, number: int) -> Json:
+        """One message whole."""
+        self._require(name)
+        text = self._box.servers.message(name, number)
+        if text is None:
+            raise UsageProblem("This message is no longer kept.")
+        return {"text": text}
+
+    def _item(self, name: str) -> Json:
+        servers = self._box.servers
+        definition, listing = servers.definition(name), servers.listing(name)
+        address = definition.url or shlex.join((definition.command, *definition.args))
+        tools = self._box.registry.known_packs().get(name, ())
+        return {
+            "name": name,
+            "type": definition.type,
+            "state": servers[name],
+            "reason": self._box.mask(servers.reason(name)),
+            "address": values.cut(self._box.mask(address), 300),
+            "tools": [spec.name for spec in tools if spec.server == name],
+            "isSaved": name not in servers.added(),
+            "signsIn": definition.signs_in,
+            "icon": "" if listing is None else listing.icon,
+        }
 
     def act(self, name: str, action: str) -> Json:
         """Do one thing with a server; says what was done. A sign-in gives the address to visit."""

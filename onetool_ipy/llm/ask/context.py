@@ -79,10 +79,10 @@ class AskToolbox(Protocol):
     def host(self) -> AskHost: ...
 
     @property
-    def lineage(self) -> Lineage: ...
+    def http_client(self) -> HttpClient: ...
 
     @property
-    def http_client(self) -> HttpClient: ...
+    def lineage(self) -> Lineage: ...
 
     @property
     def results(self) -> Results: ...
@@ -126,6 +126,9 @@ class AskListener:
 
     def replied(self, usage: TokenUsage) -> None:
         """A reply is complete; `usage` is the total so far."""
+
+    def shortened(self, text: str) -> None:
+        """The conversation was too long; the text says what became of its beginning, with the summary of it."""
 
     def calling(self, number: int, name: str, args: object) -> None:
         """A call is about to run; `number` counts the calls of this ask from 1."""

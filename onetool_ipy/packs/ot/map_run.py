@@ -197,7 +197,7 @@ class MapRun:
         return " · ".join(
             [
                 *lines,
-                f"{ok}, {self._failed:,} failed: m[~m.ok]",
+                f"{ok}, {self._failed:,} failed (rows where .ok is False)",
                 often + values.cut(error.removeprefix(_OWN_ERROR), _MAX_ERROR),
             ]
         )
@@ -398,7 +398,8 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> To
         error = result.error
         if error is None or not is_transient(error.exception) or error.reason == "cancelled":
             return result
-        retry_after_s = _retry_after_s(error.details)
+        delay = error.details.get("retryAfterS") if isinstance(error.details, dict) else None
+        retry_after_s = float(delay) if isinstance(delay, (int, float)) and not isinstance(delay, bool) else None
         if error.reason == "rate_limited" and retry_after_s is not None and waits < _MAX_RATE_WAITS:
             waits += 1
             _sleep(retry_after_s)
@@ -408,11 +409,6 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> To
         tries += 1
         backoff_s = min(_FIRST_RETRY_S * 2.0 ** (tries - 1), _LONGEST_RETRY_S) * (0.5 + random.random() / 2)
         _sleep(max(backoff_s, min(retry_after_s or 0.0, _LONGEST_RETRY_S)))
-
-
-def _retry_after_s(details: Any) -> float | None:
-    delay = details.get("retryAfterS") if isinstance(details, dict) else None
-    return float(delay) if isinstance(delay, (int, float)) and not isinstance(delay, bool) else None
 
 
 def _sleep(seconds: float) -> None:
@@ -523,7 +519,20 @@ def _read_table(data: Any) -> _Table:
         excerpt = values.safe_repr(data, 60)
         raise UsageProblem(f"{excerpt} is not a table.", hint="Give a DataFrame, a Series, a list, or a dict of lists.")
     if isinstance(data, Mapping):
-        return _table_of_lists(data)
+        lists: dict[Any, list[Any]] = {}
+        for label, cells in data.items():
+            if isinstance(cells, (str, bytes, Mapping)) or not isinstance(cells, Iterable):
+                raise UsageProblem(
+                    f"'{label}' holds {values.safe_repr(cells, 40)}, which is not a list.",
+                    hint="A dict of lists is a table; one value for all rows goes into const=.",
+                )
+            lists[label] = cells.tolist() if hasattr(cells, "tolist") else list(cells)
+        lengths = {label: len(cells) for label, cells in lists.items()}
+        if len(set(lengths.values())) > 1:
+            listing = ", ".join(f"{label}: {length}" for label, length in list(lengths.items())[:_MAX_LISTED])
+            raise UsageProblem(f"The lists are not of one length ({listing}).")
+        length = next(iter(lengths.values()), 0)
+        return _Table(length, None, list(lists), lambda label: lists[label], is_strict=True)
     if getattr(data, "ndim", 1) != 1:
         raise UsageProblem(
             f"An array of {getattr(data, 'ndim', 0)} dimensions is not a list.", hint="Make it a DataFrame."
@@ -538,23 +547,6 @@ def _read_table(data: Any) -> _Table:
     if any(is_record):
         raise UsageProblem("Some items of the list are dicts and some are not.", hint="Give one kind.")
     return _Table(len(items), None, [], lambda _label: items, items)
-
-
-def _table_of_lists(data: Mapping[Any, Any]) -> _Table:
-    lists: dict[Any, list[Any]] = {}
-    for label, cells in data.items():
-        if isinstance(cells, (str, bytes, Mapping)) or not isinstance(cells, Iterable):
-            raise UsageProblem(
-                f"'{label}' holds {values.safe_repr(cells, 40)}, which is not a list.",
-                hint="A dict of lists is a table; one value for all rows goes into const=.",
-            )
-        lists[label] = cells.tolist() if hasattr(cells, "tolist") else list(cells)
-    lengths = {label: len(cells) for label, cells in lists.items()}
-    if len(set(lengths.values())) > 1:
-        listing = ", ".join(f"{label}: {length}" for label, length in list(lengths.items())[:_MAX_LISTED])
-        raise UsageProblem(f"The lists are not of one length ({listing}).")
-    length = next(iter(lengths.values()), 0)
-    return _Table(length, None, list(lists), lambda label: lists[label], is_strict=True)
 
 
 def _is_column(name: str, value: Any, table: _Table) -> bool:

@@ -295,6 +295,8 @@ def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Api)
     assert "bundle: time" in listed
     assert "my-api.one@1  on, http, 0 calls" in loaded.execute("%tool bundle show my-api").text
     assert '"urlTemplate"' in loaded.execute("%tool bundle show my-api.one@1").text
+    report = loaded.execute("%tool bundle run my-api").text
+    assert report.count("outcome: ok") == 2
     loaded.execute("%tool bundle off my-api.one")
     assert "switched off" in loaded.execute("%tool my-api.one", allow_errors=True).text
     assert "/two" in loaded.execute("%tool my-api.two").text
@@ -469,6 +471,30 @@ def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Api
     asked = loaded.execute(elsewhere, allow_errors=True).text
     assert f"The secret 'SHOP' is used with '{api.host}'; this would send it to 'other.example.com:443'" in asked
     assert api.host in loaded.execute("%tool bundle show shop").text
+
+
+def test_an_environment_is_made_and_switched(loaded: Kernel, api: Api) -> None:
+    """Base URL and auth change together; the secret is in the file by its name."""
+    loaded.execute(f"%tool new http shop.me --url http://{api.host}/live/me --allow-host")
+    (loaded.cwd / ".onetool" / "secrets.yaml").write_text(f"SHOP: {TOKEN}\n", encoding="utf-8")
+    (loaded.cwd / ".onetool" / "secrets.yaml").chmod(0o600)
+    loaded.execute("%tool reload")
+    assert "has no environments" in loaded.execute("%tool bundle env shop").text
+    loaded.execute(f"%tool bundle set shop --base-url http://{api.host}/live")
+    loaded.execute("%tool new http shop.you --url /you")
+
+    made = loaded.execute(f"%tool bundle env shop test --base-url http://{api.host}/test --auth bearer:SHOP").text
+    assert f"base URL http://{api.host}/test, auth bearer" in made
+    assert "/test/you" in loaded.execute("%tool shop.you").text
+    assert f"* test  http://{api.host}/test" in loaded.execute("%tool bundle env shop").text
+    loaded.execute("%tool bundle env shop default")
+    assert "/live/you" in loaded.execute("%tool shop.you").text
+    assert [each["headers"].get("Authorization") for each in api.seen[-2:]] == [f"Bearer {TOKEN}", None]
+    wrong = loaded.execute("%tool bundle env shop tst", allow_errors=True).text
+    assert "has no environment 'tst'. Did you mean 'test'?" in wrong
+    kept = (loaded.cwd / ".onetool" / "environments.json").read_text(encoding="utf-8")
+    assert TOKEN not in kept
+    assert "${SHOP}" in kept
 
 
 def test_new_http_alone_opens_the_editor_in_the_cell(loaded: Kernel) -> None:

@@ -75,8 +75,7 @@ def test_failed_and_since_choose(loaded: Kernel) -> None:
     assert "no such street: X1" in again.text
     assert "--since yesterday" in loaded.execute("%tool history yesterday").result_text
     assert "No call matches." in loaded.execute("%tool history --since 2999-01-01").result_text
-    loaded.execute("view = %tool usage --since yesterday")
-    assert "Usage, since " in loaded.evaluate("str(view)")
+    assert "Usage, since " in str(loaded.execute("%tool usage --since yesterday").displays)
     wrong = loaded.execute("%tool history --since soon", allow_errors=True).text
     assert "--since does not understand 'soon'." in wrong
     assert "2h" in wrong

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -58,6 +59,14 @@ def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> Non
     (item,) = servers.list()["items"]
     assert (item["tools"], item["icon"]) == (["adder.add"], PLUS)
     assert box.call("adder.add", {"a": 1, "b": 2}).data == 3
+    page = servers.page("adder")
+    assert (page["server"]["state"], [tool["name"] for tool in page["tools"]]) == ("connected", ["add"])
+    rows = servers.messages("adder", 0)["rows"]
+    call = next(row for row in rows if row["method"] == "tools/call")
+    assert json.loads(servers.message("adder", call["number"])["text"])["params"]["arguments"] == {"a": 1, "b": 2}
+    assert servers.messages("adder", rows[-1]["number"]) == {"rows": []}
+    with pytest.raises(UsageProblem, match="no longer kept"):
+        servers.message("adder", 9999)
     assert "ready <b>" in servers.logs("adder")["text"]
     assert servers.act("adder", "restart") == {"said": "adder is connected."}
     servers.act("adder", "stop")

@@ -26,7 +26,7 @@ async function open(answers = {}, place = {}) {
 }
 
 test('fields become a record: arguments appear, names are suggested, kinds are kept', async () => {
-  const { field, press, sent, status, choose, editor } = await open();
+  const { field, press, sent, status, choose, errors, editor } = await open();
   type(field('URL'), 'https://api.example.com/users/{id}?x=${page}');
   choose('Method', 'POST');
   type(field('Query parameter name'), 'limit');
@@ -39,13 +39,19 @@ test('fields become a record: arguments appear, names are suggested, kinds are k
   type(field('Value of count to try'), '3');
   type(field('Value of id to try'), '7');
   await press('Send');
+  await until(() => document.activeElement === field('Value of page to try'));
+  assert.match(errors().join(), /Fill in 'Try with' for page, name\./);
+  assert.equal(sent('httpSend'), undefined);
+  type(field('Value of page to try'), '1');
+  type(field('Value of name to try'), 'Ada');
+  await press('Send');
   await until(() => status().startsWith('200 OK'));
   const { tool, args, bundle } = sent('httpSend');
   assert.deepEqual(tool.http.request, { method: 'POST', urlTemplate: 'https://api.example.com/users/${id}?x=${page}', query: { limit: '${limit}' }, bodyType: 'json', body: { name: '${name}', n: '${count}', key: '${API_KEY}' } });
   assert.deepEqual(Object.keys(tool.argSchema.properties), ['id', 'page', 'limit', 'name', 'count']);
   assert.deepEqual(tool.argSchema.properties.limit, { type: 'integer', default: 5 });
   assert.deepEqual(tool.argSchema.required, ['id', 'page', 'name', 'count']);
-  assert.deepEqual(args, { id: '7', count: 3 });
+  assert.deepEqual(args, { id: '7', page: '1', name: 'Ada', count: 3 });
   assert.deepEqual([bundle, field('Tool').value], ['example', 'post-users']);
   type(field('URL'), 'https://api.example.com/users/{user}');
   assert.equal(field('Type of id'), undefined);
@@ -142,5 +148,54 @@ test('a pasted curl command replaces all fields', async () => {
   assert.equal(event.defaultPrevented, true);
   assert.equal(field('Type of id'), undefined);
   assert.deepEqual([field('Kind of auth').value, field('Default of name').value, field('Kind of body').value], ['inherit', 'Ada', 'json']);
+  editor.close();
+});
+
+test('a file goes into a multipart form or is the body itself', async () => {
+  const { field, press, sent, choose, editor, status } = await open();
+  type(field('URL'), 'https://api.example.com/photos');
+  choose('Method', 'PUT');
+  choose('Kind of body', 'multipart');
+  type(field('Form field name'), 'photo');
+  type(field('Form field value'), '{photo}');
+  choose('Type of photo', 'file');
+  const picker = field('File of photo to try');
+  Object.defineProperty(picker, 'files', { value: [new File(['hi'], 'a.png', { type: 'image/png' })] });
+  picker.dispatchEvent(new Event('change'));
+  await until(() => /a\.png · 2 B/.test(editor.element.textContent));
+  await press('Send');
+  await until(() => status().startsWith('200'));
+  const { tool, args } = sent('httpSend');
+  assert.deepEqual([tool.http.request.bodyType, tool.http.request.body], ['multipart', { photo: '${photo}' }]);
+  assert.deepEqual(tool.argSchema.properties.photo.required, ['base64']);
+  assert.deepEqual(args, { photo: { base64: 'aGk=', filename: 'a.png', mime: 'image/png' } });
+  choose('Kind of body', 'binary');
+  assert.equal(field('Type of file').value, 'file');
+  editor.close();
+});
+
+test('after a save the line to call it has the values that were tried, and can be copied', async () => {
+  const { field, press, editor, status } = await open();
+  type(field('URL'), 'https://api.example.com/orders/{id}/{day}');
+  type(field('Value of id to try'), '7');
+  await press('Save');
+  await until(() => status().startsWith('Saved.'));
+  assert.equal(status(), 'Saved. Call it: %tool a.b id=7 day=');
+  assert.equal(editor.element.querySelector('.otx-editor-status button code').textContent, '%tool a.b id=7 day=');
+  editor.close();
+});
+
+test('a click on a key or a column puts it into Keep', async () => {
+  const view = { ...VIEW, kinds: ['tree', 'text'] };
+  const { field, press, editor, status, sent } = await open({ httpSend: () => ({ ...REPLY, view }), httpSelect: () => ({ view }), tree: ({ path }) => ({ total: 1, children: [path.length === 0 ? { key: 'orders', kind: 'list', preview: '[2]', count: 2 } : path.length === 1 ? { key: 0, kind: 'object', preview: '{1}', count: 1 } : { key: 'a b', kind: 'int', preview: '1', count: 0 }] }) });
+  type(field('URL'), 'https://api.example.com/orders');
+  await press('Send');
+  await until(() => status().startsWith('200') && field('Keep only orders'));
+  field('Keep only orders').previousSibling.previousSibling.click();
+  await until(() => field('Keep only 0'));
+  field('Keep only 0').previousSibling.previousSibling.click();
+  await until(() => field('Keep only a b'));
+  field('Keep only a b').click();
+  await until(() => sent('httpSelect')?.selector === 'orders[]."a b"');
   editor.close();
 });

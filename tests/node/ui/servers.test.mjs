@@ -80,3 +80,38 @@ test('logs open and close', async () => {
   await until(() => !screen.element.querySelector('.otx-server-logs'));
   screen.close();
 });
+
+test('the page of a server shows its state, what it offers and every message whole', async () => {
+  const { createServerPage } = await ui('serverPage');
+  const server = { name: 'srv', type: 'stdio', state: 'failed', reason: 'exit 1 <b>', address: 'python srv.py', tools: [], isSaved: false, signsIn: false, icon: '' };
+  const rows = [{ number: 1, time: '10:00:00.000', way: '→', method: 'tools/call', id: '1', bytes: 5000, ms: null, message: '{"name": "<i>"' }, { number: 2, time: '10:00:00.010', way: '←', method: 'tools/call', id: '1', bytes: 20, ms: 10, message: '{"ok": 1}' }];
+  const { transport, asked } = await transportOf({
+    serverPage: () => ({ server, tools: [{ name: 'echo', description: 'Say it.' }], resources: [{ uri: 'a://b' }], prompts: [] }),
+    serverMessages: ({ after }) => ({ rows: rows.filter(row => row.number > after) }),
+    serverMessage: () => ({ text: '{"whole": "<i>message</i>"}' }),
+    server: () => ((server.state = 'connected'), { said: 'srv is connected.' })
+  });
+  const called = [];
+  const page = createServerPage(transport, 'srv', { onCall: tool => called.push(tool) });
+  document.body.replaceChildren(page.element);
+  const $ = selector => page.element.querySelector(selector);
+  const button = label => [...page.element.querySelectorAll('button')].find(each => each.textContent === label);
+  await until(() => button('Start again'));
+  assert.match($('.otx-server-head').textContent, /failed.*exit 1 <b>/);
+  assert.match($('.otx-offers').textContent, /echo.*Say it\./);
+  button('Call').click();
+  assert.deepEqual(called, ['srv.echo']);
+  await until(() => page.element.querySelectorAll('.otx-messages > li').length === 2);
+  $('.otx-messages .otx-expand').click();
+  await until(() => $('.otx-message-body pre'));
+  assert.equal($('.otx-message-body pre').textContent, '{"whole": "<i>message</i>"}');
+  assert.equal($('i'), null);
+  const way = $('[aria-label="Direction"]');
+  way.value = '←';
+  way.dispatchEvent(new Event('change'));
+  assert.equal(page.element.querySelectorAll('.otx-messages > li').length, 1);
+  button('Start again').click();
+  await until(() => button('Restart'));
+  assert.deepEqual(asked.find(({ kind }) => kind === 'server').payload, { name: 'srv', action: 'start' });
+  page.close();
+});

@@ -1,0 +1,14 @@
+// JMESPath expressions of what a user clicks on in a response.
+
+/** The JMESPath of a path. A place in a list stands for all places: `orders[].price`. */
+export function expressionOf(path) {
+  const names = path.map(part => (typeof part === 'number' ? '[]' : `.${/^[A-Za-z_]\w*$/.test(part) ? part : JSON.stringify(part)}`));
+  return names.join('').replace(/^\./, '').replace(/\[\]$/, '');
+}
+
+/** The expression `inner` within what `outer` takes. */
+export function within(outer, inner) {
+  if (!outer) return inner;
+  if (/[|&<>=!{}()]/.test(outer)) return `${outer} | ${inner}`;
+  return `${outer}${inner.startsWith('[') ? '' : '.'}${inner}`.replaceAll('[][]', '[]');
+}
