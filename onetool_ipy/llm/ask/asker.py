@@ -36,6 +36,7 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.printable import visible
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import own_settings
 from onetool_ipy.core import names
 from onetool_ipy.core.question import NobodyToAsk, Reply
@@ -473,7 +474,7 @@ class Asker:
         self.attachments = Attachments(box)
         self.setup = ModelSetup(box)
         self._box = box
-        self._always: dict[str, str] = {}
+        self._always: dict[str, tuple[str, Json]] = {}
 
     def __call__(
         self,
@@ -923,7 +924,8 @@ class CallRunner:
             if approval.needs_approval(spec, args, self._box.config):
                 state = self._approvals.state(plan.name, plan.fingerprint)
                 if state != "allowed":
-                    waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint)
+                    words = self._approvals.changes(spec) if state == "changed" else ()
+                    waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)
         if not waiting:
             return False
         pending = list(waiting.values())
@@ -939,7 +941,7 @@ class CallRunner:
                     plan.refusal.meta["skipped"] = True
                 plans[index] = plan
             elif reply.content.get("always"):
-                self._approvals.always(call.spec.name, call.fingerprint)
+                self._approvals.always(call.spec, call.fingerprint)
         return True
 
     def _run_one(self, plan: _Plan, *, is_stale: bool) -> None:

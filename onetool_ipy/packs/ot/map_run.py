@@ -172,8 +172,11 @@ class MapRun:
         here = current.scope()
         facts: dict[str, Any] = {}
         if here is not None and here.call is not None:
-            again = {name: value for name, value in here.call.args.items() if name not in ("data", "fresh")}
-            facts |= {"call_id": here.call.id, "arguments": again}
+            again = {name: value for name, value in here.call.args.items() if name not in ("data", "engine", "fresh")}
+            facts["call_id"] = here.call.id
+            # pandas copies `attrs` deeply with every frame, so only plain values may be in it.
+            if values.is_json(again):
+                facts["arguments"] = again
         facts |= {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
         facts |= {"failed": self._failed, "not_kept": self._not_stored}
         if self._stored.fault is not None:

@@ -31,7 +31,7 @@ def test_every_visible_tool_is_offered_without_being_asked_for(box: Toolbox) -> 
     answer = box.ask("Hi", model=model)
 
     (request,) = model.requests
-    assert request.offered == [spec.name for spec in box.registry.list() if spec.name != "ot.map"]
+    assert request.offered == [spec.name for spec in box.registry.list() if spec.is_offered]
     assert "time.now" in request.offered
     assert {tool.tool: tool.parameters for tool in request.tools}["fs.read_file"]["required"] == ["path"]
     assert request.prompt == "Hi"
