@@ -176,7 +176,7 @@ def _run(notebook: Path, folder: Path) -> list[Mapping[str, Any]]:
     env = {**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "JUPYTER_DATA_DIR": str(home / "data")}
     env |= {"ONETOOL_STATE": str(state), "ONETOOL_TRUST": str(folder), "ONETOOL_REPLAY": "replay"}
     env.pop("ONETOOL_CONFIG", None)
-    node = nbformat.read(notebook, as_version=4)
+    node = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # it ships no types
     client = NotebookClient(
         node,
         timeout=_CELL_LIMIT_S,
