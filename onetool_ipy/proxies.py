@@ -337,11 +337,7 @@ class OtProxy(PackProxy):
         return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
 
     def adopt(self, thing: Any, pack: str = "", *, deps: Any = None, read_only: Iterable[str] | str = ()) -> list[str]:
-        """Make tools of another framework's tools, an MCP server, an object, a module, or "module:name".
-
-        Returns the names of the tools. `pack` is by default the object's or the framework's name; `deps` go to tools
-        that want a context; `read_only` names the tools that change nothing. See `Toolbox.adopt`.
-        """
+        """Make tools of another framework's tools, of objects, modules or "module:name"; see `Toolbox.adopt`."""
         return self._box.adopt(thing, pack, deps=deps, read_only=read_only)
 
     def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any:

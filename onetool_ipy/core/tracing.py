@@ -2,7 +2,7 @@
 
 Spans are made where the process has a tracer provider, which the user's own code or `opentelemetry-instrument` sets.
 Without one a look at a module's variable is all that a call pays; the library itself makes no-op spans that cost a
-hundred times as much. Arguments, results and messages leave the process only where the capture variable says so, and
+hundred times as much. Arguments and results leave the process only where the capture variable says so, and
 masked then. A span carries no text of an exception: that may hold anything.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
-"""The variable that lets arguments, results and messages into spans: `true`, SPAN_ONLY or SPAN_AND_EVENT."""
+"""The variable that lets arguments and results into spans: `true`, SPAN_ONLY or SPAN_AND_EVENT."""
 
 _MAX_CONTENT = 20_000
 
@@ -47,15 +47,15 @@ def _call_span(resolved: ResolvedCall, mask: Callable[[str], str]) -> Generator[
         "gen_ai.tool.call.id": mask(str(call.id)),
         "gen_ai.tool.type": "extension" if is_remote else "function",
     }
-    if captures_content():
-        attributes["gen_ai.tool.call.arguments"] = content(call.args, mask)
+    if _captures_content():
+        attributes["gen_ai.tool.call.arguments"] = _content(call.args, mask)
     with traced_work("execute_tool", name, attributes) as ended:
         result = yield
         if result.error is not None:
             own = result.error.exception if result.error.code == "execution_error" else None
             ended["error.type"] = result.error.code if own is None else type(own).__name__
-        elif captures_content():
-            ended["gen_ai.tool.call.result"] = content(result.data, mask)
+        elif _captures_content():
+            ended["gen_ai.tool.call.result"] = _content(result.data, mask)
     return None
 
 
@@ -90,13 +90,12 @@ def traced_work(
                 span.set_status(Status(StatusCode.ERROR))
 
 
-def captures_content() -> bool:
-    """Whether arguments, results and messages may be in spans."""
+def _captures_content() -> bool:
+    """Whether arguments and results may be in spans."""
     return os.environ.get(CAPTURE, "").lower() in ("true", "1", "span_only", "span_and_event")
 
 
-def content(value: object, mask: Callable[[str], str]) -> str:
-    """Return a value as the text of an attribute, without secrets."""
+def _content(value: object, mask: Callable[[str], str]) -> str:
     return values.cut(mask(values.to_text(values.to_json(value))), _MAX_CONTENT)
 
 

@@ -74,11 +74,8 @@ FAMILIES: Mapping[str, Family] = {
 
 def read_client_file(path: Path) -> list[FoundServer]:
     """The servers of a file. Raises UsageProblem if the file cannot be read or has none."""
-    return _found(read_json(path), f"'{path}'")
-
-
-def _found(document: Any, what: str) -> list[FoundServer]:
-    servers = servers_in(document)
+    what = f"'{path}'"
+    servers = servers_in(read_json(path))
     if not servers:
         raise UsageProblem(f"{what} has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
     return [as_ours(name, data) for name, data in servers.items()]
@@ -246,7 +243,7 @@ def entry_of_project(project: Path, env: Mapping[str, str]) -> FoundServer:
     return FoundServer(f"onetool-{name}", {**data, **({"env": carried} if carried else {})})
 
 
-def with_entry(client: str, text: str, server: FoundServer) -> str:
+def with_entry(client: str, path: Path, text: str, server: FoundServer) -> str:
     """Return the text of a client's file with one entry more, and all else as it is.
 
     The same text comes back where the entry is there. Raises UsageProblem for another entry of that name, and for a
@@ -259,14 +256,16 @@ def with_entry(client: str, text: str, server: FoundServer) -> str:
         if known is not None:
             if {name: _entry(known).get(name) for name in server.data} == server.data:
                 return text
-            raise UsageProblem(f"It has another entry '{server.name}'.", hint=f"Replace that one by:\n{entry}")
+            message = f"'{path}' is not changed: it has another entry '{server.name}'."
+            raise UsageProblem(message, hint=f"Replace that one by:\n{entry}")
         if is_toml:
             after = f"{text.rstrip()}\n\n{entry}\n".lstrip()
             _parsed_toml(after)
             return after
         _add(client, document, server)
     except (ValueError, TypeError, AttributeError) as exc:
-        raise UsageProblem("It has comments, or is broken.", hint=f"Paste this there:\n{entry}") from exc
+        message = f"'{path}' is not changed: it has comments, or is broken."
+        raise UsageProblem(message, hint=f"Paste this there:\n{entry}") from exc
     margin = re.search(r'\n( +|\t)"', text)
     return json.dumps(document, indent=margin[1] if margin else 2, ensure_ascii=False) + "\n"
 

@@ -38,17 +38,15 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Model, Models
-from onetool_ipy.core.tracing import Attributes, captures_content, content, traced_work
+from onetool_ipy.core.tracing import Attributes, traced_work
 from onetool_ipy.llm.images import ImageLimits
-from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn, as_parts
+from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
 from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of
 from onetool_ipy.net.errors import ConnectionFailed, masked
 from onetool_ipy.net.hosts import Hosts, origin_of
 
-_SPAN_PROVIDERS = {"gemini": "gcp.gemini"}
-"""What the conventions of OpenTelemetry call a provider, where that is another name."""
 _FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
 _TRIES = 3
 _MAX_BYTES = 32 * 1024 * 1024
@@ -211,17 +209,14 @@ class HttpModelClient:
         return ModelRequest(url, model.model, tuple(messages), tuple(tools), max_tokens, is_streamed, model.options)
 
     async def _reply(self, request: ModelRequest, deadline_s: float, on_text: OnText) -> Turn:
-        mask, provider = self._secrets.mask, _SPAN_PROVIDERS.get(self.model.provider, self.model.provider)
+        # The conventions of OpenTelemetry have another name for one of the providers.
+        provider = "gcp.gemini" if self.model.provider == "gemini" else self.model.provider
         attributes: Attributes = {"gen_ai.provider.name": provider, "gen_ai.request.model": self.model.model}
-        if captures_content():
-            attributes["gen_ai.input.messages"] = content(as_parts(request.messages), mask)
         with traced_work("chat", self.model.model, attributes) as ended:
             turn = await self._ask(request, deadline_s, on_text)
             ended["gen_ai.usage.input_tokens"] = turn.usage.input
             ended["gen_ai.usage.output_tokens"] = turn.usage.output
             ended["gen_ai.response.finish_reasons"] = (turn.stop,)
-            if captures_content():
-                ended["gen_ai.output.messages"] = content(as_parts([turn]), mask)
         return turn
 
     async def _ask(self, request: ModelRequest, deadline_s: float, on_text: OnText) -> Turn:

@@ -10,17 +10,18 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import ModuleType
 from typing import Any, Protocol
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import NotApproved, Unavailable, UsageProblem
+from onetool_ipy.base.errors import Unavailable, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import names
 from onetool_ipy.core.registry import Registry
-from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolCallError, ToolResult
 from onetool_ipy.core.tool import CallSource, Problem, ToolSpec
 from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.session import json_text
@@ -47,65 +48,43 @@ class ExportingToolbox(Protocol):
 
 
 class ExportedTool:
-    """One tool for a framework: its name there, its schema, and calls that give text for a model."""
+    """One tool for a framework: its name there, its schema, and a model's calls of it, sync and async."""
 
-    def __init__(self, box: ExportingToolbox, spec: ToolSpec, name: str, *, is_named: bool) -> None:
-        self._box = box
-        self._spec = spec
-        self._is_named = is_named
+    def __init__(self, box: ExportingToolbox, spec: ToolSpec, name: str) -> None:
         self.name = name
         self.description = box.mask(spec.description)
         self.parameters = dict(spec.parameters)
-        self.needs_approval = needs_approval(spec, {}, box.config) or spec.name in names.WRITING
-
-    def call(self, args: Mapping[str, Any]) -> ToolResult:
-        """Call the tool. A failure is data in the result."""
-        # A failed result is false.
-        refusal = self._refusal(args)
-        return self._box.call(self._spec.name, args, source="model") if refusal is None else refusal
-
-    async def acall(self, args: Mapping[str, Any]) -> ToolResult:
-        """`call` without blocking the event loop."""
-        refusal = self._refusal(args)
-        return await self._box.acall(self._spec.name, args, source="model") if refusal is None else refusal
+        self.needs_approval = _may_write(box, spec)
+        self.call = partial(box.call, spec.name, source="model")
+        self.acall = partial(box.acall, spec.name, source="model")
+        self.mask = box.mask
+        self._outgoing = box.outgoing
 
     def content(self, result: ToolResult) -> str:
         """Return what the model gets: the value as text, or a handle and a preview of a large one."""
-        return self._box.mask(json_text(self._box.outgoing(result)))
+        return self.mask(json_text(self._outgoing(result)))
 
     def message(self, result: ToolResult) -> str:
         """Return what the model gets of a failure."""
         assert result.error is not None
-        return self._box.mask(Problem("", result.error.message, result.error.hint or "").text)
-
-    def value(self, result: ToolResult) -> Any:
-        """Return the tool's own value for code that a model writes, without secrets."""
-        return values.map_text(result.data, self._box.mask)
-
-    def _refusal(self, args: Mapping[str, Any]) -> ToolResult | None:
-        """Refuse arguments that make a reading tool write, unless the tool was exported by its name."""
-        if self._is_named or not needs_approval(self._spec, args, self._box.config):
-            return None
-        message = f"'{self._spec.name}' may not write here."
-        return ToolResult(False, error=Failure.of(NotApproved(message), self._spec.name))
+        return self.mask(Problem("", result.error.message, result.error.hint or "").text)
 
 
 def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
     """Return the tools as objects of a framework. Raises UsageProblem, ToolNotFound, or Unavailable without it."""
-    makers: dict[str, tuple[str, Callable[[ModuleType, ExportedTool], Any]]] = {
-        "langchain": ("langchain_core.tools", _to_langchain),
-        "pydantic-ai": ("pydantic_ai", _to_pydantic_ai),
-        "openai-agents": ("agents", _to_agents),
-        "smolagents": ("smolagents", _to_smolagents),
+    makers: dict[str, tuple[str, str, Callable[[ModuleType, ExportedTool], Any]]] = {
+        "langchain": ("langchain_core.tools", "langchain-core", _to_langchain),
+        "pydantic-ai": ("pydantic_ai", "pydantic-ai-slim", _to_pydantic_ai),
+        "openai-agents": ("agents", "openai-agents", _to_agents),
+        "smolagents": ("smolagents", "smolagents", _to_smolagents),
     }
     if framework not in makers:
         near = did_you_mean(str(framework), makers)
         raise UsageProblem(f"No framework '{framework}'. {near}".rstrip(), hint=f"Known are: {', '.join(makers)}.")
-    module_name, make = makers[framework]
+    module_name, distribution, make = makers[framework]
     try:
         module = importlib.import_module(module_name)
     except ImportError as exc:
-        distribution = {"langchain": "langchain-core", "pydantic-ai": "pydantic-ai-slim"}.get(framework, framework)
         raise Unavailable(f"{distribution} is not installed.", hint=f"Install it: %pip install {distribution}") from exc
     allow = [allow] if isinstance(allow, str) else allow
     for name in allow or ():
@@ -113,12 +92,13 @@ def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = 
             box.registry.require(name)
     specs = [spec for spec in box.registry.known(allow) if spec.is_offered and not (spec.prompt or spec.resource)]
     if allow is None:
-        specs = [spec for spec in specs if not needs_approval(spec, {}, box.config)]
+        specs = [spec for spec in specs if not _may_write(box, spec)]
     wire = names.wire_names(spec.name for spec in box.registry.known())
-    return [
-        make(module, ExportedTool(box, spec, wire[spec.name], is_named=allow is not None))
-        for spec in box.registry.loaded(specs)
-    ]
+    return [make(module, ExportedTool(box, spec, wire[spec.name])) for spec in box.registry.loaded(specs)]
+
+
+def _may_write(box: ExportingToolbox, spec: ToolSpec) -> bool:
+    return needs_approval(spec, {}, box.config) or spec.name in names.WRITING
 
 
 def _to_langchain(module: ModuleType, tool: ExportedTool) -> Any:
@@ -184,7 +164,7 @@ def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
         result = tool.call({name: value for name, value in args.items() if value is not None or name in required})
         if result.error is not None:
             raise ToolCallError(result) from result.error.exception
-        return tool.value(result)
+        return values.map_text(result.data, tool.mask)
 
     required = tool.parameters.get("required", [])
     name = tool.name.replace("-", "_")

@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, cast
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.values import Json
 
 DEADLINE_S = 300.0
 """How long one reply may take, with all retries, by default."""
@@ -207,22 +206,3 @@ def require_client(value: object) -> ModelClient:
     if not callable(getattr(value, "complete", None)):
         raise UsageProblem(f"A model is a name or has a method 'complete'; this is {type(value).__name__!r}.")
     return cast(ModelClient, value)
-
-
-def as_parts(messages: Sequence[Message]) -> list[Json]:
-    """Return messages in the form that OpenTelemetry gives them: a role and typed parts; an image is just named."""
-    return [{"role": role, "parts": parts} for role, parts in map(_parts_of, messages)]
-
-
-def _parts_of(message: Message) -> tuple[str, list[Json]]:
-    match message:
-        case System(text=text):
-            return "system", [{"type": "text", "content": text}]
-        case User(text=text, images=images):
-            pictures: list[Json] = [{"type": "image", "mime_type": mime} for mime, _ in images]
-            return "user", [{"type": "text", "content": text}, *pictures]
-        case Turn(text=text, calls=calls):
-            asked = [{"type": "tool_call", "id": c.id, "name": c.wire_name, "arguments": c.arguments} for c in calls]
-            return "assistant", [*([{"type": "text", "content": text}] if text else []), *asked]
-        case Outcomes(items=items):
-            return "tool", [{"type": "tool_call_response", "id": o.call.id, "response": o.content} for o in items]

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import metadata
+from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
@@ -32,8 +33,6 @@ from onetool_ipy.sources.functions import spec_of
 
 PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 """`module:name`, which names something that can be imported."""
-NOTEBOOK = "nb"
-"""The pack of functions that name none."""
 
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 _OTHER_PACK = 'Put the tools into another pack: ot.adopt(..., pack="name")'
@@ -54,21 +53,14 @@ class ForeignTool(NamedTuple):
     is_async: bool = False
 
 
-class Surroundings(NamedTuple):
-    """What a reader may need besides the object: the `deps` that the user gave, and how to wait."""
-
-    deps: object
-    wait: Wait
-
-
-Reader = Callable[[Any, Surroundings], Iterable[Any]]
-"""Reads an object of a framework: gives ForeignTool values, functions, or other objects of the framework."""
+Reader = Callable[[Any, object, Wait], Iterable[Any]]
+"""Reads an object of a framework, with the user's `deps`: gives tools, methods by name, or other such objects."""
 
 
 class Kind(NamedTuple):
     """A class of a framework by its module and name; the distribution and the major version that are supported.
 
-    `names_pack` says that the object itself names the pack, as a server or a toolkit does.
+    `pack` is empty where the object itself names the pack, as a server or a toolkit does.
     """
 
     module: str
@@ -77,96 +69,83 @@ class Kind(NamedTuple):
     distribution: str
     major: int
     read: Reader
-    names_pack: bool = False
-
-    def matches(self, cls: type) -> bool:
-        """Whether this is the class, by its name and module."""
-        return cls.__name__ == self.name and f"{cls.__module__}.".startswith(f"{self.module}.")
-
-
-class Adoption(NamedTuple):
-    """Where an adopted tool came from: the object, and the cell that adopted it ("" in a program)."""
-
-    thing: object
-    cell: str
-
-    def is_same(self, other: Adoption) -> bool:
-        """Whether the other is the same object, or one from the same cell, which ran again."""
-        return self.thing is other.thing or bool(self.cell and self.cell == other.cell)
 
 
 class Adoptions:
-    """The adopted tools of one toolbox, by name."""
+    """The adopted tools of one toolbox, by name: the object each is of, and the cell that adopted it."""
 
     def __init__(self, wait: Wait) -> None:
         self._wait = wait
-        self._by_name: dict[str, Adoption] = {}
+        self._by_name: dict[str, tuple[object, str]] = {}
 
     def adopt(
         self, registry: Registry, thing: object, *, pack: str, deps: object, read_only: Iterable[str]
     ) -> list[ToolSpec]:
         """Register the tools of an object and return them; all of them or none. Raises InvalidTool, DuplicateTool."""
-        tools = _read(thing, _pack_name(pack), Surroundings(deps, self._wait))
+        if not isinstance(pack, str) or _NOT_IN_NAMES.search(pack):
+            raise InvalidTool(f"{values.safe_repr(pack, 60)} is not a name for a pack: letters, digits, _ and -.")
+        tools = _read(thing, pack, deps, self._wait)
         if not tools:
             raise InvalidTool(f"There are no tools in {values.safe_repr(thing, 80)}.")
         specs: dict[str, ToolSpec] = {}
-        owners: dict[str, Adoption] = {}
+        owners: dict[str, tuple[object, str]] = {}
+        marked = {read_only} if isinstance(read_only, str) else set(read_only)
         for spec, owner in tools:
             if spec.name in specs:
                 raise DuplicateTool(f"Two of these tools are called '{spec.name}'.", hint=_OTHER_PACK)
-            specs[spec.name] = spec
+            is_marked = not marked.isdisjoint((spec.name, spec.short_name))
+            specs[spec.name] = spec.replace(read_only=True) if is_marked else spec
             # A function of a cell may replace another one, as with `@tool`.
             if owner is not None:
-                owners[spec.name] = Adoption(owner, current.cell())
-                self._require_free(registry, spec.name, owners[spec.name])
-        _mark_read_only(specs, {read_only} if isinstance(read_only, str) else set(read_only))
+                self._require_free(registry, spec.name, owner)
+                owners[spec.name] = (owner, current.cell())
+        for unknown in marked - set(specs) - {spec.short_name for spec in specs.values()}:
+            near = did_you_mean(unknown, [spec.short_name for spec in specs.values()])
+            raise UsageProblem(f"read_only names '{unknown}', which is not one of these tools. {near}".rstrip())
         # Where a tool of an object is replaced, all tools of that object go: the new one may have fewer.
-        replaced = {id(self._by_name[name].thing) for name in owners if name in self._by_name}
-        for name in [name for name, before in self._by_name.items() if id(before.thing) in replaced]:
+        replaced = {id(self._by_name[name][0]) for name in owners if name in self._by_name}
+        for name in [name for name, (owner, _) in self._by_name.items() if id(owner) in replaced]:
             del self._by_name[name]
             registry.session.specs.pop(name, None)
         self._by_name.update(owners)
         return [registry.register(spec) for spec in specs.values()]
 
-    def _require_free(self, registry: Registry, name: str, adoption: Adoption) -> None:
-        known, before = registry.get(name), self._by_name.get(name)
-        if known is None or (known.origin == "cell" and before is not None and before.is_same(adoption)):
-            return
-        place = f" ({known.where})" if known.where else ""
-        raise DuplicateTool(f"The name '{name}' is taken by a {known.origin} tool{place}.", hint=_OTHER_PACK)
+    def _require_free(self, registry: Registry, name: str, owner: object) -> None:
+        """Raise DuplicateTool unless the name is free, or of the same object, or of this cell, which runs again."""
+        other, (before, cell) = registry.get(name), self._by_name.get(name, (None, ""))
+        is_same = before is owner or bool(cell and cell == current.cell())
+        if other is not None and not (other.origin == "cell" and is_same):
+            place = f" ({other.where})" if other.where else ""
+            raise DuplicateTool(f"The name '{name}' is taken by a {other.origin} tool{place}.", hint=_OTHER_PACK)
 
 
-def _mark_read_only(specs: dict[str, ToolSpec], marked: set[str]) -> None:
-    short_names = {spec.short_name for spec in specs.values()}
-    for unknown in sorted(marked - short_names - set(specs)):
-        near = did_you_mean(unknown, sorted(short_names))
-        raise UsageProblem(f"read_only names '{unknown}', which is not one of these tools. {near}".rstrip())
-    for name, spec in specs.items():
-        if marked & {name, spec.short_name}:
-            specs[name] = spec.replace(read_only=True)
-
-
-def _read(thing: Any, pack: str, around: Surroundings) -> list[tuple[ToolSpec, object | None]]:
+def _read(thing: Any, pack: str, deps: object, wait: Wait) -> list[tuple[ToolSpec, object | None]]:
     """Return the tools of anything that can be adopted, each with the object it came from; None for a function."""
     if isinstance(thing, str):
         thing = _imported(thing)
     if isinstance(thing, (list, tuple)):
-        return [pair for each in thing for pair in _read(each, pack, around)]
-    if isinstance(inspect.getattr_static(thing, "__onetool__", None), Marks) or inspect.isroutine(thing):
-        return [(spec_of(thing, pack=pack or NOTEBOOK, origin="cell"), None)]
+        return [pair for each in thing for pair in _read(each, pack, deps, wait)]
+    if (
+        isinstance(inspect.getattr_static(thing, "__onetool__", None), Marks)
+        or isinstance(thing, partial)
+        or inspect.isroutine(thing)
+    ):
+        return [(spec_of(thing, pack=pack or "nb", origin="cell"), None)]
     if isinstance(thing, ModuleType):
-        return [(spec, thing) for spec in _functions(_module_members(thing), pack or _last(thing.__name__), thing)]
+        return [
+            (spec, thing)
+            for spec in _functions(_module_members(thing), pack or thing.__name__.rpartition(".")[2], thing)
+        ]
     if (match := _kind_of(thing)) is not None:
-        return [(spec, thing) for spec in _framework_tools(thing, *match, pack, around)]
+        return [(spec, thing) for spec in _framework_tools(thing, *match, pack, deps, wait)]
     if isinstance(thing, type):
         raise InvalidTool(f"'{thing.__name__}' is a class.", hint=f"Adopt an object of it: {thing.__name__}(...)")
     if type(thing).__module__ == "builtins":
         raise InvalidTool(f"{values.safe_repr(thing, 80)} is not a tool, nor an object with tools.")
     members = _methods(thing)
     if not members:
-        label = type(thing).__name__
         hint = f"Known are: {', '.join(dict.fromkeys(kind.distribution for kind in _kinds()))}."
-        raise InvalidTool(f"The object of class '{label}' has no public methods.", hint=hint)
+        raise InvalidTool(f"The object of class '{type(thing).__name__}' has no public methods.", hint=hint)
     return [(spec, thing) for spec in _functions(members, pack or type(thing).__name__.lower(), type(thing))]
 
 
@@ -176,15 +155,9 @@ def _imported(place: str) -> object:
         raise UsageProblem(f"'{values.cut(place, 80)}' is not of the form 'module:name'.")
     module, _, path = place.partition(":")
     try:
-        thing: object = importlib.import_module(module)
-    except ImportError as exc:
-        raise UsageProblem(f"'{module}' cannot be imported: {exc}.") from exc
-    for name in path.split("."):
-        if not hasattr(thing, name):
-            near = did_you_mean(name, [each for each in dir(thing) if not each.startswith("_")])
-            raise UsageProblem(f"'{module}' has no '{path}'. {near}".rstrip())
-        thing = getattr(thing, name)
-    return thing
+        return attrgetter(path)(importlib.import_module(module))
+    except (ImportError, AttributeError) as exc:
+        raise UsageProblem(f"'{place}' cannot be imported: {exc}.") from exc
 
 
 def _module_members(module: ModuleType) -> dict[str, Callable[..., Any]]:
@@ -210,51 +183,45 @@ def _methods(thing: object, *, hidden: Sequence[str] = ()) -> dict[str, Callable
     return members
 
 
-def _functions(members: Mapping[str, Callable[..., Any]], pack: str, home: object) -> list[ToolSpec]:
-    where = getattr(home, "__name__", "")
+def _functions(members: Mapping[str, Callable[..., Any]], pack: str, home: type | ModuleType) -> list[ToolSpec]:
     return [
-        describe.from_function(member, name=names.canonical(name, pack=_plain(pack)), where=where)
+        describe.from_function(member, name=names.canonical(name, pack=_plain(pack)), where=home.__name__)
         for name, member in members.items()
     ]
 
 
-def _framework_tools(thing: Any, kind: Kind, version: str, pack: str, around: Surroundings) -> list[ToolSpec]:
+def _framework_tools(thing: Any, kind: Kind, version: str, pack: str, deps: object, wait: Wait) -> list[ToolSpec]:
     """Return the tools of an object of a framework. Raises InvalidTool for a version that is not supported."""
     supported = f"Supported: {kind.distribution} {kind.major}.x."
     if version.partition(".")[0] != str(kind.major):
         raise InvalidTool(f"{kind.distribution} {version} is not supported.", hint=supported)
     try:
-        tools = list(kind.read(thing, around))
-        own_name = getattr(thing, "name", None) if kind.names_pack else None
-    except InvalidTool:
-        raise
+        tools = list(kind.read(thing, deps, wait))
+        own_name = "" if pack or kind.pack else getattr(thing, "name", None) or type(thing).__name__
     except Exception as exc:
         message = f"This {kind.name} of {kind.distribution} {version} cannot be read: {type(exc).__name__}: {exc}"
         raise InvalidTool(message, hint=supported) from exc
-    if not pack and kind.names_pack:
-        pack = _plain(own_name if isinstance(own_name, str) else type(thing).__name__).lower()
+    pack = pack or kind.pack or _plain(own_name).lower()
     specs: list[ToolSpec] = []
     for tool in tools:
         if isinstance(tool, ForeignTool):
-            specs.append(_spec(tool, pack or kind.pack, f"{kind.distribution} {type(thing).__name__}"))
+            specs.append(_spec(tool, pack, f"{kind.distribution} {type(thing).__name__}"))
         elif isinstance(tool, tuple):
-            specs += _functions(dict([tool]), pack or kind.pack, type(thing))
+            specs += _functions(dict([tool]), pack, type(thing))
         else:
-            specs += [spec for spec, _ in _read(tool, pack or kind.pack, around)]
+            specs += [spec for spec, _ in _read(tool, pack, deps, wait)]
     return specs
 
 
 def _spec(tool: ForeignTool, pack: str, where: str) -> ToolSpec:
     name = names.canonical(_plain(tool.name), pack=pack)
-    parameters = tool.parameters
-    if not isinstance(parameters, Mapping):
-        raise InvalidTool(f"'{name}': its schema is {values.safe_repr(parameters, 60)}, not a JSON Schema.")
-    # A tool without arguments may leave the type out.
-    parameters = {"type": "object", **parameters}
+    if not isinstance(tool.parameters, Mapping):
+        raise InvalidTool(f"'{name}': its schema is {values.safe_repr(tool.parameters, 60)}, not a JSON Schema.")
     spec = ToolSpec(
         name=name,
         description=tool.description or tool.name,
-        parameters=parameters,
+        # A tool without arguments may leave the type out.
+        parameters={"type": "object", **tool.parameters},
         run=tool.run,
         is_async=tool.is_async,
         where=where,
@@ -274,36 +241,22 @@ def _plain(name: object) -> str:
     return text
 
 
-def _pack_name(pack: object) -> str:
-    if pack == "":
-        return ""
-    if not isinstance(pack, str) or _NOT_IN_NAMES.search(pack):
-        raise InvalidTool(f"{values.safe_repr(pack, 60)} is not a name for a pack. It has letters, digits, _ and -.")
-    return pack
-
-
-def _last(path: str) -> str:
-    return path.rpartition(".")[2]
-
-
 def _kinds() -> tuple[Kind, ...]:
     """Return what is recognised."""
     return (
         Kind("langchain_core", "BaseTool", "langchain", "langchain-core", 1, _langchain_tool),
-        Kind("langchain_core", "BaseToolkit", "", "langchain-core", 1, lambda kit, _: kit.get_tools(), names_pack=True),
-        Kind("pydantic_ai", "Tool", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai_tool),
-        Kind("pydantic_ai", "AbstractToolset", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai_toolset),
+        Kind("langchain_core", "BaseToolkit", "", "langchain-core", 1, lambda kit, *_: kit.get_tools()),
+        Kind("pydantic_ai", "Tool", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai),
+        Kind("pydantic_ai", "AbstractToolset", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai),
         Kind("agents", "FunctionTool", "agents", "openai-agents", 0, _agents_tool),
         Kind("llama_index", "BaseTool", "llama_index", "llama-index-core", 0, _llama_tool),
-        Kind(
-            "llama_index", "BaseToolSpec", "", "llama-index-core", 0, lambda kit, _: kit.to_tool_list(), names_pack=True
-        ),
+        Kind("llama_index", "BaseToolSpec", "", "llama-index-core", 0, lambda kit, *_: kit.to_tool_list()),
         Kind("smolagents", "Tool", "smolagents", "smolagents", 1, _smol_tool),
-        Kind("smolagents", "ToolCollection", "smolagents", "smolagents", 1, lambda collection, _: collection.tools),
+        Kind("smolagents", "ToolCollection", "smolagents", "smolagents", 1, lambda group, *_: group.tools),
         Kind("llm", "Tool", "llm", "llm", 0, _llm_tool),
-        Kind("llm", "Toolbox", "", "llm", 0, _llm_toolbox, names_pack=True),
-        Kind("fastmcp", "FastMCP", "", "fastmcp", 4, _fastmcp_server, names_pack=True),
-        Kind("mcp", "MCPServer", "", "mcp", 2, _mcp_server, names_pack=True),
+        Kind("llm", "Toolbox", "", "llm", 0, _llm_toolbox),
+        Kind("fastmcp", "FastMCP", "", "fastmcp", 4, _fastmcp_server),
+        Kind("mcp", "MCPServer", "", "mcp", 2, _mcp_server),
     )
 
 
@@ -311,7 +264,7 @@ def _kind_of(thing: object) -> tuple[Kind, str] | None:
     """Return the kind of an object and the installed version of its framework; None if it is of no framework."""
     for cls in type(thing).__mro__:
         for kind in _kinds():
-            if kind.matches(cls):
+            if cls.__name__ == kind.name and f"{cls.__module__}.".startswith(f"{kind.module}."):
                 # A module of the user's own may have the same name as a framework.
                 with suppress(metadata.PackageNotFoundError):
                     return kind, metadata.version(kind.distribution)
@@ -321,11 +274,6 @@ def _kind_of(thing: object) -> tuple[Kind, str] | None:
 def _call_id() -> str:
     scope = current.scope()
     return scope.call.id if scope is not None and scope.call is not None else "onetool"
-
-
-def _json_schema(schema: Any) -> object:
-    """Return the JSON Schema of a pydantic model, or what is a schema already."""
-    return schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
 
 
 async def _with_real_cause(work: Awaitable[Any]) -> Any:
@@ -341,28 +289,26 @@ async def _with_real_cause(work: Awaitable[Any]) -> Any:
 # --- one reader for each kind
 
 
-def _langchain_tool(tool: Any, _around: Surroundings) -> Iterable[ForeignTool]:
+def _langchain_tool(tool: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool]:
     own = tool.model_copy(update={"handle_tool_error": False, "handle_validation_error": False})
-    parameters = _json_schema(own.tool_call_schema)
-    properties = parameters.get("properties", {}) if isinstance(parameters, Mapping) else {}
-    injected = () if isinstance(tool.args_schema, dict) else set(own.get_input_schema().model_fields) - set(properties)
+    schema = own.tool_call_schema
+    parameters = schema if isinstance(schema, dict) else schema.model_json_schema()
+    fields = () if isinstance(schema, dict) else own.get_input_schema().model_fields
+    is_injected = any(name not in parameters.get("properties", ()) for name in fields)
     # Without the id of a call LangChain drops the artifact; with one it makes text of any other value.
-    has_id = tool.response_format == "content_and_artifact" or bool(injected)
+    has_id = tool.response_format == "content_and_artifact" or is_injected
     maker = next(cls for cls in type(tool).__mro__ if "_arun" in vars(cls))
-    is_async = (
-        getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
-        if maker.__module__.startswith("langchain_core.")
-        else True
-    )
+    is_coroutine = getattr(tool, "coroutine", None) is not None and getattr(tool, "func", None) is None
+    is_async = is_coroutine or not maker.__module__.startswith("langchain_core.")
 
     def arguments(args: dict[str, Any]) -> dict[str, Any]:
         return {"type": "tool_call", "name": tool.name, "args": args, "id": _call_id()} if has_id else args
 
     def value(message: Any) -> Any:
-        artifact = getattr(message, "artifact", None)
         if not has_id or not hasattr(message, "content"):
             return message
-        return message.content if artifact is None else {"content": message.content, "artifact": artifact}
+        has_artifact = message.artifact is not None
+        return {"content": message.content, "artifact": message.artifact} if has_artifact else message.content
 
     def run(args: dict[str, Any]) -> Any:
         return value(own.invoke(arguments(args)))
@@ -373,18 +319,13 @@ def _langchain_tool(tool: Any, _around: Surroundings) -> Iterable[ForeignTool]:
     yield ForeignTool(tool.name, tool.description, parameters, arun if is_async else run, is_async)
 
 
-def _pydantic_ai_tool(tool: Any, around: Surroundings) -> Iterable[ForeignTool]:
-    toolsets = importlib.import_module("pydantic_ai.toolsets")
-    return _pydantic_ai_toolset(toolsets.FunctionToolset([tool]), around)
-
-
-def _pydantic_ai_toolset(toolset: Any, around: Surroundings) -> Iterable[ForeignTool]:
+def _pydantic_ai(thing: Any, deps: object, wait: Wait) -> Iterable[ForeignTool]:
     module = importlib.import_module("pydantic_ai")
+    toolset = thing if hasattr(thing, "get_tools") else module.FunctionToolset([thing])
 
     def context(name: str = "") -> Any:
-        return module.RunContext(
-            deps=around.deps, model=None, usage=module.RunUsage(), tool_name=name, tool_call_id=_call_id()
-        )
+        call = {"tool_name": name, "tool_call_id": _call_id()}
+        return module.RunContext(deps=deps, model=None, usage=module.RunUsage(), **call)
 
     async def tools() -> Any:
         async with toolset:
@@ -401,12 +342,12 @@ def _pydantic_ai_toolset(toolset: Any, around: Surroundings) -> Iterable[Foreign
             value = await toolset.call_tool(name, ready, here, tool)
         return value.return_value if type(value).__name__ == "ToolReturn" else value
 
-    for name, tool in around.wait(tools).items():
+    for name, tool in wait(tools).items():
         schema = tool.tool_def.parameters_json_schema
         yield ForeignTool(name, tool.tool_def.description, schema, partial(run, name, tool), True)
 
 
-def _agents_tool(tool: Any, around: Surroundings) -> Iterable[ForeignTool]:
+def _agents_tool(tool: Any, deps: object, _wait: Wait) -> Iterable[ForeignTool]:
     context = importlib.import_module("agents.tool_context")
     # The tool's failure function makes text of an exception, which looks like a success.
     own = copy.copy(tool)
@@ -415,15 +356,15 @@ def _agents_tool(tool: Any, around: Surroundings) -> Iterable[ForeignTool]:
     async def run(args: dict[str, Any]) -> Any:
         text = json.dumps(values.to_json(args))
         call = {"tool_name": tool.name, "tool_call_id": _call_id(), "tool_arguments": text}
-        return await own.on_invoke_tool(context.ToolContext(context=around.deps, **call), text)
+        return await own.on_invoke_tool(context.ToolContext(context=deps, **call), text)
 
     yield ForeignTool(tool.name, tool.description, tool.params_json_schema, run, True)
 
 
-def _llama_tool(tool: Any, around: Surroundings) -> Iterable[ForeignTool]:
+def _llama_tool(tool: Any, deps: object, _wait: Wait) -> Iterable[ForeignTool]:
     about = tool.metadata
     is_async = inspect.iscoroutinefunction(getattr(tool, "real_fn", None))
-    extra = {tool.ctx_param_name: around.deps} if getattr(tool, "requires_context", False) else {}
+    extra = {tool.ctx_param_name: deps} if getattr(tool, "requires_context", False) else {}
 
     def value(output: Any) -> Any:
         if output.is_error:
@@ -440,7 +381,7 @@ def _llama_tool(tool: Any, around: Surroundings) -> Iterable[ForeignTool]:
     yield ForeignTool(about.get_name(), about.description, parameters, arun if is_async else run, is_async)
 
 
-def _smol_tool(tool: Any, _around: Surroundings) -> Iterable[ForeignTool]:
+def _smol_tool(tool: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool]:
     properties: Json = {}
     for name, about in tool.inputs.items():
         types = [about["type"]] if isinstance(about["type"], str) else list(about["type"])
@@ -456,23 +397,21 @@ def _smol_tool(tool: Any, _around: Surroundings) -> Iterable[ForeignTool]:
     yield ForeignTool(tool.name, tool.description, parameters, lambda args: tool(**args), is_async)
 
 
-def _llm_tool(tool: Any, _around: Surroundings) -> Iterable[ForeignTool]:
+def _llm_tool(tool: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool]:
     function = tool.implementation
-    if function is None:
-        raise InvalidTool(f"'{tool.name}' has no implementation.")
     extra = {"llm_tool_call": None} if "llm_tool_call" in inspect.signature(function).parameters else {}
     is_async = inspect.iscoroutinefunction(function)
     yield ForeignTool(tool.name, tool.description, tool.input_schema, lambda args: function(**args, **extra), is_async)
 
 
-def _llm_toolbox(toolbox: Any, around: Surroundings) -> Iterable[Any]:
-    around.wait(toolbox.prepare_async)
+def _llm_toolbox(toolbox: Any, _deps: object, wait: Wait) -> Iterable[Any]:
+    wait(toolbox.prepare_async)
     toolbox.prepare()
     yield from _methods(toolbox, hidden=toolbox._blocked).items()
     yield from toolbox._extra_tools
 
 
-def _fastmcp_server(server: Any, around: Surroundings) -> Iterable[ForeignTool]:
+def _fastmcp_server(server: Any, _deps: object, wait: Wait) -> Iterable[ForeignTool]:
     async def run(name: str, is_wrapped: bool, args: dict[str, Any]) -> Any:
         result = await _with_real_cause(server.call_tool(name, args))
         if result.structured_content is not None:
@@ -480,12 +419,12 @@ def _fastmcp_server(server: Any, around: Surroundings) -> Iterable[ForeignTool]:
         parts = [block.text if block.type == "text" else block.model_dump(mode="json") for block in result.content]
         return parts[0] if len(parts) == 1 else parts or None
 
-    for tool in around.wait(server.list_tools):
+    for tool in wait(server.list_tools):
         is_wrapped = bool((tool.output_schema or {}).get("x-fastmcp-wrap-result"))
         yield ForeignTool(tool.name, tool.description, tool.parameters, partial(run, tool.name, is_wrapped), True)
 
 
-def _mcp_server(server: Any, _around: Surroundings) -> Iterable[ForeignTool]:
+def _mcp_server(server: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool]:
     module = importlib.import_module("mcp.server.mcpserver")
 
     async def run(tool: Any, args: dict[str, Any]) -> Any:

@@ -19,6 +19,9 @@ from tests.harness.surroundings import ROOT
 
 Report = Callable[[str], dict[str, Any]]
 
+# The first test with a report waits for the worker, which imports all of a framework.
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
@@ -30,7 +33,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             worker = Path(__file__).with_name("tracing_worker.py")
             env = {**os.environ, "PYTHONPATH": str(ROOT), CAPTURE: capture}
             command = [sys.executable, str(worker), str(tmp_path_factory.mktemp("traced"))]
-            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=110, check=False)
+            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=280, check=False)
             assert ended.returncode == 0, ended.stderr[-3000:]
             reports[capture] = json.loads(ended.stdout)
         return reports[capture]
@@ -58,6 +61,7 @@ def _below(report: Report, top: str, capture: str = "") -> list[dict[str, Any]]:
         ("parallel", ["nb.parallel", "nb.parallel > nb.inner", "nb.parallel > nb.inner"]),
         ("job", ["nb.outer", "nb.outer > nb.inner"]),
         ("http", ["web.get", "web.get"]),
+        ("program", ["nb.inner"]),
     ],
 )
 def test_each_span_is_inside_that_of_its_caller(report: Report, top: str, paths: list[str]) -> None:
@@ -119,14 +123,9 @@ def test_the_capture_variable_lets_them_out_masked(report: Report) -> None:
     text = json.dumps(report("SPAN_ONLY"))
     give = next(span for span in _below(report, "secret", "SPAN_ONLY") if span["name"] == "execute_tool nb.give")
     inner = next(span for span in _below(report, "nested", "SPAN_ONLY") if span["name"] == "execute_tool nb.inner")
-    asked, *_ = (span for span in _below(report, "ask", "SPAN_ONLY") if span["name"] == "chat m-1")
     assert SECRET not in text
     assert "bread" in give["attributes"]["gen_ai.tool.call.result"]
     assert json.loads(inner["attributes"]["gen_ai.tool.call.arguments"]) == {"a": 1}
-    roles = [message["role"] for message in json.loads(asked["attributes"]["gen_ai.input.messages"])]
-    (reply,) = json.loads(asked["attributes"]["gen_ai.output.messages"])
-    assert roles == ["system", "user"]
-    assert reply["parts"][0]["type"] == "tool_call"
 
 
 def test_a_real_receiver_gets_every_span(report: Report) -> None:

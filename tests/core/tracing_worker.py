@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from onetool_ipy import open_toolbox, tool
+from onetool_ipy.llm.programs.run import ProgramOptions, Programs
 from onetool_ipy.sdk import batch_execute
 from onetool_ipy.toolbox import Toolbox
 from tests.harness.stub import Asked, Stub
@@ -105,6 +106,8 @@ def calls(box: Toolbox, stub: Stub) -> None:
     with mine.start_as_current_span("http"):
         box.call("web.get")
         asyncio.run(box.acall("web.get"))
+    with mine.start_as_current_span("program"):
+        Programs(box).run("import nb\nnb.inner(a=1)", {}, ProgramOptions(approve=["nb.inner"]))
     with mine.start_as_current_span("ask"):
         box.ask(f"What is 1 + 1? {SECRET}", approve=["nb.inner"])
     with mine.start_as_current_span("secret"):

@@ -160,12 +160,7 @@ def main(framework: str, folder: str) -> None:
         for function in (look, much, send):
             box.adopt(function)
         by_default = exported(box, framework)
-        report = {}
-        if framework == "langchain":
-            asked = {"type": "tool_call", "name": "ot_stats", "args": {"output": f"{folder}/x.html"}, "id": "1"}
-            report["writing"] = by_default["ot_stats"].invoke(asked).content
-            report["written"] = Path(folder, "x.html").exists()
-        report |= CALLERS[framework](exported(box, framework, ["nb.*"]))
+        report = CALLERS[framework](exported(box, framework, ["nb.*"]))
         report["default"] = sorted(by_default)
         report["log"] = sorted({row.source for row in box.log.history(limit=50) if row.tool.startswith("nb.")})
     sys.stdout.write(f"\n{json.dumps(report)}\n")

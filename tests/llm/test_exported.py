@@ -23,6 +23,9 @@ _ERROR = {"langchain": "error", "pydantic-ai": True, "openai-agents": "", "smola
 
 Report = Callable[[str], dict[str, Any]]
 
+# The first test with a report waits for the worker, which imports all of a framework.
+pytestmark = pytest.mark.timeout(300)
+
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
@@ -34,7 +37,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
             worker = Path(__file__).with_name("export_worker.py")
             env = {**os.environ, "PYTHONPATH": str(ROOT)}
             command = [others_python("frameworks"), str(worker), framework, str(tmp_path_factory.mktemp(framework))]
-            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=110, check=False)
+            ended = subprocess.run(command, capture_output=True, text=True, env=env, timeout=280, check=False)
             assert ended.returncode == 0, ended.stderr[-3000:]
             reports[framework] = json.loads(ended.stdout.splitlines()[-1])
         return reports[framework]
@@ -59,6 +62,7 @@ def test_only_reading_tools_are_exported_by_themselves(framework: str, report: R
     assert {"nb_look", "nb_much", "fs_read_file", "ot_result"} <= set(exported)
     assert "nb_send" not in exported
     assert "ot_map" not in exported
+    assert "ot_stats" not in exported, "it writes a report where it is told to"
 
 
 def test_the_others_carry_the_mark_of_the_framework(framework: str, report: Report) -> None:
@@ -109,11 +113,6 @@ def test_what_is_large_goes_as_a_handle(framework: str, report: Report) -> None:
 
 def test_the_calls_are_those_of_a_model(framework: str, report: Report) -> None:
     assert report(framework)["log"] == ["model"]
-
-
-def test_a_reading_tool_does_not_write_unless_it_was_named(report: Report) -> None:
-    assert report("langchain")["writing"] == "'ot.stats' may not write here."
-    assert report("langchain")["written"] is False
 
 
 def test_a_framework_that_is_unknown_or_missing_is_said(box: Toolbox) -> None:

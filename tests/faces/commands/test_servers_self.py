@@ -84,7 +84,7 @@ def test_the_difference_is_shown_and_a_no_changes_nothing(clean: Kernel) -> None
         ("vscode", '{"servers": {} // mine\n}', 'Paste this there: { "servers": { "onetool-'),
         ("cursor", '{"mcpServers": null}', 'Paste this there: { "mcpServers": { "onetool-'),
         ("cursor", "[1]", 'Paste this there: { "mcpServers": { "onetool-'),
-        ("cursor", '{"mcpServers": {"NAME": {"command": "other"}}}', "It has another entry 'onetool-"),
+        ("cursor", '{"mcpServers": {"NAME": {"command": "other"}}}', "it has another entry 'onetool-"),
         ("codex", "mcp_servers = {a = {command = 'x'}}", "Paste this there: [mcp_servers.onetool-"),
         ("codex", "= broken", "Paste this there: [mcp_servers.onetool-"),
     ],
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_kept_whole_is_left_alone(clean: Kernel, client: s
     file.write_text(text.replace("NAME", name))
     refused = clean.execute(f"%tool server export {client} --self --yes", allow_errors=True).text
     assert words in " ".join(refused.split())
-    assert f"'{file}' is not changed." in refused
+    assert f"'{file}' is not changed:" in refused
     assert file.read_text() == text.replace("NAME", name)
 
 
