@@ -73,7 +73,10 @@ def open_leniently(
 
     `cwd` is the folder to look from, where that is not the process's own: a server has the notebooks' folders.
     """
-    _be_quiet()
+    # Keep Python's handler of last resort from printing our log: a library adds a handler that does nothing.
+    logger = logging.getLogger("onetool_ipy")
+    if not logger.handlers:
+        logger.addHandler(logging.NullHandler())
     chosen = None if path is None else Path(path)
     surroundings = os.environ if env is None else env
     box = Toolbox(
@@ -85,13 +88,6 @@ def open_leniently(
     box.replays.env = surroundings
     box.subscribe(closing=box.replays.close)
     return box
-
-
-def _reopen(config: Config, env: Mapping[str, str]) -> Callable[[], Toolbox]:
-    """Return a function that can be pickled and opens the same project in another process of this machine."""
-    named = (config.paths.config_file or config.paths.project) if config.trust.how == "named" else None
-    places = {key: env[key] for key in _PLACES if key in env}
-    return partial(_open_again, named, config.paths.project, places)
 
 
 def _open_again(path: Path | None, project: Path, places: Mapping[str, str]) -> Toolbox:
@@ -134,11 +130,6 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
     )
 
 
-def _adopt_servers(config: Config, servers: Servers) -> None:
-    """End the servers that a reloaded configuration changes, before it takes effect. Nothing is started."""
-    servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s, hide=config.secrets.hide)
-
-
 def _server_definitions(config: Config) -> list[ServerDefinition]:
     from onetool_ipy.mcp.definition import read_server
 
@@ -155,54 +146,31 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     return definitions
 
 
-def _record_trust(config: Config, env: Mapping[str, str], part: str) -> None:
-    """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
-    folder, trusted = config.paths.project, _trust_list(env)
-    before = trusted.get(folder) if part else None
-    pins = {kind: dict(named) for kind, named in (before or {}).items()}
-    for kind, named in config.reach.items():
-        approved = {name: pin for name, pin in named.items() if part in ("", f"{kind} {name}")}
-        pins[kind] = {**pins.get(kind, {}), **approved}
-    trusted.add(folder, pins)
-
-
-def _forget_trust(config: Config, env: Mapping[str, str]) -> bool:
-    return _trust_list(env).remove(config.paths.project)
-
-
-def _trust_list(env: Mapping[str, str]) -> TrustList:
-    return TrustList.of(env, _home(env))
-
-
-def _be_quiet() -> None:
-    """Keep Python's handler of last resort from printing our log: a library adds a handler that does nothing."""
-    logger = logging.getLogger("onetool_ipy")
-    if not logger.handlers:
-        logger.addHandler(logging.NullHandler())
-
-
 def _build(path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: Path | None, box: Toolbox) -> Parts:
-    config = load_config(path, env=env, cwd=cwd or _working_directory())
+    """Read the configuration, and hand the toolbox what it asks of its project."""
+    project = _Project(load_config(path, env=env, cwd=cwd or _working_directory()), env, box)
+    config = project.config
     for problem in config.problems:
         logging.getLogger("onetool_ipy.config").error("%s", problem)
-    files = _pack_files(config, box)
-    record_trust = partial(_record_trust, config, env)
 
     def builder() -> PartBuilder:
         from onetool_ipy.part_builder import PartBuilder  # late: it loads every source of tools
 
+        home, record_trust = _home(env), project.record_trust
         return PartBuilder(
-            box, config, files, env=env, home=_home(env), cwd=cwd, clock=clock, record_trust=record_trust
+            box, config, project.files, env=env, home=home, cwd=cwd, clock=clock, record_trust=record_trust
         )
 
+    named = (config.paths.config_file or config.paths.project) if config.trust.how == "named" else None
+    places = {key: env[key] for key in _PLACES if key in env}
     return Parts(
         config=config,
         builder=builder,
-        pack_names=partial(_pack_names, config, files),
-        adopt_servers=partial(_adopt_servers, config),
-        record_trust=record_trust,
-        forget_trust=partial(_forget_trust, config, env),
-        reopen=_reopen(config, env),
+        pack_names=project.pack_names,
+        adopt_servers=project.adopt_servers,
+        record_trust=project.record_trust,
+        forget_trust=project.forget_trust,
+        reopen=partial(_open_again, named, config.paths.project, places),
     )
 
 
@@ -213,35 +181,59 @@ def _working_directory() -> Path:
         return Path("/")
 
 
-def _pack_files(config: Config, box: Toolbox) -> PackFiles | None:
-    if config.paths.onetool_dir is None:
-        return None
-    cache = OutlineCache(config.paths.state / "cache" / FILE)
-    return PackFiles(
-        config.paths.onetool_dir,
-        config.settings.tools_dir,
-        cache=cache,
-        require_trust=partial(_require_trust, config),
-        on_import=lambda: box.registry.refresh(),  # noqa: PLW0108 - the registry is not built yet
-    )
+class _Project:
+    """A project as one reading of its configuration has it: its pack files, its servers, and the user's list."""
 
+    def __init__(self, config: Config, env: Mapping[str, str], box: Toolbox) -> None:
+        self.config = config
+        self._trust_list = TrustList.of(env, _home(env))
+        folder = config.paths.onetool_dir
+        self.files = (
+            None
+            if folder is None
+            else PackFiles(
+                folder,
+                config.settings.tools_dir,
+                cache=OutlineCache(config.paths.state / "cache" / FILE),
+                require_trust=self.require_trust,
+                on_import=lambda: box.registry.refresh(),  # noqa: PLW0108 - the registry is not built yet
+            )
+        )
 
-def _require_trust(config: Config, file: Path) -> None:
-    """Raise Untrusted unless the user trusts the project; the trust may have ended in another process."""
-    if not config.trust.is_given or config.trust.has_changed():
-        raise Untrusted.of(f"'{file}' was not run: this project is not trusted.")
+    def record_trust(self, part: str) -> None:
+        """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
+        folder = self.config.paths.project
+        before = self._trust_list.get(folder) if part else None
+        pins = {kind: dict(named) for kind, named in (before or {}).items()}
+        for kind, named in self.config.reach.items():
+            approved = {name: pin for name, pin in named.items() if part in ("", f"{kind} {name}")}
+            pins[kind] = {**pins.get(kind, {}), **approved}
+        self._trust_list.add(folder, pins)
 
+    def forget_trust(self) -> bool:
+        """Take the project off the user's list; False where it was not on it."""
+        return self._trust_list.remove(self.config.paths.project)
 
-def _pack_names(config: Config, files: PackFiles | None) -> tuple[str, ...]:
-    """Return the packs of the project itself, which a notebook gets as names."""
-    packs = list(files.pack_names()) if files is not None else []
-    for definition in config.settings.tools:
-        name = definition.name
-        if name:
-            packs.append(name.partition(".")[0] if "." in name else "config")
-    packs += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
-    if os.path.exists(config.paths.bundles):
-        from onetool_ipy.bundles.store import stored_slugs
+    def require_trust(self, file: Path) -> None:
+        """Raise Untrusted unless the user trusts the project; the trust may have ended in another process."""
+        trust = self.config.trust
+        if not trust.is_given or trust.has_changed():
+            raise Untrusted.of(f"'{file}' was not run: this project is not trusted.")
 
-        packs += stored_slugs(config.paths.bundles)
-    return tuple(dict.fromkeys(packs))
+    def adopt_servers(self, servers: Servers) -> None:
+        """End the servers that a reloaded configuration changes, before it takes effect. Nothing is started."""
+        config = self.config
+        servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s, hide=config.secrets.hide)
+
+    def pack_names(self) -> tuple[str, ...]:
+        """Return the packs of the project itself, which a notebook gets as names."""
+        config = self.config
+        packs = list(self.files.pack_names()) if self.files is not None else []
+        declared = [definition.name for definition in config.settings.tools if definition.name]
+        packs += [name.partition(".")[0] if "." in name else "config" for name in declared]
+        packs += [name for name, server in config.settings.servers.items() if server.data.get("enabled", True)]
+        if os.path.exists(config.paths.bundles):
+            from onetool_ipy.bundles.store import stored_slugs
+
+            packs += stored_slugs(config.paths.bundles)
+        return tuple(dict.fromkeys(packs))

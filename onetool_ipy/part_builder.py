@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.records import once
@@ -64,14 +64,22 @@ class PartBuilder:
         self._home = home
         self._cwd = cwd
         self._given_clock = clock
-        self._clock = clock or _utc_now
+        self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
         self._record_trust = record_trust
 
     def registry(self) -> Registry:
         """The tools of all sources."""
         config, box = self._config, self._box
         builtins = self._builtins()
-        handlers = partial(_handlers, builtins)
+
+        def handlers() -> dict[str, dict[str, ToolSpec]]:
+            """Return what a definition of spec 003 may name as its handler."""
+            specs = builtins.by_name.items()
+            return {
+                "builtin": {name: spec for name, spec in specs if spec.pack != "ot"},
+                "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
+            }
+
         checks = DefinitionChecks(config.paths.state / "cache" / FILE, config.fingerprint)
         context = self._context
         bundles = BundleTools(
@@ -191,12 +199,12 @@ class PartBuilder:
         folder = config.paths.onetool_dir
         needs = RunnerDependencies(
             http_client=lambda: box.http_client,
-            rules=partial(_rules, config),
-            secret=partial(_secret, config),
+            rules=self._rules,
+            secret=self._secret,
             mask=config.secrets.mask,
             hide=config.secrets.hide,
             clock=self._clock,
-            call=partial(_inner_call, box),
+            call=self._inner_call,
         )
         trust_it = partial(self._record_trust, "")
         return BundleContext(
@@ -244,34 +252,20 @@ class PartBuilder:
         is_pack = any(spec.origin != "bundle" for spec in self._box.registry.pack(slug) or ())
         return f"pack '{slug}'" if is_pack else ""
 
+    def _rules(self) -> Rules:
+        from onetool_ipy.net.client import Rules
 
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
+        return Rules.of(self._config.settings.http)
 
+    def _secret(self, name: str) -> str | None:
+        """A secret of the secrets file; a tool from elsewhere must not read the environment."""
+        secrets = self._config.secrets
+        return secrets.get(name) if self._config.trust.is_given and name in secrets.names() else None
 
-def _rules(config: Config) -> Rules:
-    from onetool_ipy.net.client import Rules
-
-    return Rules.of(config.settings.http)
-
-
-def _secret(config: Config, name: str) -> str | None:
-    """A secret of the secrets file; a tool from elsewhere must not read the environment."""
-    return config.secrets.get(name) if config.trust.is_given and name in config.secrets.names() else None
-
-
-def _inner_call(box: Toolbox, name: str, args: Mapping[str, Any]) -> Any:
-    """Call a tool from inside another one: its value, or its own error."""
-    if box.registry.find(name) is None:
-        raise Unavailable(f"There is no function '{name}' now.", hint="The tool comes back with it.")
-    result = box.call(name, args, source="tool")
-    return result.data if result.error is None else raise_failure(box.host, result)
-
-
-def _handlers(builtins: Functions) -> dict[str, dict[str, ToolSpec]]:
-    """What a definition of spec 003 may name as its handler."""
-    specs = builtins.by_name.items()
-    return {
-        "builtin": {name: spec for name, spec in specs if spec.pack != "ot"},
-        "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
-    }
+    def _inner_call(self, name: str, args: Mapping[str, object]) -> object:
+        """Call a tool from inside another one: its value, or its own error."""
+        box = self._box
+        if box.registry.find(name) is None:
+            raise Unavailable(f"There is no function '{name}' now.", hint="The tool comes back with it.")
+        result = box.call(name, args, source="tool")
+        return result.data if result.error is None else raise_failure(box.host, result)

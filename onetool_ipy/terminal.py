@@ -189,21 +189,17 @@ def _read_line(prompt: str, *, is_hidden: bool = False) -> str | None:
         if is_hidden:
             return getpass.getpass(prompt)  # a notebook replaces it, too
         if is_own and threading.current_thread() is not threading.main_thread():
-            return _read_in_thread(prompt)
+            # Stop must be able to end this thread: `input()` would wait on and take the next line.
+            import select
+
+            sys.stdout.write(prompt)
+            sys.stdout.flush()
+            while not select.select([sys.stdin], [], [], 0.1)[0]:
+                pass
+            return sys.stdin.readline().rstrip("\n") or None
         return input(prompt)
     except (EOFError, OSError, NotImplementedError, RuntimeError, ValueError):
         return None  # no terminal, a closed one, or a notebook that runs without a person
-
-
-def _read_in_thread(prompt: str) -> str | None:
-    """Read a line of the terminal so that Stop can end this thread: `input()` would wait on and take the next line."""
-    import select
-
-    sys.stdout.write(prompt)
-    sys.stdout.flush()
-    while not select.select([sys.stdin], [], [], 0.1)[0]:
-        pass
-    return sys.stdin.readline().rstrip("\n") or None
 
 
 def _call_lines(head: str, one: ProposedCall) -> list[str]:

@@ -12,14 +12,13 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
-from onetool_ipy.base.records import once
 from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import REMOTE, TYPED
@@ -78,6 +77,21 @@ class Builder(Protocol):
     def bundles(self) -> Bundles: ...
 
 
+class _BuiltOnce(Generic[_T]):
+    """A part that is built when it is first read, once, under the lock of its owner. Later reads find it in `vars`."""
+
+    def __init__(self, build: Callable[[Parts], _T]) -> None:
+        self._build = build
+        self._name = build.__name__
+
+    def __get__(self, parts: Parts, _owner: object) -> _T:
+        with parts.building:
+            if self._name not in vars(parts):
+                vars(parts)[self._name] = self._build(parts)
+            value: _T = vars(parts)[self._name]
+            return value
+
+
 class Parts:
     """All that a reload replaces. Registry, resolver and executor are built when they are first asked for, once."""
 
@@ -90,7 +104,7 @@ class Parts:
         adopt_servers: Callable[[Servers], None] = lambda _servers: None,
         record_trust: Callable[[str], None],
         forget_trust: Callable[[], bool],
-        reopen: Callable[[], Any],
+        reopen: Callable[[], Toolbox],
     ) -> None:
         self.config = config
         self.adopt_servers = adopt_servers
@@ -99,25 +113,16 @@ class Parts:
         self.reopen = reopen
         self._pack_names = pack_names
         self._make_builder = builder
-        self._made_builder: Builder | None = None
         self.after_fork()
         forks.register(self)
-        self._registry: Registry | None = None
-        self._resolver: Resolver | None = None
-        self._executor: Executor | None = None
-        self._stores: Stores | None = None
-        self._bundles: Bundles | None = None
 
     def after_fork(self) -> None:
         """Take a lock of this process's own."""
-        self._building = threading.RLock()
+        self.building = threading.RLock()
 
-    @once
+    @_BuiltOnce
     def _builder(self) -> Builder:
-        with self._building:
-            if self._made_builder is None:
-                self._made_builder = self._make_builder()
-            return self._made_builder
+        return self._make_builder()
 
     @property
     def pack_names(self) -> Sequence[str]:
@@ -128,55 +133,40 @@ class Parts:
         """Return what of the project a yes would cover, as far as it needs one."""
         return self._builder.inventory()
 
-    @once
+    @_BuiltOnce
     def stores(self) -> Stores:
-        with self._building:
-            if self._stores is None:
-                self._stores = self._builder.stores()
-            return self._stores
+        return self._builder.stores()
 
-    @once
+    @_BuiltOnce
     def registry(self) -> Registry:
-        with self._building:
-            if self._registry is None:
-                self._registry = self._builder.registry()
-            return self._registry
+        return self._builder.registry()
+
+    @_BuiltOnce
+    def executor(self) -> Executor:
+        return self._builder.executor()
+
+    @_BuiltOnce
+    def resolver(self) -> Resolver:
+        return self._builder.resolver(self.registry)
+
+    @_BuiltOnce
+    def bundles(self) -> Bundles:
+        return self._builder.bundles()
 
     def expire(self) -> None:
         """Let the registry list its tools again. Parts that are not built yet will see the change anyway."""
-        if self._registry is not None:
-            self._registry.expire()
-
-    @once
-    def executor(self) -> Executor:
-        with self._building:
-            if self._executor is None:
-                self._executor = self._builder.executor()
-            return self._executor
-
-    @once
-    def resolver(self) -> Resolver:
-        with self._building:
-            if self._resolver is None:
-                self._resolver = self._builder.resolver(self.registry)
-            return self._resolver
-
-    @once
-    def bundles(self) -> Bundles:
-        with self._building:
-            if self._bundles is None:
-                self._bundles = self._builder.bundles()
-            return self._bundles
+        if "registry" in vars(self):
+            self.registry.expire()
 
     def close(self) -> None:
         """Close what was built. Builds nothing."""
-        if self._stores is not None:
-            self._stores.log.close()
+        if "stores" in vars(self):
+            self.stores.log.close()
 
     def take_over(self, older: Parts) -> None:
         """Take over the results that the parts before kept in memory."""
-        if older._stores is not None:
-            self.stores.results.take_over(older._stores.results)
+        if "stores" in vars(older):
+            self.stores.results.take_over(older.stores.results)
 
 
 class _Subscriber(NamedTuple):

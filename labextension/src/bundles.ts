@@ -18,7 +18,7 @@ export interface IToolRun {
 export class BundlesView {
   constructor(
     readonly rest: RestClient,
-    private readonly options: { onChanged: () => void; onEdit: (place: IHttpPlace) => void; onImport: () => void; onRun: (slug: string) => Promise<IToolRun[]> }
+    private readonly options: { onChanged: () => void; onEdit: (place: IHttpPlace) => void; onImport: () => void; onRun: (slug: string) => Promise<IToolRun[]>; request: (kind: string, payload?: Record<string, unknown>) => Promise<any> }
   ) {
     this._notice = show(h('div.otx-notice', { role: 'status' }), false);
     this._list = h('div.onetool-Bundles-list');
@@ -50,6 +50,8 @@ export class BundlesView {
   async load(focused?: string): Promise<void> {
     await this._try(async () => {
       const bundles = await this.rest.bundles();
+      // Without a kernel there are no environments to choose from.
+      this._environments = await this.options.request('environments').catch(() => ({}));
       bundles.sort((a, b) => a.slug.localeCompare(b.slug));
       const open = bundles.filter(bundle => this._opened.has(bundle.slug));
       const tools = new Map(await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const)));
@@ -97,11 +99,32 @@ export class BundlesView {
     return h(
       'div.onetool-Bundle',
       { data: { slug: bundle.slug } },
-      h('div.onetool-Bundle-head', null, toggle, run, this._switch(`${bundle.isBuiltIn ? 'Pack' : 'Bundle'} ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
+      h('div.onetool-Bundle-head', null, toggle, this._environmentSelect(bundle), run, this._switch(`${bundle.isBuiltIn ? 'Pack' : 'Bundle'} ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
       bundle.description ? h('div.otx-muted', null, bundle.description) : null,
       report,
       tools
     );
+  }
+
+  /** The environments of a bundle, to switch between. */
+  private _environmentSelect(bundle: IBundle): HTMLElement | null {
+    const own = this._environments[bundle.slug];
+    if (!own) {
+      return null;
+    }
+    const options = (own.active ? own.names : ['', ...own.names]).map(name => h('option', { value: name }, name || 'other'));
+    const select = h('select.otx-input', { 'aria-label': `Environment of ${bundle.slug}`, title: 'Environment' }, options) as HTMLSelectElement;
+    select.value = own.active;
+    select.addEventListener('change', async () => {
+      const isSet = await this._try(() => this.options.request('switchEnvironment', { bundle: bundle.slug, name: select.value }));
+      if (isSet) {
+        this.options.onChanged();
+        await this.load(`Environment of ${bundle.slug}`);
+      } else {
+        select.value = own.active;
+      }
+    });
+    return select;
   }
 
   /** Call the tools of a bundle, and say how each went. */
@@ -208,5 +231,6 @@ export class BundlesView {
   private readonly _list: HTMLElement;
   private readonly _newButton: HTMLElement;
   private _isClosed = false;
+  private _environments: Record<string, { names: string[]; active: string }> = {};
   private readonly _opened = new Set<string>();
 }

@@ -168,7 +168,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
   panel.importing.connect(() => importTools(app, panel));
   panel.serverOpened.connect((_, name) => showServer(app, panel, name));
   app.commands.addCommand('onetool:insert', {
-    label: args => (typeof args.tool === 'string' ? `+${args.tool}` : 'Insert tool call'),
+    label: args => (typeof args.tool === 'string' ? `Insert ${args.tool}` : 'Insert tool call'),
     caption: 'Insert a call of a tool into the notebook',
     isEnabled: () => panel.notebook !== null,
     execute: async args => {

@@ -10,7 +10,7 @@ import { NotebookActions } from '@jupyterlab/notebook';
 import type { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
-import { BundlesView, type IToolRun } from './bundles';
+import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
 import { createBrowser, createServers, createUsage, fill, h, type IBrowser, type IHttpPlace, type IServers, type IUsage, type Transport } from './ui/index.js';
@@ -67,17 +67,18 @@ export class NotebookTools {
     const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
     if (this._bundles?.project !== project) {
       this._bundles?.close();
-      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit(), onRun: slug => this._runBundle(slug) });
+      this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit(), onRun: async slug => (await this._ask('runBundle', { bundle: slug })).runs, request: (kind, payload) => this._ask(kind, payload) });
     }
     return this._bundles;
   }
 
-  private async _runBundle(slug: string): Promise<IToolRun[]> {
+  /** A request to the kernel, if one is connected. */
+  private async _ask(kind: string, payload: Record<string, unknown> = {}): Promise<any> {
     const { transport } = this.connection;
     if (!transport) {
       throw new Error('No kernel with onetool_ipy is connected. Load it in the Tools view.');
     }
-    return (await transport.request('runBundle', { bundle: slug })).runs;
+    return transport.request(kind, payload);
   }
 
   /** Insert a call of a tool into the notebook. */

@@ -31,9 +31,11 @@ const VIEWS: [View, string][] = [
   ['tools', 'Tools'],
   ['bundles', 'Bundles'],
   ['servers', 'Servers'],
-  ['usage', 'Usage'],
-  ['health', 'Health']
+  ['health', 'Health'],
+  ['usage', 'Usage']
 ];
+/** The views that share the tab Status: five tabs do not fit into the panel's usual width. */
+const STATUS_VIEWS: View[] = ['health', 'usage'];
 
 const STATE_TEXTS: Record<string, string> = {
   other: 'This kernel is not Python; it has no tools.',
@@ -68,11 +70,12 @@ export class ToolsPanel extends Widget {
       const id = `${PANEL_ID}-${view}`;
       const tab = h('button.otx-tab', { type: 'button', role: 'tab', id: `${id}-tab`, 'aria-controls': id, data: { view }, onclick: () => this.selectView(view) }, title);
       const box = h(`div.onetool-Panel-view.onetool-Panel-${view}`, { role: 'tabpanel', id, 'aria-labelledby': `${id}-tab`, tabindex: '-1' });
-      this._tabs.append(tab);
+      (STATUS_VIEWS.includes(view) ? this._statusTabs : this._tabs).append(tab);
       this._boxes[view] = box;
     }
+    this._tabs.append(h('button.otx-tab', { type: 'button', role: 'tab', id: `${PANEL_ID}-status-tab`, 'aria-controls': `${PANEL_ID}-status`, data: { view: 'status' }, onclick: () => this.selectView(this._statusView) }, 'Status'));
     this._boxes.health.append(this._health.element);
-    const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._questions, this._tabs, this._status, Object.values(this._boxes));
+    const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._questions, this._tabs, this._statusTabs, this._status, Object.values(this._boxes));
     this.node.append(inner);
     window.addEventListener('pagehide', () => this._closeAll());
     tracker.currentChanged.connect((_, notebook) => this._follow(notebook));
@@ -112,7 +115,11 @@ export class ToolsPanel extends Widget {
 
   selectView(view: View): void {
     this._view = view;
-    selectTab(this._tabs, tab => tab.dataset.view === view);
+    const isStatus = STATUS_VIEWS.includes(view);
+    this._statusView = isStatus ? view : this._statusView;
+    selectTab(this._tabs, tab => tab.dataset.view === (isStatus ? 'status' : view));
+    selectTab(this._statusTabs, tab => tab.dataset.view === view);
+    show(this._statusTabs, isStatus);
     for (const [each, box] of Object.entries(this._boxes)) {
       show(box, each === view);
     }
@@ -267,12 +274,14 @@ export class ToolsPanel extends Widget {
   private _drawHealth(): void {
     const report = this.connection?.report ?? null;
     this._drawTab('health', report?.problems.length ?? 0);
+    this._drawTab('status', report?.problems.length ?? 0);
     this._health.draw(report);
   }
 
   /** The name of a view, and how many things in it need a look. */
-  private _drawTab(view: View, count: number): void {
-    fill(this._tabs.querySelector(`[data-view="${view}"]`)!, new Map(VIEWS).get(view), count ? h('span.onetool-Panel-count', null, count > 9 ? '9+' : count) : null);
+  private _drawTab(view: View | 'status', count: number): void {
+    const title = VIEWS.find(([each]) => each === view)?.[1] ?? 'Status';
+    fill(this.node.querySelector(`[role="tab"][data-view="${view}"]`)!, title, count ? h('span.onetool-Panel-count', null, count > 9 ? '9+' : count) : null);
   }
 
   /** Show a screen of the kernel, or `missing` without one. Returns whether the box shows another element now. */
@@ -326,11 +335,13 @@ export class ToolsPanel extends Widget {
   private readonly _questions: HTMLElement = h('div.onetool-Panel-questions');
   private readonly _health: IHealth;
   private readonly _tabs: HTMLElement;
+  private readonly _statusTabs = addTabKeys(h('div.otx-tabs.onetool-Panel-subtabs', { role: 'tablist', 'aria-label': 'Status', id: `${PANEL_ID}-status` }));
   private readonly _status: HTMLElement;
   private readonly _boxes = {} as Record<View, HTMLElement>;
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
   private _current: NotebookTools | null = null;
   private _view: View = 'tools';
+  private _statusView: View = 'health';
   private _serverVersion: string | null = null;
   private _drawnServers = '';
   private _drawnQuestions = new Map<string, HTMLElement>();

@@ -105,7 +105,8 @@ class Vocabulary:
             yield from ((word, 0.85 - 0.15 * distance) for word, distance in self._typos(unit, edits))
         if n >= 2:
             yield from ((word, 0.6 + 0.2 * n / len(word)) for word in self._beginning(unit))
-        if n >= 3 or (n == 2 and not unit.isascii()):  # scripts without blanks have their words inside
+        # Scripts without blanks have their words inside.
+        if n >= 3 or (n == 2 and not unit.isascii()):
             yield from ((word, 0.5 + 0.1 * n / len(word)) for word in self._holding(unit))
 
     @once

@@ -32,6 +32,7 @@ import math
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import Enum
 from typing import Any, NoReturn
 
 from onetool_ipy.base.frames import is_dataframe
@@ -116,7 +117,8 @@ def from_json(text: str | bytes) -> Any:
 
 def to_text(value: object) -> str:
     """Return the text of any value: text as it is, anything else as indented JSON."""
-    if issubclass(type(value), str):  # not isinstance: the `__class__` of a proxy may raise
+    # Not isinstance: the `__class__` of a proxy may raise.
+    if issubclass(type(value), str):
         return str.__str__(value)
     return json.dumps(to_json(value), ensure_ascii=False, indent=2)
 
@@ -247,14 +249,19 @@ class Copier:
         if kind is not list and kind is not dict and kind is not tuple:
             self.is_json = False
             self.others.append(value)
-            if _is_walked(value):
-                self.plain = False
+            # jsonschema-rs would look inside these odd values, and so might go down without end.
+            try:
+                is_walked = isinstance(value, (dict, list, tuple, Enum))
+            except Exception:  # noqa: BLE001 - a foreign __class__ may raise anything
+                is_walked = True
+            self.plain = self.plain and not is_walked
             return value
         if depth >= _MAX_DEPTH:
             raise _Unending
         copied = self.copies.get(id(value))
         if copied is not None:
-            self.is_json = False  # written out each time, it may be endless
+            # A value that is there many times may be endless when it is written out each time.
+            self.is_json = False
             return copied
         if kind is dict:
             fresh: Any = dict(value)
@@ -277,20 +284,11 @@ class Copier:
             if kind is str:
                 self.size += len(item)
             elif kind is list and depth < _MAX_DEPTH and id(item) not in memo and _BRIEF.issuperset(map(type, item)):
-                fresh[key] = memo[id(item)] = item[:]  # numbers alone, as in most tables: no call for each row
+                # A list of numbers alone, as the rows of most tables are, needs no call of its own.
+                fresh[key] = memo[id(item)] = item[:]
                 self.size += len(item)
             elif kind not in _BRIEF:
                 fresh[key] = self._copy(item, depth)
-
-
-def _is_walked(value: object) -> bool:
-    """Whether jsonschema-rs would look inside this odd value, and so might go down without end."""
-    from enum import Enum
-
-    try:
-        return isinstance(value, (dict, list, tuple, Enum))
-    except Exception:  # noqa: BLE001 - a foreign __class__ may raise anything
-        return True
 
 
 class _Writer:
@@ -346,10 +344,9 @@ class _Writer:
 def _scalar(value: object) -> tuple[Any] | None:
     """The plain form of a scalar kind; a 1-tuple, since the form itself may be None."""
     import datetime
-    import enum
     import pathlib
 
-    if isinstance(value, enum.Enum):
+    if isinstance(value, Enum):
         return (value.value,)
     if isinstance(value, str):
         return (str.__str__(value),)

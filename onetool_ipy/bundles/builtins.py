@@ -46,9 +46,9 @@ def _id(number: int) -> str:
 
 
 BUILTINS: tuple[BuiltIn, ...] = (
-    BuiltIn(_id(0x100), "time", "What time it is.", (BuiltInTool(_id(0x101), "now", "time.now"),)),
-    BuiltIn(_id(0x200), "tools", "Trying tools out.", (BuiltInTool(_id(0x201), "echo", "tools.echo"),)),
-    BuiltIn(_id(0x300), "shell", "Where things run.", (BuiltInTool(_id(0x301), "pwd", "shell.pwd"),)),
+    BuiltIn(_id(0x100), "time", "Current time.", (BuiltInTool(_id(0x101), "now", "time.now"),)),
+    BuiltIn(_id(0x200), "tools", "Echo, for testing.", (BuiltInTool(_id(0x201), "echo", "tools.echo"),)),
+    BuiltIn(_id(0x300), "shell", "Working directory.", (BuiltInTool(_id(0x301), "pwd", "shell.pwd"),)),
     BuiltIn(
         _id(0x400),
         "fs",
@@ -88,7 +88,15 @@ class BuiltInSwitches:
         if stamp == before.stamp and not before.is_young:
             return before.off
         fresh = self._read = self._load(stamp)
-        self.reasons = _reasons(fresh.off)
+        # Of each tool that is off: which switch it is, and how to turn it on.
+        reasons = {}
+        for bundle in BUILTINS:
+            for tool in bundle.tools:
+                if bundle.bundle_id in fresh.off:
+                    reasons[tool.func] = bundle_off(bundle.slug)
+                elif tool.tool_id in fresh.off:
+                    reasons[tool.func] = tool_off(bundle.slug, tool.slug, VERSION)
+        self.reasons = reasons
         return fresh.off
 
     def reason(self, func: str) -> str:
@@ -131,18 +139,6 @@ class BuiltInSwitches:
         hint = "Update onetool-ipy." if is_newer else "Correct or delete the file, or switch a tool again."
         problem = Problem(self._name, message, f"Until then all built-in tools are on. {hint}")
         return _Read(stamp, is_young(stamp), frozenset(), problem, is_newer)
-
-
-def _reasons(off: frozenset[str]) -> dict[str, str]:
-    """Names of tools that are off -> which switch it is, and how to turn it on."""
-    reasons = {}
-    for bundle in BUILTINS:
-        for tool in bundle.tools:
-            if bundle.bundle_id in off:
-                reasons[tool.func] = bundle_off(bundle.slug)
-            elif tool.tool_id in off:
-                reasons[tool.func] = tool_off(bundle.slug, tool.slug, VERSION)
-    return reasons
 
 
 def bundle_off(slug: str) -> str:

@@ -8,6 +8,7 @@ schema compiles, a slug is free or a function exists is not checked here.
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -41,6 +42,7 @@ hint.
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 _READING = ("GET", "HEAD")
+_JSON_MIME = re.compile(r"application/(?:[\w.+-]+\+)?json")
 _MAX_NAME = 256
 _MAX_TEXT = 100_000
 _MAX_TAGS = 64
@@ -194,8 +196,15 @@ class _ToolFields(WireModel):
 
     @property
     def is_output_strict(self) -> bool:
-        """Whether a value that does not fit outputSchema fails the call; that of a document is only a hint."""
-        return self.output_schema_from != "document"
+        """Whether a value that does not fit outputSchema is a failure. With the schema of a document it is only noted.
+
+        Records from before `outputSchemaFrom` was stored have the form of an imported tool if they are one.
+        """
+        if self.output_schema_from is not None or self.http is None:
+            return self.output_schema_from != "document"
+        wire = self.http.wire()
+        accepted = wire.get("request", {}).get("headers", {}).get("Accept", "")
+        return "response" in wire or not _JSON_MIME.fullmatch(accepted)
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -271,7 +280,10 @@ class Tool(_ToolFields):
 
     def stored(self) -> Json:
         """The part of the record that is stored; the rest is computed when it is needed."""
-        return {key: value for key, value in self.shared().items() if key not in self._computed}
+        record = {key: value for key, value in self.shared().items() if key not in self._computed}
+        if self.output_schema_from is not None:
+            record["outputSchemaFrom"] = self.output_schema_from
+        return record
 
     @property
     def is_read_only(self) -> bool:

@@ -103,13 +103,19 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
     both = sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
     wrong = [_at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED) for name in both]
     try:
-        runners.new(body, name)
+        _draft_runner(runners, body, name)
         if body.http is None:
             compile_schema(body.arg_schema)
     except InvalidTool as exc:
         wrong += _reasons(body, exc)
     if wrong:
         raise together(wrong)
+
+
+def _draft_runner(runners: Runners, body: ToolBody, name: str, bundle: Bundle | None = None) -> object:
+    """A runner of a tool that is not stored. Its outputSchema is its author's unless the body says otherwise."""
+    whole = body if bundle is None else body.within(bundle)
+    return runners.new(whole, name, is_output_strict=body.output_schema_from != "document")
 
 
 def _reasons(body: ToolBody, error: InvalidTool) -> list[InvalidRequest]:
@@ -208,8 +214,8 @@ class _Records:
         now = self._needs.clock().astimezone(datetime.UTC)
         fields: Json = {name: getattr(body, name) for name in ToolBody.model_fields}
         fields |= {"display_name": body.display_name or pair[0], "tool_id": new_id(), "bundle_id": bundle_id}
-        if body.output_schema is None:
-            fields["output_schema_from"] = None
+        origin = body.output_schema_from or "author"
+        fields["output_schema_from"] = None if body.output_schema is None else origin
         return Tool(**fields, slug=pair[0], version=pair[1], created_at=now, modified_at=now)
 
     def shown(self, rows: Iterable[CatalogRow]) -> list[Tool]:
@@ -562,8 +568,7 @@ class Bundles:
         self, record: Mapping[str, Any] | WireModel, *, name: str = "draft", bundle: Bundle | None = None
     ) -> HttpRunner:
         """Make an HTTP tool of a bundle callable without storing it; refused as `put_tool` would refuse it."""
-        _, body = self._checked("draft", "1", _unlabelled(record), bundle)
-        runner = self._runners.new(body if bundle is None else body.within(bundle), name)
+        runner = _draft_runner(self._runners, self._checked("draft", "1", _unlabelled(record), bundle)[1], name, bundle)
         if not isinstance(runner, HttpRunner):
             raise InvalidRequest("type: only HTTP tools can be tried out without being stored.")
         return runner

@@ -19,7 +19,6 @@ from onetool_ipy.schema.check import pointer
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
-    from pydantic_core import ErrorDetails
 
 Fault = dict[str, str]
 
@@ -104,7 +103,7 @@ def beneath(exc: InvalidRequest, place: str) -> InvalidRequest:
     return InvalidRequest(exc.message, hint=exc.hint, details=details or [fault(place, exc.message, exc.hint)])
 
 
-def _words_of(error: ErrorDetails, fields: list[str]) -> str:
+def _words_of(error: Mapping[str, Any], fields: list[str]) -> str:
     if error["type"] == "extra_forbidden":
         near = suggest(str(error["loc"][0]), fields, limit=1) if len(error["loc"]) == 1 else []
         return "no such field" + (f", did you mean '{near[0]}'?" if near else "")
@@ -114,7 +113,7 @@ def _words_of(error: ErrorDetails, fields: list[str]) -> str:
     return message[:1].lower() + message[1:] if message[:2] != message[:2].upper() else message
 
 
-def _pointer(error: ErrorDetails, data: Any) -> str:
+def _pointer(error: Mapping[str, Any], data: Any) -> str:
     """The pointer of an error. The names that pydantic adds for branches of a union are not part of it."""
     path: list[Any] = []
     *_, last = error["loc"] or (None,)

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.settings import (
     AskSettings,
     Definition,
@@ -40,7 +41,6 @@ from onetool_ipy.config.trust import NO_PINS, Pins
 from onetool_ipy.config.yaml_text import Document, Path, dotted, quoted
 from onetool_ipy.core.tool import Problem
 
-Json = Any
 Node = Mapping[str, Any]
 """A part of the schema."""
 Get = Callable[[str], str | None]
@@ -114,9 +114,9 @@ class ConfigFile:
         """Return `file:line` of a value."""
         return f"{self.name}:{self.line(path)}"
 
-    def written(self, path: Path) -> Json:
+    def written(self, path: Path) -> Any:
         """Return a value as it is written, with every `${NAME}` unfilled."""
-        value: Json = self.data
+        value: Any = self.data
         for part in path:
             # A single text may be written in place of a list of texts.
             if not isinstance(value, str):
@@ -129,7 +129,7 @@ class ConfigFile:
 
     @property
     def is_full(self) -> bool:
-        """Whether the file has so many problems that no more are listed."""
+        """Whether the file has more problems than are listed."""
         return self._count > _MAX_PROBLEMS
 
     def _is_error(self, path: Path) -> bool:
@@ -147,7 +147,7 @@ class ConfigFile:
         self._problems.add(Problem(f"{self.name}:{line}", text, hint), error=error)
 
 
-def settings_schema() -> dict[str, Any]:
+def settings_schema() -> Json:
     """Return the JSON Schema of onetool.yaml; `$defs` has those of snippets.yaml and prompts.yaml."""
     schema: dict[str, Any] = json.loads(SCHEMA_FILE.read_bytes())
     return schema
@@ -193,7 +193,7 @@ def check_prompts(file: ConfigFile) -> Mapping[str, str]:
     return MappingProxyType({name: text for name, text in named.items() if reader.is_good(("packs", name))})
 
 
-def check_server(name: str, data: Mapping[str, Json], get: Get) -> dict[str, Any]:
+def check_server(name: str, data: Json, get: Get) -> Json:
     """Check a server that was typed, not read from a file. Raises InvalidConfig with every fault."""
     problems = LoadProblems()
     file = ConfigFile("servers", Document({name: data}, {}, []), problems, strict=False)
@@ -248,7 +248,7 @@ class _Reader:
         self.leave_out(path)
         self.file.report(path, message, hint)
 
-    def fill(self, value: Json, path: Path) -> Json:
+    def fill(self, value: object, path: Path) -> Any:
         """Return the value with every `${NAME}` filled. What cannot be filled is reported, and None."""
         if isinstance(value, dict):
             return {key: self.fill(inner, (*path, key)) for key, inner in value.items()}
@@ -267,7 +267,7 @@ class _Reader:
             self.wrong(path, f"{quoted(value)} has a '${{' without 'NAME}}'.", hint)
         return None
 
-    def without_bad(self, value: Json, path: Path) -> Json:
+    def without_bad(self, value: object, path: Path) -> Any:
         """Return a value without the parts that are left out."""
         if isinstance(value, dict):
             inner = {key: (*path, key) for key in value}
@@ -283,7 +283,7 @@ class _Reader:
         """Return the value in the types of a part of the schema; report whatever does not fit it."""
         import jsonschema_rs
 
-        coerced = _coerced(data, {"$ref": ref}, self.schema)
+        coerced: Json = _coerced(data, {"$ref": ref}, self.schema)
         root = {"$ref": ref, "$defs": self.schema["$defs"]} if ref != "#" else self.schema
         validator = jsonschema_rs.validator_for(root, offline=True)
         # Tools are checked by `sources.declared`, and can be large. Half a character can come from the environment.
@@ -346,7 +346,7 @@ class _Reader:
         self._unknown(("models", "default"), name, names, f"there is no model {quoted(name)}.")
 
 
-def _places(data: Json, steps: list[str | int]) -> Iterator[tuple[Path, Json]]:
+def _places(data: Any, steps: list[str | int]) -> Iterator[tuple[Path, object]]:
     """Yield the paths that an error can mean, with their values: the library gives the key '07' as the number 7."""
     if not steps:
         yield (), data
@@ -358,7 +358,7 @@ def _places(data: Json, steps: list[str | int]) -> Iterator[tuple[Path, Json]]:
         yield from (((key, *path), value) for path, value in _places(data[key], rest))
 
 
-def _sentence(kind: str, facts: Mapping[str, Any], value: Json) -> tuple[str, str]:
+def _sentence(kind: str, facts: Mapping[str, Any], value: object) -> tuple[str, str]:
     """Say what is wrong with a value, and what to write instead."""
     if kind == "enum":
         near = did_you_mean(value, facts["options"]) if isinstance(value, str) else ""
@@ -388,7 +388,7 @@ def resolved(node: Any, schema: Node) -> Node:
     return node if ref is None else {**_at(schema, ref.split("/")[1:]), **node}
 
 
-def _coerced(value: Json, node: Any, schema: Node) -> Json:
+def _coerced(value: object, node: object, schema: Node) -> Any:
     """Bring a value into the type that the schema asks for, where that is plain.
 
     A filled template is text, so text stands for the number in it. `yes` and `no` are booleans, as other YAML readers
@@ -487,12 +487,12 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
     )
 
 
-def _mapping(data: Mapping[str, Json], key: str) -> dict[str, Json]:
+def _mapping(data: Json, key: str) -> Json:
     section = data.get(key)
     return section if isinstance(section, dict) else {}
 
 
-def _items(reader: _Reader, data: Mapping[str, Json], key: str) -> Iterator[tuple[Path, Json]]:
+def _items(reader: _Reader, data: Json, key: str) -> Iterator[tuple[Path, Any]]:
     """Yield the good entries of a list, with their paths."""
     section = data.get(key)
     for index, item in enumerate(section if isinstance(section, list) else ()):
@@ -500,14 +500,14 @@ def _items(reader: _Reader, data: Mapping[str, Json], key: str) -> Iterator[tupl
             yield (key, index), item
 
 
-def _section(reader: _Reader, data: Mapping[str, Json], key: str, make: type[_Section]) -> _Section:
+def _section(reader: _Reader, data: Json, key: str, make: type[_Section]) -> _Section:
     """A section of single values. A missing, empty or wrong value becomes the default."""
     good = {name: value for name, value in _mapping(data, key).items() if reader.is_good((key, name))}
     fields: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in good.items()}
     return make(**fields)
 
 
-def _snippets(reader: _Reader, base: Path, entries: Mapping[str, Json]) -> Mapping[str, Definition]:
+def _snippets(reader: _Reader, base: Path, entries: Json) -> Mapping[str, Definition]:
     """The snippets. A body is a Jinja2 template, which is checked when it is expanded."""
     empty = {"description": "", "params": {}}
     return MappingProxyType(
@@ -519,7 +519,7 @@ def _snippets(reader: _Reader, base: Path, entries: Mapping[str, Json]) -> Mappi
     )
 
 
-def _packs(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, Definition]:
+def _packs(reader: _Reader, data: Json) -> Mapping[str, Definition]:
     """Each pack's own settings, unchecked. A value that cannot be filled is left out."""
     packs = {name: raw for name, raw in _mapping(data, "packs").items() if isinstance(raw, dict)}
     where = reader.file.where
@@ -531,7 +531,7 @@ def _packs(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, Definition
     )
 
 
-def _http(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> HttpSettings:
+def _http(reader: _Reader, data: Json, withheld: Pins) -> HttpSettings:
     """What may be reached. Hosts are withheld as they are written, before a `${NAME}` in them is filled."""
     section = dict(_mapping(data, "http"))
     listed = section.pop("allowed_hosts", ())
@@ -546,7 +546,7 @@ def _http(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> HttpSett
     return replace(_section(reader, {"http": section}, "http", HttpSettings), allowed_hosts=tuple(hosts))
 
 
-def _models(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> Models:
+def _models(reader: _Reader, data: Json, withheld: Pins) -> Models:
     """The models that count. The default may be a withheld one, so that the user is asked for it."""
     section, left_out = _mapping(data, "models"), withheld.get("model", {})
     written = [name for name in _mapping(reader.file.data, "models") if name != "default"]
@@ -568,7 +568,7 @@ def _models(reader: _Reader, data: Mapping[str, Json], withheld: Pins) -> Models
     return Models(default=default if is_counted else None, named=MappingProxyType(named))
 
 
-def _servers(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, Definition]:
+def _servers(reader: _Reader, data: Json) -> Mapping[str, Definition]:
     servers = {}
     for name, written in _mapping(data, "servers").items():
         path: Path = ("servers", name)
@@ -578,11 +578,11 @@ def _servers(reader: _Reader, data: Mapping[str, Json]) -> Mapping[str, Definiti
     return MappingProxyType(servers)
 
 
-def _server(reader: _Reader, path: Path, written: Mapping[str, Json]) -> dict[str, Any] | None:
+def _server(reader: _Reader, path: Path, written: Json) -> Json | None:
     """Complete a server that fits the schema with the defaults of its type; None if its keys break a rule together."""
     definitions = reader.schema["$defs"]
     kind = written.get("type", "http" if "url" in written else "stdio")
-    empty: Mapping[str, Json] = {"array": [], "object": {}}
+    empty: Json = {"array": [], "object": {}}
     server: dict[str, Any] = {}
     for name in definitions[f"{kind}_server"]["properties"]:
         node = resolved(definitions["server"]["properties"][name], reader.schema)
@@ -595,7 +595,7 @@ def _server(reader: _Reader, path: Path, written: Mapping[str, Json]) -> dict[st
     return server if reader.is_good(path) else None
 
 
-def _auth(reader: _Reader, path: Path, written: Mapping[str, Json]) -> dict[str, Any]:
+def _auth(reader: _Reader, path: Path, written: Json) -> Json:
     """Check how to sign in to a server. What is secret has to be a `${NAME}`."""
     auth = {name: value for name, value in written.items() if value}
     for name in ("issuer", "redirect_uri", "client_metadata_url"):
@@ -643,7 +643,7 @@ def _address(reader: _Reader, path: Path, url: str) -> str:
     return url.strip()
 
 
-def _server_as_written(raw: Mapping[str, Json]) -> dict[str, Any]:
+def _server_as_written(raw: Json) -> Json:
     """Return a server that is shown but not started: nothing is filled or checked."""
     kinds = ("stdio", "http", "sse")
     args, env, headers = raw.get("args"), raw.get("env"), raw.get("headers")

@@ -121,6 +121,7 @@ def load_config(
     is_inside = folder is not None and folder.name == FOLDER
     project = Path(os.path.realpath(folder.parent if folder and is_inside else location.start or cwd))
     state, refused = _own_state(state_folder(project, env=env, home=home), project, env, home)
+    refused += _earlier_state(state.with_name(state.name.removesuffix(f"-{STATE_VERSION}")), state)
     config = Config(
         settings=Settings(),
         secrets=Secrets({}, env),
@@ -351,6 +352,7 @@ class _Loading:
         state, problems = _own_state(folder, self._paths.project, self._env, self._config.home)
         if state == folder:
             state = folder / STATE_VERSION
+            problems += _earlier_state(folder / "calls", state)
         _close_to_others(state, state)
         for problem in problems:
             self._note(problem)
@@ -372,6 +374,14 @@ def _own_state(state: Path, project: Path, env: Mapping[str, str], home: Path) -
     default = state_folder(project, env={key: value for key, value in env.items() if key != STATE_ENV}, home=home)
     message = "refused as a state folder, since another user owns it."
     return default, [Problem(str(state), message, f"Point ${STATE_ENV} at a folder of your own.")]
+
+
+def _earlier_state(earlier: Path, state: Path) -> list[Problem]:
+    """Name the state of an earlier version, until there are calls of this version."""
+    if not earlier.is_dir() or (state / "calls").exists():
+        return []
+    message = "an earlier version kept its call log and results here; they are not read."
+    return [Problem(str(earlier), message, "Delete it if you do not need it.")]
 
 
 def _close_to_others(state: Path, *made: Path) -> None:

@@ -104,17 +104,17 @@ def read_lock(path: Path) -> Json:
 
 def drifts(before: Json, after: Json) -> list[Drift]:
     """Say what is not as the lock has it: servers, packs and bundles that came or went, and each tool that changed."""
-    found: list[Drift] = []
+    changes: list[Drift] = []
     for part, kind in (("servers", "server"), ("packs", "pack"), ("bundles", "bundle"), ("tools", "tool")):
         old, new = before[part], after[part]
         for name in sorted({*old, *new}):
             if name not in new:
-                found.append(Drift(kind=kind, name=name, state="gone"))  # type: ignore[arg-type]  # one of these four
+                changes.append(Drift(kind=kind, name=name, state="gone"))  # type: ignore[arg-type]  # one of these four
             elif name not in old:
-                found.append(Drift(kind=kind, name=name, state="new"))  # type: ignore[arg-type]  # as above
+                changes.append(Drift(kind=kind, name=name, state="new"))  # type: ignore[arg-type]  # as above
             elif lines := _lines(part, old[name], new[name]):
-                found.append(Drift(kind=kind, name=name, state="changed", lines=tuple(lines)))  # type: ignore[arg-type]
-    return found
+                changes.append(Drift(kind=kind, name=name, state="changed", lines=tuple(lines)))  # type: ignore[arg-type]
+    return changes
 
 
 def _lines(part: str, before: Any, after: Any) -> list[str]:

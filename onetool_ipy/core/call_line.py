@@ -23,17 +23,18 @@ def format_call(name: str, args: Mapping[str, object]) -> str:
     word = name if _BARE_NAME.fullmatch(name) else _double(name)
     plain = to_json(dict(args))
     if all(_BARE_KEY.fullmatch(key) for key in plain):
-        return " ".join(["%tool", word, *(f"{key}={_write(plain[key])}" for key in plain)])
+        parts = ["%tool", word]
+        for key, value in plain.items():
+            if not isinstance(value, str):
+                text = _dump(value)
+            elif not value.isprintable():
+                text = "{" + repr(value) + "}"
+            else:
+                is_bare = _BARE_TEXT.fullmatch(value) and value not in _LITERALS
+                text = value if is_bare else _double(value)
+            parts.append(f"{key}={text}")
+        return " ".join(parts)
     return f"%tool {word} {_dump(plain)}"
-
-
-def _write(value: object) -> str:
-    if not isinstance(value, str):
-        return _dump(value)
-    if not value.isprintable():
-        return "{" + repr(value) + "}"
-    is_bare = _BARE_TEXT.fullmatch(value) and value not in _LITERALS
-    return value if is_bare else _double(value)
 
 
 def _double(text: str) -> str:

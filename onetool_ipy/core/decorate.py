@@ -102,6 +102,10 @@ def tool(
     """Make a function a tool: `@tool`, `@tool("geo.locate")` or `@tool(pack="geo", read_only=True)`."""
     if isinstance(fn, str):
         name, fn = fn, None
+    if timeout is not None:
+        is_number = isinstance(timeout, (int, float)) and not isinstance(timeout, bool)
+        if not is_number or not 0 < timeout < math.inf:
+            raise InvalidTool(f"timeout={values.safe_repr(timeout, 40)} is not a number of seconds above 0.")
     marks = Marks(
         name=name,
         pack=pack,
@@ -109,7 +113,7 @@ def tool(
         tags=(tags,) if isinstance(tags, str) else tuple(tags),
         read_only=read_only,
         cache_key=cache_key,
-        timeout=_limit(timeout),
+        timeout=None if timeout is None else float(timeout),
         examples=(examples,) if isinstance(examples, str) else tuple(examples),
         resource=resource,
         prompt=prompt,
@@ -164,11 +168,3 @@ def _mark(fn: _F, marks: Marks) -> _F:
     else:
         current.wait_for_notebook(fn)
     return fn
-
-
-def _limit(timeout: object) -> float | None:
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout < math.inf:
-        raise InvalidTool(f"timeout={values.safe_repr(timeout, 40)} is not a number of seconds above 0.")
-    return float(timeout)

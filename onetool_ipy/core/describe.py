@@ -126,13 +126,25 @@ def from_function(
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as exc:
         raise InvalidTool(f"'{name}': the arguments of {values.safe_repr(fn, 80)} are not known.") from exc
-    inner = _inner(fn)
+    # The function whose code runs is that of a partial, the `__call__` of an object, else the function itself.
+    inner = fn
+    while isinstance(inner, partial):
+        inner = inner.func
+    if not inspect.isroutine(inner):
+        inner = getattr(inner, "__init__" if inspect.isclass(inner) else "__call__", inner)
     hints = _hints_of(inner)
     sections = read(_doc(fn, inner))
     try:
         parameters, converters = _schema(signature, hints, sections.args)
     except InvalidTool as exc:
         raise InvalidTool(f"'{name}': {exc.message}", hint=exc.hint) from exc
+    hint = hints.get("return", signature.return_annotation)
+    if hint is inspect.Signature.empty or hint is None or hint is type(None):
+        returned = ""
+    elif isinstance(hint, type) and not typing.get_args(hint):
+        returned = hint.__name__
+    else:
+        returned = hint if isinstance(hint, str) else str(hint).replace("typing.", "")
     kinds = signature.parameters.values()
     positional = [param.name for param in kinds if param.kind in _BY_POSITION]
     positional += [f"*{param.name}" for param in kinds if param.kind is _Param.VAR_POSITIONAL]
@@ -142,7 +154,7 @@ def from_function(
         parameters=parameters,
         run=_runner(fn, signature),
         is_async=inspect.iscoroutinefunction(inner) or inspect.isasyncgenfunction(inner),
-        returns=sections.returns or _type_name(hints.get("return", signature.return_annotation)),
+        returns=sections.returns or returned,
         example=example or sections.example,
         origin=origin,
         function=FunctionFacts(
@@ -171,16 +183,6 @@ def _hints_of(fn: Callable[..., object]) -> Json:
     return hints
 
 
-def _inner(fn: Callable[..., object]) -> Callable[..., Any]:
-    """The function whose code runs: that of a partial, the `__call__` of an object, else the function itself."""
-    while isinstance(fn, partial):
-        fn = fn.func
-    if inspect.isroutine(fn):
-        return fn
-    inner: Callable[..., Any] = getattr(fn, "__init__" if inspect.isclass(fn) else "__call__", fn)
-    return inner
-
-
 def _doc(fn: Callable[..., object], inner: Callable[..., object]) -> str | None:
     """Return the docstring; for an object that of its `__call__`, else of its class."""
     if inspect.isroutine(fn) or inspect.isclass(fn):
@@ -192,7 +194,8 @@ def _doc(fn: Callable[..., object], inner: Callable[..., object]) -> str | None:
 def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable[[Json], Any]:
     """How to call the function with a dict: by keyword, unless it has positional-only or starred arguments."""
     kinds = {p.name: p.kind for p in signature.parameters.values()}
-    if not any(k in (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL) for k in kinds.values()):
+    order, positional_only = list(kinds), (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL)
+    if not any(kind in positional_only for kind in kinds.values()):
         return lambda args: fn(**args)
 
     def run(args: Json) -> Any:
@@ -203,19 +206,14 @@ def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable
             if kind is _Param.VAR_POSITIONAL:
                 positional.extend(rest.pop(name, ()))
             elif kind in _BY_POSITION and by_position:
-                by_position = name in rest or _needs_later(signature, name, rest)
+                # An argument without a value must be passed too if a later one can be given by position only.
+                later = order[order.index(name) + 1 :]
+                by_position = name in rest or any(kinds[one] in positional_only and one in rest for one in later)
                 if by_position:
                     positional.append(rest.pop(name, signature.parameters[name].default))
         return fn(*positional, **rest)
 
     return run
-
-
-def _needs_later(signature: inspect.Signature, name: str, args: Mapping[str, object]) -> bool:
-    """Whether the call has a later positional-only argument, so that this one must be passed too."""
-    order = list(signature.parameters.values())
-    later = order[[param.name for param in order].index(name) + 1 :]
-    return any(p.kind in (_Param.POSITIONAL_ONLY, _Param.VAR_POSITIONAL) and p.name in args for p in later)
 
 
 def _schema(
@@ -320,14 +318,6 @@ def _returned(hint: object) -> Json | None:
     except Exception:  # noqa: BLE001 - pydantic runs the author's own classes
         return None
     return None if '"format": "binary"' in json.dumps(schema) else schema or None
-
-
-def _type_name(hint: object) -> str:
-    if hint is inspect.Signature.empty or hint is None or hint is type(None):
-        return ""
-    if isinstance(hint, str):
-        return hint
-    return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint).replace("typing.", "")
 
 
 def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:

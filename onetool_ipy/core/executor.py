@@ -162,7 +162,8 @@ class Executor:
         meta["duration_ms"] = duration_ms
         if resolved.meta:
             meta.update(resolved.meta)
-        result.__dict__["_site"] = self._site  # frozen for everyone else
+        # The result is frozen for everyone but the executor.
+        result.__dict__["_site"] = self._site
 
     def _invoke(self, resolved: ResolvedCall) -> ToolResult:
         try:
@@ -177,7 +178,8 @@ class Executor:
                 raise
             if stop is not None:
                 raise stop from None
-            if is_cancellation(exc):  # sync code is not cancelled: the tool raised it
+            # Nobody cancels sync code: the tool raised this itself.
+            if is_cancellation(exc):
                 return self._failed(resolved, CallCancelled("The tool was cancelled."))
             return self._failed(resolved, exc)
 
@@ -185,7 +187,8 @@ class Executor:
         try:
             return ToolResult(True, await self._avalue(resolved))
         except (KeyboardInterrupt, GeneratorExit, Abandoned):
-            raise  # Stop, or somebody closes this coroutine; a tool's own come as `CarriedException`
+            # This is Stop, or somebody closes this coroutine. What a tool raises comes as a `CarriedException`.
+            raise
         except BaseException as exc:  # the same place, for async callers
             if not is_cancellation(exc):
                 return self._failed(resolved, exc)
@@ -264,7 +267,8 @@ class Executor:
         self.workers.require_room()
         task = self.workers.submit(run)
         outer = asyncio.wrap_future(task.future)
-        outer.add_done_callback(_retrieve)
+        # Somebody must take the exception of an abandoned call, or asyncio prints it with all its frames.
+        outer.add_done_callback(lambda future: future.cancelled() or future.exception())
         began, left_s = time.monotonic(), limit_s
         try:
             while not outer.done() and (left_s is None or left_s > 0):
@@ -366,12 +370,6 @@ def span(mask: Callable[[str], str]) -> Step:
         return result
 
     return step
-
-
-def _retrieve(future: Any) -> None:
-    """Retrieve the exception of an abandoned call; otherwise asyncio would print it with all its frames."""
-    if not future.cancelled():
-        future.exception()
 
 
 def _left_behind(is_alive: Callable[[], bool]) -> None:

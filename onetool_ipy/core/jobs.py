@@ -97,7 +97,8 @@ class Job:
             return False
         until = time.monotonic() + _PATIENCE_S
         while self._is_at_work() and time.monotonic() < until:
-            time.sleep(0.005)  # most tools end at once: then the job is cancelled and not abandoned
+            # Most tools end at once: then the job is cancelled and not abandoned.
+            time.sleep(0.005)
         self.tell()
         return True
 
@@ -122,7 +123,8 @@ class Job:
         import asyncio
 
         ended = asyncio.wrap_future(self._running.future)
-        while not ended.done():  # a little at a time, so that the main thread hears of Stop: see `outcome`
+        # The wait is short each time, so that the main thread hears of Stop: see `outcome`.
+        while not ended.done():
             await asyncio.wait({ended}, timeout=SIGNAL_CHECK_S)
         if not ended.cancelled():
             ended.exception()

@@ -37,7 +37,8 @@ def require_name(name: object) -> str:
         raise InvalidTool("A tool needs a name.", hint="Give it one such as 'geo.locate'.")
     if len(name) > _MAX_NAME:
         raise InvalidTool(f"The name '{name[:40]}...' is longer than {_MAX_NAME} characters.")
-    if " " in name or not name.isprintable():  # the space is the one blank that counts as printable
+    # The space is the one blank that counts as printable.
+    if " " in name or not name.isprintable():
         raise InvalidTool(f"The name {name!r} holds blanks or unprintable characters.")
     return name
 

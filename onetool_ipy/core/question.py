@@ -135,7 +135,18 @@ def checked(question: Question) -> Question:
     if len(text) > _MAX_TEXT:
         text = f"{text[:_MAX_TEXT]}… ({len(text) - _MAX_TEXT:,} more characters)"
     if question.url:
-        _check_url(question)
+        try:
+            parts = urlsplit(question.url)
+            has_valid_port = parts.port != 0
+        except ValueError:
+            raise _refused(question, "sends you to something that is not an address") from None
+        is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
+        is_plain = question.url.isascii() and question.url.isprintable() and " " not in question.url
+        is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback)
+        if not (is_plain and has_valid_port and parts.hostname and is_safe):
+            raise _refused(question, "sends you to an address that is neither https nor on this machine")
+        if parts.username is not None or parts.password is not None:
+            raise _refused(question, "sends you to an address with a user name in it, which hides its host")
     if sum(map(len, question.details)) > _MAX_BYTES:
         raise _refused(question, "asks about more than can be shown (64 kB)")
     return replace(question, text=text, form=None if question.form is None else _flat(question))
@@ -156,31 +167,12 @@ def form_errors(form: Mapping[str, object], content: Mapping[str, object]) -> li
 def choices_of(field: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The values that a field offers, each with its title; empty for a field of free text, a number or yes/no."""
     node = field.get("items", {}) if field.get("type") == "array" else field
-    listed = node.get("oneOf") or node.get("anyOf")
-    if listed:
-        return [(str(one["const"]), str(one.get("title") or one["const"])) for one in listed]
+    options_with_titles = node.get("oneOf") or node.get("anyOf")
+    if options_with_titles:
+        return [(str(one["const"]), str(one.get("title") or one["const"])) for one in options_with_titles]
     titles = list(node.get("enumNames") or ())
     options = [str(option) for option in node.get("enum") or ()]
     return list(zip(options, [str(title) for title in titles] if len(titles) == len(options) else options, strict=True))
-
-
-def _check_url(question: Question) -> None:
-    try:
-        parts = urlsplit(question.url)
-        is_loopback = parts.hostname in ("localhost", "127.0.0.1", "::1")
-        has_valid_port = parts.port != 0
-    except ValueError:
-        raise _refused(question, "sends you to something that is not an address") from None
-    is_plain = question.url.isascii() and question.url.isprintable() and " " not in question.url
-    if not (
-        is_plain
-        and has_valid_port
-        and parts.hostname
-        and (parts.scheme == "https" or (parts.scheme == "http" and is_loopback))
-    ):
-        raise _refused(question, "sends you to an address that is neither https nor on this machine")
-    if parts.username is not None or parts.password is not None:
-        raise _refused(question, "sends you to an address with a user name in it, which hides its host")
 
 
 def _flat(question: Question) -> Json:
@@ -209,20 +201,20 @@ def _field(question: Question, name: str, field: Any) -> dict[str, Any]:
     kind = str(field.get("type")) if isinstance(field, Mapping) else ""
     if kind not in _KEYS or (kind == "array" and not choices_of(field)):
         raise _refused(question, f"asks for '{values.cut(name, 40)}' with a field that a flat form cannot have")
-    if not question.takes_secret and _is_secret(name, field):
+    texts = {key: str(field.get(key) or "") for key in ("title", "description")}
+    is_secret = (
+        field.get("format") == "password"
+        or field.get("writeOnly") is True
+        or is_secret_name(name)
+        or is_secret_name(texts["title"])
+        or re.search(r"\b(password|passphrase)\b", texts["description"], re.IGNORECASE)
+    )
+    if is_secret and not question.takes_secret:
         raise _refused(question, f"asks for a secret ('{values.cut(name, 40)}'), which a form must not")
-    kept = {key: field[key] for key in (*_COMMON, *_KEYS[kind]) if key in field}
-    if kept.get("format") not in (*_FORMATS, *(["password"] if question.takes_secret else ())):
-        kept.pop("format", None)
-    return {"type": kind, **kept}
-
-
-def _is_secret(name: str, field: Mapping[str, Any]) -> bool:
-    if field.get("format") == "password" or field.get("writeOnly") is True:
-        return True
-    if is_secret_name(name) or is_secret_name(str(field.get("title") or "")):
-        return True
-    return bool(re.search(r"\b(password|passphrase)\b", str(field.get("description") or ""), re.IGNORECASE))
+    entries = {key: field[key] for key in (*_COMMON, *_KEYS[kind]) if key in field}
+    if entries.get("format") not in (*_FORMATS, *(["password"] if question.takes_secret else ())):
+        entries.pop("format", None)
+    return {"type": kind, **entries}
 
 
 def _refused(question: Question, what: str) -> QuestionRefused:

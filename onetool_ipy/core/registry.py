@@ -336,6 +336,6 @@ def _duplicate(spec: ToolSpec, holder: ToolSpec) -> DuplicateTool:
 
 def entry_of(spec: ToolSpec) -> Entry:
     """The entry of a tool."""
-    listed = spec.parameters.get("properties")
-    arguments = tuple(listed) if isinstance(listed, dict) else ()
+    properties = spec.parameters.get("properties")
+    arguments = tuple(properties) if isinstance(properties, dict) else ()
     return Entry(spec.name, spec.description, arguments, spec.tags, spec)

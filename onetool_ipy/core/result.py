@@ -370,7 +370,8 @@ def _follow(data: Any, path: str) -> Any:
     for match in _STEP.finditer(path.removeprefix("$").lstrip(".")):
         key: Any = match[1] if match[1] is not None else int(match[2])
         if match[1] == "data" and not done and not (isinstance(node, Mapping) and "data" in node):
-            continue  # `data.items` names the result's data itself
+            # In `data.items` the first word names the result's data itself.
+            continue
         try:
             node = node[key]
         except (KeyError, IndexError, TypeError):

@@ -74,11 +74,8 @@ FAMILIES: Mapping[str, Family] = {
 
 def read_client_file(path: Path) -> list[FoundServer]:
     """The servers of a file. Raises UsageProblem if the file cannot be read or has none."""
-    return _found(read_json(path), f"'{path}'")
-
-
-def _found(document: Any, what: str) -> list[FoundServer]:
-    servers = servers_in(document)
+    what = f"'{path}'"
+    servers = servers_in(read_json(path))
     if not servers:
         raise UsageProblem(f"{what} has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
     return [as_ours(name, data) for name, data in servers.items()]

@@ -68,13 +68,17 @@ def own_host(source: str) -> list[str]:
 
 def unreached(box: Toolbox, hosts: Sequence[str]) -> list[str]:
     """The hosts that HTTP tools may not reach with the present configuration."""
-    from onetool_ipy.net.hosts import Hosts, Origin, is_private
+    from onetool_ipy.net.hosts import Hosts, UrlOrigin, is_private
 
     http = box.config.settings.http
     allowed = Hosts(http.allowed_hosts)
 
     def is_reached(host: str) -> bool:
-        place = Origin("https", *_name_and_port(host))
+        # Read `name`, `name:port` or `[ipv6]:port`.
+        name, colon, port = host.rpartition(":")
+        if not colon or not port.isdecimal():
+            name, port = host, "443"
+        place = UrlOrigin("https", name.strip("[]").lower(), int(port))
         needs_more = is_private(place.host) and not http.allow_private
         return allowed.allow_private(place) if needs_more else allowed.allow(place)
 
@@ -236,7 +240,7 @@ def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_nam
         display_name=display_name or draft.bundle["displayName"],
         description=draft.bundle["description"],
     )
-    entries = [_entry(tool) for tool in draft.tools]
+    entries = [(tool["slug"], tool["version"], tool) for tool in draft.tools]
     try:
         try:
             tools = bundles.put_tools(bundle.bundle_id, entries)
@@ -259,14 +263,6 @@ def _origin(url: str) -> str:
 _WANTED = {"Accept": "application/json, application/yaml, text/yaml, */*"}
 
 
-def _name_and_port(host: str) -> tuple[str, int]:
-    """Read `name`, `name:port` or `[ipv6]:port`."""
-    name, colon, port = host.rpartition(":")
-    if not colon or not port.isdecimal():
-        name, port = host, "443"
-    return name.strip("[]").lower(), int(port)
-
-
 def _is_sound(box: Toolbox, entry: tuple[str, str, dict[str, Any]], notes: list[str]) -> bool:
     """Whether a tool could be stored; adds the reason to the notes if not."""
     try:
@@ -275,10 +271,6 @@ def _is_sound(box: Toolbox, entry: tuple[str, str, dict[str, Any]], notes: list[
         notes.append(f"the tool '{entry[0]}' is left out: {exc.message}")
         return False
     return True
-
-
-def _entry(tool: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
-    return tool["slug"], tool["version"], tool
 
 
 def _rules(box: Toolbox, also: Sequence[str]) -> Rules:

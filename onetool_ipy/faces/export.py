@@ -136,7 +136,14 @@ class _Cell:
             self._refuse(f"it is not Python: {exc.msg}")
         for node in sorted(ast.walk(tree), key=_place, reverse=True):
             if isinstance(node, ast.Call) and _is_shell_call(node):
-                source = _replaced(source, node, self._call(node))
+                # The offsets of the tree count bytes. A comment goes to the end of its line.
+                lines = source.split("\n")
+                first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+                before = lines[first].encode()[: node.col_offset].decode()
+                after = lines[last].encode()[node.end_col_offset :].decode()
+                code, _, comment = self._call(node).partition("  # ")
+                note = f"  # {comment}" if comment else ""
+                source = "\n".join([*lines[:first], f"{before}{code}{after}{note}", *lines[last + 1 :]])
         return source
 
     def _call(self, node: ast.Call) -> str:
@@ -247,14 +254,3 @@ def _is_shell_call(node: ast.Call) -> bool:
 
 def _place(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
-
-
-def _replaced(source: str, node: ast.Call, text: str) -> str:
-    """The source with one call replaced. The tree's offsets count bytes; a comment goes to the end of its line."""
-    lines = source.split("\n")
-    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-    before = lines[first].encode()[: node.col_offset].decode()
-    after = lines[last].encode()[node.end_col_offset :].decode()
-    code, _, comment = text.partition("  # ")
-    note = f"  # {comment}" if comment else ""
-    return "\n".join([*lines[:first], f"{before}{code}{after}{note}", *lines[last + 1 :]])

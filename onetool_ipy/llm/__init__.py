@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from onetool_ipy.llm.answer_type import AnswerMismatch
     from onetool_ipy.llm.messages import Call, Message, ModelClient, Outcome, Outcomes, System, TokenUsage, Turn, User
     from onetool_ipy.llm.scripted import ScriptedModel
 
 __all__ = [
+    "AnswerMismatch",
     "Call",
     "Message",
     "ModelClient",
@@ -29,9 +31,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from onetool_ipy.llm import messages, scripted
+    from onetool_ipy.llm import answer_type, messages, scripted
 
-    return getattr(scripted if name == "ScriptedModel" else messages, name)
+    homes = {"AnswerMismatch": answer_type, "ScriptedModel": scripted}
+    return getattr(homes.get(name, messages), name)
 
 
 def __dir__() -> list[str]:

@@ -128,7 +128,8 @@ class StoredAuth(OAuthClientProvider):
         while not self._initialized or stamp_of(self._path) != self._stamp:
             before, stamp = self._stamp, stamp_of(self._path)
             grant = None if stamp is None else await asyncio.to_thread(self._store.read, self._path)
-            if self._stamp == before:  # else another request has taken or renewed it meanwhile
+            # If the file has changed, another request has taken or renewed the token meanwhile.
+            if self._stamp == before:
                 self._stamp, self._initialized = stamp, True
                 self._take(grant or {})
 
@@ -257,7 +258,8 @@ class ServerAuth(StoredAuth):
         """Renew the tokens, once for all kernels. Runs in a task of its own: whoever waits for it may be cancelled, and
         a refresh token counts once, so the answer must not be lost."""
         async with self._store.locked(self._path, _LOCK_S):
-            await self.load()  # another kernel may have renewed them meanwhile
+            # Another kernel may have renewed the tokens meanwhile.
+            await self.load()
             if not self._is_stale(rejected):
                 return
             tokens = self.context.current_tokens
@@ -295,7 +297,8 @@ class ServerAuth(StoredAuth):
             self.context.clear_tokens()
         flow = super()._auth_flow(request)
         try:
-            await anext(flow)  # the request itself, which was answered with the challenge
+            # The first step of the flow is the request itself, which was answered with the challenge.
+            await anext(flow)
             outgoing = await flow.asend(_challenge(challenge, self._settings.scopes))
             while True:
                 yield outgoing if outgoing is request else _safe(outgoing, self.context.server_url)
@@ -327,9 +330,11 @@ class _PersonAuth(StoredAuth):
     def _take(self, grant: Grant) -> None:
         super()._take(grant)
         context, redirect_uris = self.context, self.context.client_metadata.redirect_uris or []
-        context.token_expiry_time = None  # nothing is renewed here; what was granted counts for the next scopes
+        # Nothing is renewed here; what was granted counts for the next scopes.
+        context.token_expiry_time = None
         if context.client_info is not None and not set(redirect_uris) <= set(context.client_info.redirect_uris or []):
-            context.client_info = None  # registered for another address
+            # This client was registered for another address.
+            context.client_info = None
 
     async def authorize(self, client: httpx2.AsyncClient, challenge: httpx2.Response) -> None:
         """Answer a challenge: discover, register, let the person sign in, get the tokens."""
@@ -387,7 +392,8 @@ class SignIn:
 
     def drop(self) -> None:
         """End it, from any thread."""
-        with suppress(RuntimeError):  # the loop is closed, and so is everything on it
+        # If the loop is closed, so is everything on it.
+        with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._task.cancel)
 
     async def _run(self) -> None:
@@ -415,7 +421,8 @@ class SignIn:
             return offered
         if configured and not (configured.startswith("http://") and is_loopback(configured)):
             return configured
-        with suppress(OSError):  # no port is free for us: the answer has to be pasted
+        # Without a free port the answer has to be pasted.
+        with suppress(OSError):
             port = await stack.enter_async_context(listening_port(configured, self._last_redirect()))
             self._wait_for = port.wait
             return port.redirect_uri
@@ -453,7 +460,8 @@ class SignIn:
         failure = None if task.cancelled() else task.exception()
         if not self.link.done():
             self.link.set_exception(failure or Unavailable("The sign-in was ended."))
-            self.link.exception()  # nobody may be waiting for it
+            # Nobody may be waiting for this exception, and asyncio would print it.
+            self.link.exception()
 
 
 async def revoke(definition: ServerDefinition, store: TokenStore) -> None:

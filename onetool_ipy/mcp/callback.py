@@ -112,7 +112,8 @@ class Mailbox:
         write_whole(waiting, repr(time.time() + SIGN_IN_S).encode())
         try:
             while True:
-                with suppress(ValueError, TypeError):  # it is being written
+                # Another kernel may be writing the file.
+                with suppress(ValueError, TypeError):
                     if (data := read_own(dropped, _MAX_REQUEST)) is not None:
                         return CallbackAnswer(*json.loads(data))
                 await asyncio.sleep(_POLL_S)

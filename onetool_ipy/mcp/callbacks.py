@@ -25,7 +25,6 @@ from mcp_types import (
     ListRootsResult,
     LoggingMessageNotificationParams,
     Root,
-    SamplingMessage,
     TextContent,
 )
 from pydantic import FileUrl
@@ -94,7 +93,13 @@ class RunningCall:
     async def sample(self, asker: str, params: CreateMessageRequestParams) -> tuple[str, str, str]:
         """Let the user's model reply, if the user says yes; return its name, text and end. Raises an OneToolError."""
         self._samples += 1
-        messages = [(message.role, _text_of(message)) for message in params.messages]
+        messages = []
+        for message in params.messages:
+            parts = message.content if isinstance(message.content, list) else [message.content]
+            if not all(isinstance(part, TextContent) for part in parts):
+                raise QuestionRefused("A server may give your model text alone.")
+            text = "\n".join(part.text for part in parts if isinstance(part, TextContent))
+            messages.append((message.role, text))
         system, max_tokens = params.system_prompt or "", min(params.max_tokens, _MAX_SAMPLE_TOKENS)
         if self._samples > _MAX_SAMPLES:
             raise QuestionRefused(f"One call may use your model {_MAX_SAMPLES} times. It was not asked again.")
@@ -108,7 +113,8 @@ class RunningCall:
         reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,)))
         if reply.action != "accept" or 1 not in reply.content.get("run", ()):
             raise QuestionRefused("The user did not lend the model.")
-        assert self.scope is not None  # or nobody could have said yes
+        # Without a scope nobody could have said yes.
+        assert self.scope is not None
         work = self.scope.toolbox.sample(system, messages, max_tokens)
         answer: tuple[str, str, str] = await self._off_the_clock(work)
         return answer
@@ -125,7 +131,8 @@ class RunningCall:
 
     def _reschedule(self, when: float | None) -> None:
         if not self._limit.expired():
-            with suppress(RuntimeError):  # the call is over already
+            # The call may be over already.
+            with suppress(RuntimeError):
                 self._limit.reschedule(when)
 
 
@@ -220,14 +227,6 @@ class ServerCallbacks:
         data = params.data if isinstance(params.data, str) else json.dumps(params.data, ensure_ascii=False)
         origin = f"{params.logger}: " if params.logger else ""
         self._log(values.cut(printable_line(f"[{params.level}] {origin}{data}"), _MAX_LOG_LINE))
-
-
-def _text_of(message: SamplingMessage) -> str:
-    """The text of a message. Raises QuestionRefused for anything but text."""
-    parts = message.content if isinstance(message.content, list) else [message.content]
-    if not all(isinstance(part, TextContent) for part in parts):
-        raise QuestionRefused("A server may give your model text alone.")
-    return "\n".join(part.text for part in parts if isinstance(part, TextContent))
 
 
 def _now() -> float:

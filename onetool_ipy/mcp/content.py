@@ -82,13 +82,13 @@ def _is_wrapper(schema: Json) -> bool:
     """
     if schema.get(_WRAPPED) is True:
         return True
-    listed, title = schema.get("properties"), schema.get("title")
+    properties, title = schema.get("properties"), schema.get("title")
     return (
         schema.keys() <= _WRAPPER_KEYS
-        and isinstance(listed, dict)
-        and list(listed) == schema.get("required") == ["result"]
-        and isinstance(listed["result"], dict)
-        and listed["result"].get("title") == "Result"
+        and isinstance(properties, dict)
+        and list(properties) == schema.get("required") == ["result"]
+        and isinstance(properties["result"], dict)
+        and properties["result"].get("title") == "Result"
         and isinstance(title, str)
         and title.endswith("Output")
         and not title[0].isupper()
@@ -144,8 +144,8 @@ def failure_of(exc: Any, server: str) -> CallFailure:
     if code == _TIMED_OUT:
         return CallTimeout(message)
     if code == _VISIT_FIRST:
-        listed = exc.error.data.get("elicitations") if isinstance(exc.error.data, dict) else None
-        urls = [str(one.get("url")) for one in listed or () if isinstance(one, dict)][:_MAX_LISTED]
+        elicitations = exc.error.data.get("elicitations") if isinstance(exc.error.data, dict) else None
+        urls = [str(one.get("url")) for one in elicitations or () if isinstance(one, dict)][:_MAX_LISTED]
         return ExecutionFailed(message, hint=f"Visit {' and '.join(urls) or 'the address it names'}, then call again.")
     return ExecutionFailed(message)
 

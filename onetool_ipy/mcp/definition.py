@@ -123,8 +123,9 @@ class ServerDefinition:
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the server's process: the safe variables, those in `inherit`, and `env`."""
         names = dict.fromkeys((*INHERITED, *self.inherit))
-        kept = {name: environ[name] for name in names if name in environ}
-        safe = {name: value for name, value in kept.items() if not value.startswith("()")}  # an exported shell function
+        inherited = {name: environ[name] for name in names if name in environ}
+        # A value that starts with `()` is an exported shell function.
+        safe = {name: value for name, value in inherited.items() if not value.startswith("()")}
         return {**safe, **self.env}
 
     def __repr__(self) -> str:

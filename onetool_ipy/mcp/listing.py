@@ -99,14 +99,14 @@ def read_tools(
             faults.append(f"It lists more than {MAX_TOOLS:,} tools; the others are left out.")
             break
         try:
-            kept = _checked(tool, header_fault)
+            entry = _checked(tool, header_fault)
         except InvalidTool as exc:
             faults.append(exc.message)
             continue
-        if kept["name"] in good:
-            faults.append(f"It lists '{_shown(kept['name'])}' twice; the first one counts.")
+        if entry["name"] in good:
+            faults.append(f"It lists '{_shown(entry['name'])}' twice; the first one counts.")
             continue
-        good[kept["name"]] = kept
+        good[entry["name"]] = entry
     return tuple(good.values()), tuple(faults[:_MAX_FAULTS])
 
 
@@ -195,7 +195,8 @@ def _hints(annotations: Mapping[str, object], *, is_trusted: bool) -> dict[str, 
     """What the server says of a tool. Only a trusted server may say what makes a tool look harmless."""
     values_by_name = {name: annotations.get(key) for name, key in _HINTS.items()}
     if annotations.get("readOnlyHint") is True and is_trusted:
-        values_by_name = {"open world": values_by_name["open world"]}  # the others mean nothing for it
+        # The other hints mean nothing for a tool that only reads.
+        values_by_name = {"open world": values_by_name["open world"]}
     hints = {name: hint for name, hint in values_by_name.items() if isinstance(hint, bool)}
     return hints if is_trusted else {name: True for name in _WARNINGS if hints.get(name)}
 
@@ -220,21 +221,21 @@ def _checked(tool: object, header_fault: HeaderFault) -> Json:
     title = next((" ".join(one.split())[:_MAX_NAME] for one in titles if isinstance(one, str) and one.strip()), "")
     texts = (tool.get("description"), title, name)
     description = next(text for text in texts if isinstance(text, str) and text.strip())[:_MAX_TEXT]
-    kept: Json = {"name": name, "description": description, "inputSchema": schema}
+    entry: Json = {"name": name, "description": description, "inputSchema": schema}
     output = tool.get("outputSchema")
     if isinstance(output, dict):
         _require_schema(name, "outputSchema", output)
-        kept["outputSchema"] = output
+        entry["outputSchema"] = output
     if isinstance(hints, dict):
-        kept["annotations"] = {key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))}
+        entry["annotations"] = {key: hint for key, hint in hints.items() if isinstance(hint, (bool, str))}
     if title:
-        kept["title"] = title
+        entry["title"] = title
     if icon := read_icon(tool.get("icons")):
-        kept["icon"] = icon
+        entry["icon"] = icon
     meta = tool.get("_meta")
     if isinstance(meta, dict) and meta and len(json.dumps(meta)) <= _MAX_META:
-        kept["_meta"] = meta
-    return kept
+        entry["_meta"] = meta
+    return entry
 
 
 def read_icon(icons: object) -> str:

@@ -223,7 +223,8 @@ class ServerProcess:
             with suppress(OSError):
                 self._process.terminate()
         if self._pidfd is not None:
-            with suppress(RuntimeError):  # the loop is closed
+            # The loop may be closed.
+            with suppress(RuntimeError):
                 self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
             self._pidfd = None
@@ -238,7 +239,8 @@ class ServerProcess:
             with suppress(OSError):
                 os.killpg(self._process.pid, 9)
         status = self._process.poll()
-        if status is None or status < 0:  # the watchdog did not end by itself
+        # The watchdog did not end by itself.
+        if status is None or status < 0:
             await self._clear()
         stderr = self._stderr_transport()
         if stderr is not None:
@@ -270,7 +272,8 @@ def _marked(mark: bytes) -> list[int]:
     """Return the processes with this variable in their environment; none without /proc."""
     pids = []
     for place in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # it has ended or is not ours
+        # The process may have ended, or be of another user.
+        with suppress(OSError):
             if mark in place.read_bytes().split(b"\0"):
                 pids.append(int(place.parent.name))
     return pids

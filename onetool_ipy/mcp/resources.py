@@ -282,7 +282,13 @@ class Watches:
         """Ask the server to say when a resource changes."""
         import asyncio
 
-        from mcp_types import EmptyResult, SubscribeRequest, SubscribeRequestParams
+        from mcp_types import (
+            EmptyResult,
+            SubscribeRequest,
+            SubscribeRequestParams,
+            UnsubscribeRequest,
+            UnsubscribeRequestParams,
+        )
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         loop, able = asyncio.get_running_loop(), client.server_capabilities.resources
@@ -298,11 +304,19 @@ class Watches:
             await client.session.send_request(request, EmptyResult)
         self._watched.append((watch, task))
 
+        async def unsubscribe() -> None:
+            # The server may be gone, or not know such a request: the resource is not followed here either way.
+            with suppress(Exception):
+                parameters = UnsubscribeRequestParams(uri=watch.uri)
+                await client.session.send_request(UnsubscribeRequest(params=parameters), EmptyResult)
+
         def unfollow() -> None:
-            with suppress(RuntimeError):  # the loop is closed, and so is the session
+            # If the loop is closed, so is the session.
+            with suppress(RuntimeError):
                 loop.call_soon_threadsafe(self._drop, watch)
+                # A server of the older protocol is told.
                 if task is None:
-                    loop.call_soon_threadsafe(lambda: loop.create_task(_unsubscribe(client, watch.uri)))
+                    loop.call_soon_threadsafe(lambda: loop.create_task(unsubscribe()))
 
         watch.began(unfollow)
 
@@ -335,11 +349,3 @@ async def _listen(client: Any, watch: Watch, acknowledged: asyncio.Future[None])
         if not acknowledged.done():
             acknowledged.set_exception(exc)
     watch.lost()
-
-
-async def _unsubscribe(client: Any, uri: str) -> None:
-    """Tell a server of the older protocol that a resource is no longer followed."""
-    from mcp_types import EmptyResult, UnsubscribeRequest, UnsubscribeRequestParams
-
-    with suppress(Exception):  # the server may be gone, or know no such request: it is not followed here either way
-        await client.session.send_request(UnsubscribeRequest(params=UnsubscribeRequestParams(uri=uri)), EmptyResult)

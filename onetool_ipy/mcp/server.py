@@ -111,9 +111,9 @@ class _Connection:
         """List again, as after a change, and wait for that or for the end of the connection."""
         self._listed.clear()
         self._changed.set()
-        listed = self.loop.create_task(self._listed.wait())
-        await asyncio.wait({listed, self._owner}, return_when=asyncio.FIRST_COMPLETED)
-        listed.cancel()
+        listing = self.loop.create_task(self._listed.wait())
+        await asyncio.wait({listing, self._owner}, return_when=asyncio.FIRST_COMPLETED)
+        listing.cancel()
 
     async def request(self, work: Callable[[ServerSession], Awaitable[object]]) -> Any:
         """Run one request of the session. Raises NotSent if it certainly did not reach the server."""
@@ -144,7 +144,8 @@ class _Connection:
 
     def drop(self) -> None:
         """Close everything without waiting, from any thread."""
-        with suppress(RuntimeError):  # the loop is closed, and so is everything on it
+        # If the loop is closed, so is everything on it.
+        with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self._stop.set)
 
     async def _own(self) -> None:
@@ -169,13 +170,15 @@ class _Connection:
                 self.process.end()
             if not self.ready.done():
                 self.ready.set_exception(Unavailable(self.reason or "It was stopped.", hint=self.hint))
-                self.ready.exception()  # nobody may be waiting for it
+                # Nobody may be waiting for this exception, and asyncio would print it.
+                self.ready.exception()
             self._on_end(self)
 
     async def _open(self, stack: AsyncExitStack) -> tuple[ServerSession, ServerListing]:
         if self.definition.type == "stdio":
             self.process = await ServerProcess.start(self.definition, self._environ, self._stderr)
-        from onetool_ipy.mcp.session import ServerSession  # 2 s the first time; the process starts meanwhile
+        # The import takes 2 s the first time; the process starts meanwhile.
+        from onetool_ipy.mcp.session import ServerSession
 
         session = self._session = ServerSession(
             self.definition,
@@ -550,7 +553,8 @@ class Server:
         if connection is not None and connection.is_usable():
             self._is_silent = not await connection.responds()
         if connection is not None and not connection.is_usable():
-            await connection.wait_ended()  # then its reason is known
+            # The reason is known once the connection has ended.
+            await connection.wait_ended()
         elif self.may_be_tried():
             await self.connect()
 
@@ -602,7 +606,8 @@ class Server:
             self._reason, self._hint = exc.message, exc.hint
             refused = self._auth is not None and self._auth.needs_sign_in
             self._failure = "signed out" if refused else connection.state
-            self._starting = None  # the state is that of the failed start
+            # The state is now that of the failed start.
+            self._starting = None
             self._cache.note_failure(self.definition)
             if refused:
                 raise self._sign_in_needed() from None
@@ -618,7 +623,8 @@ class Server:
     def _new_auth(self) -> ServerAuth | None:
         if not self.definition.signs_in:
             return None
-        from onetool_ipy.mcp.auth import ServerAuth  # with the SDK, see `_Connection._open`
+        # This imports the SDK, as `_Connection._open` does.
+        from onetool_ipy.mcp.auth import ServerAuth
 
         return ServerAuth(self.definition, self._tokens)
 
@@ -626,7 +632,8 @@ class Server:
         if self._starting is task:
             self._starting = None
         if not task.cancelled():
-            task.exception()  # the waiting callers have received it
+            # The callers that waited have received the exception.
+            task.exception()
 
     def _listed(self, listing: ServerListing) -> None:
         before, self._listing = self._listing, listing

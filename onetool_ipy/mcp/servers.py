@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 
 
 _MORE_S = 5.0
-_BUSY_S = 2.0
 _CLOSE_S = 1.5
 _COMPLETE_S = 1.0
 _DISCOVERY_S = 30.0
@@ -77,7 +76,8 @@ class Servers(Mapping[str, State]):
     ) -> None:
         self.changes = 0
         self.unknown = False
-        self._on_change: Callable[[], None] = lambda: None  # the first servers are no change
+        # The first servers are no change, so nobody is told of them.
+        self._on_change: Callable[[], None] = lambda: None
         self._background = background
         self._environ = os.environ if environ is None else environ
         self._mask = mask
@@ -436,18 +436,7 @@ class Servers(Mapping[str, State]):
         """Run work on the background loop, from any loop."""
         if self._background.is_here():
             return await work()
-        import asyncio
-
-        running = self._background.submit(work)
-        outer = asyncio.wrap_future(running.future)
-        await asyncio.wait({outer}, timeout=_BUSY_S)
-        if not outer.done() and not running.is_alive():
-            self._background.abandon(running)
-            raise Unavailable(
-                "The loop that talks to MCP servers is busy with an async tool.",
-                hint="Inside an async tool, write: await pack.tool.aio(...)",
-            )
-        return await self._background.wait(running)
+        return await self._background.wait(self._background.submit(work))
 
     def _run(self, work: Work, limit_s: float) -> Any:
         """Run work on the background loop and wait for it in this thread."""
@@ -467,26 +456,27 @@ class Servers(Mapping[str, State]):
         try:
             self._run(lambda: _together(servers, work, limit_s), limit_s)
         except OneToolError:
-            return  # the loop is stuck; the states are as last known
+            # The loop is stuck; the states are as last known.
+            return
 
     def _set(self, definitions: Iterable[ServerDefinition]) -> None:
         by_name = {definition.name: definition for definition in definitions}
-        kept: dict[str, Server] = {}
+        servers: dict[str, Server] = {}
         for name, server in self._servers.items():
             if name in by_name and by_name[name].runs_like(server.definition):
                 server.definition = by_name[name]
-                kept[name] = server
+                servers[name] = server
             else:
                 server.drop()
         if by_name:
             from onetool_ipy.mcp.server import Server
 
             for name, definition in by_name.items():
-                if name not in kept:
-                    kept[name] = Server(
+                if name not in servers:
+                    servers[name] = Server(
                         definition, self._environ, self._cache, self._tokens, self._tasks, self._changed
                     )
-        self._servers = {name: kept[name] for name in by_name}
+        self._servers = {name: servers[name] for name in by_name}
         self._is_prepared = False
         self.unknown = bool(by_name)
         self._changed()
@@ -511,9 +501,11 @@ async def _together(servers: list[Server], work: Callable[[Server], Awaitable[ob
     await asyncio.wait(tasks, timeout=limit_s)
     for task in tasks:
         if task.done() and not task.cancelled():
-            task.exception()  # the server keeps its reason
+            # The server keeps the reason; here the exception is only taken, so that asyncio does not print it.
+            task.exception()
         else:
-            task.cancel()  # only the waiting ends: a start goes on
+            # Only the wait ends: the start of a server goes on.
+            task.cancel()
 
 
 class ServerTools:

@@ -103,7 +103,8 @@ class ServerSession:
     ) -> None:
         # Keep the SDK from printing into a cell. The reason of a failure is in `Connection.reason`.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
-        logger = logging.getLogger("client")  # the SDK's name for its session's log; others may use it too
+        # The SDK logs under this name, which others may use too.
+        logger = logging.getLogger("client")
         if not any(getattr(each, "__name__", "") == "_is_not_of_mcp" for each in logger.filters):
             logger.addFilter(_is_not_of_mcp)
         self.calls = 0
@@ -191,14 +192,15 @@ class ServerSession:
         """Ask for all pages of the list."""
         client, interceptor = self._client, self._interceptor
         self.fresh_s = math.inf
-        interceptor.lists.clear()  # the SDK lists, too, before it repeats a call whose headers were wrong
+        # The SDK lists, too, before it repeats a call whose headers were wrong.
+        interceptor.lists.clear()
         if client.server_capabilities.tools is not None:
             await self._pages(client.list_tools, "tools")
-        listed = interceptor.lists.pop("tools", [])
-        tools, faults = read_tools(listed, self._header_fault)
+        entries = interceptor.lists.pop("tools", [])
+        tools, faults = read_tools(entries, self._header_fault)
         offers, more_faults = await self._list_offers()
         self._schemas = {tool["name"]: tool.get("outputSchema") for tool in tools}
-        self._tasks = {tool["name"] for tool in listed if requires_task(tool)}
+        self._tasks = {tool["name"] for tool in entries if requires_task(tool)}
         self._outputs = {}
         info, able = client.server_info, client.server_capabilities
         capabilities = [name for name in ("resources", "prompts", "completions") if getattr(able, name) is not None]
@@ -319,9 +321,8 @@ class ServerSession:
                 return await send(self._client, call)
         except MCPError as exc:
             self.is_lost = self.is_lost or interceptor.undelivered > undelivered or interceptor.sent == sent
-            if (
-                self.is_lost and self.calls == 1 and not (call and call.is_begun)
-            ):  # no other call was under way, so this one was not delivered
+            # If no other call was under way, this one was not delivered.
+            if self.is_lost and self.calls == 1 and not (call and call.is_begun):
                 raise NotSent from exc
             raise _noted(failure_of(exc, name), call) from exc
         except ExecutionFailed as exc:
@@ -392,7 +393,8 @@ class ServerSession:
         subscription = await stack.enter_async_context(client.listen(**topics))
 
         async def follow() -> None:
-            with suppress(Exception):  # the stream ended: the list stays as it was last known
+            # When the stream ends, the list stays as it was last known.
+            with suppress(Exception):
                 async for _event in subscription:
                     on_change()
 
@@ -583,7 +585,8 @@ class _HttpTransport(httpx2.AsyncBaseTransport):
             self._interceptor.undelivered += _is_request(request)
             raise
         content_type = response.headers.get("content-type", "")
-        if request.url == self._url:  # a sign-in asks other addresses
+        # A sign-in asks other addresses.
+        if request.url == self._url:
             self._note(request, response, content_type)
         if response.status_code in _UNKNOWN_SESSION and _SESSION_HEADER in request.headers:
             self._interceptor.undelivered += _is_request(request)

@@ -74,7 +74,8 @@ class TaskRun:
         self._call.is_begun = True
         server, key = self._definition.name, self._definition.fingerprint(self._store.mask)
         saved = self._store.new(task.task_id, task.ttl, server=server, definition=key, tool=tool, wire=wire)
-        if self._definition.url:  # a process, and what it does, ends with this kernel
+        # A process, and what it does, ends with this kernel.
+        if self._definition.url:
             self._store.write(saved)
         return await self._finish(saved, task.status, _pause(task))
 
@@ -144,7 +145,8 @@ async def cancel_task(client: Client, task_id: str) -> bool:
         async with asyncio.timeout(_CANCEL_S):
             await asyncio.shield(client.session.send_request(request, CancelTaskResult))
     except MCPError as exc:
-        return exc.error.code == INVALID_PARAMS  # it has ended already, or is not known
+        # The task has ended already, or the server does not know it.
+        return exc.error.code == INVALID_PARAMS
     except Exception:  # noqa: BLE001 - the server has ended, or knows no cancelling; the SDK raises many kinds
         return False
     return True

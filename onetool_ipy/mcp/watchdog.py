@@ -144,14 +144,14 @@ def _descendants() -> list[int]:
     """Return all running descendants; without /proc, the other members of our process group."""
     parents: dict[int, int] = {}
     try:
-        listed = [name for name in os.listdir("/proc") if name.isdecimal()]
+        numbers = [name for name in os.listdir("/proc") if name.isdecimal()]
     except OSError:
         # Return the other processes of our group, from `ps`.
         with os.popen("ps -A -o pid= -o pgid=") as lines:
             pairs = [line.split() for line in lines]
         mine = str(os.getpgrp())
         return [int(pair[0]) for pair in pairs if len(pair) == 2 and pair[1] == mine and int(pair[0]) != os.getpid()]
-    for name in listed:
+    for name in numbers:
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
                 state, parent = file.read().rpartition(b")")[2].split()[:2]

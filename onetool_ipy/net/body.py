@@ -57,7 +57,8 @@ class HttpResponse:
         """The body as JSON; raises InvalidOutput if it is not JSON."""
         try:
             charset = charset_of(self.headers)
-            source = self.body if charset == "utf-8" else self.text  # json detects UTF-16 in bytes
+            # The library detects UTF-16 in bytes.
+            source = self.body if charset == "utf-8" else self.text
             return values.from_json(source)
         except RecursionError:
             raise InvalidOutput("The response says it is JSON, but is nested too deep.") from None

@@ -38,7 +38,7 @@ from onetool_ipy.base.errors import TRANSIENT_STATUSES, CallFailure, ExecutionFa
 from onetool_ipy.config.settings import HttpSettings
 from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, LimitedBody
 from onetool_ipy.net.errors import ConnectionFailed, Mask, masking, translated
-from onetool_ipy.net.hosts import Hosts, Origin, Resolve, literal_address, look_up, origin_of, require_public
+from onetool_ipy.net.hosts import Hosts, Resolve, UrlOrigin, literal_address, look_up, origin_of, require_public
 from onetool_ipy.net.pinned import AsyncPinnedTransport, PinnedTransport, deadline
 
 IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"))
@@ -269,7 +269,7 @@ class HttpClient:
             return None
         return exchange.response(response.status_code, body)
 
-    def _transport(self, origin: Origin, allow_private: bool) -> httpx.BaseTransport:
+    def _transport(self, origin: UrlOrigin, allow_private: bool) -> httpx.BaseTransport:
         if self.transport is not None:
             own: httpx.BaseTransport = self.transport
             return own
@@ -280,7 +280,7 @@ class HttpClient:
             self._transports.setdefault(key, pinned)
         return self._transports[key]
 
-    def _async_transport(self, origin: Origin, allow_private: bool) -> httpx.AsyncBaseTransport:
+    def _async_transport(self, origin: UrlOrigin, allow_private: bool) -> httpx.AsyncBaseTransport:
         if self.transport is not None:
             is_async = hasattr(self.transport, "handle_async_request")
             return self.transport if is_async else _InWorker(self.transport, self._in_worker)
@@ -292,7 +292,7 @@ class HttpClient:
             )
         return self._async_transports[key]
 
-    def _tls_for(self, origin: Origin) -> ssl.SSLContext | None:
+    def _tls_for(self, origin: UrlOrigin) -> ssl.SSLContext | None:
         if origin.scheme == "https" and self._tls is None:
             self._tls = httpx.create_ssl_context(trust_env=False)
         return self._tls
@@ -353,7 +353,7 @@ class _Exchange:
         """Seconds until the deadline."""
         return max(self.until - time.monotonic(), 0)
 
-    def admit(self) -> tuple[Origin, bool]:
+    def admit(self) -> tuple[UrlOrigin, bool]:
         """`admitted` for the next request: every hop is checked before its host is looked up or anything is sent."""
         origin, allow_private = admitted(self.request.url, self._rules)
         self._place = str(origin)
@@ -439,7 +439,7 @@ def new_request(method: str, url: str | httpx.URL, **parts: Unpack[RequestParts]
     return request
 
 
-def admitted(url: httpx.URL, rules: Rules) -> tuple[Origin, bool]:
+def admitted(url: httpx.URL, rules: Rules) -> tuple[UrlOrigin, bool]:
     """Return the origin of a URL, and whether its address may be private; raises HostNotAllowed.
 
     An address in the URL itself is checked here. Those of a name are checked when a connection is made.

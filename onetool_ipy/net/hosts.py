@@ -34,7 +34,7 @@ _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
 _PORTS = {"http": 80, "https": 443}
 
 
-class Origin(NamedTuple):
+class UrlOrigin(NamedTuple):
     """Scheme, host and port of a URL. Headers may be shared only within one origin."""
 
     scheme: str
@@ -45,7 +45,7 @@ class Origin(NamedTuple):
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
 
-    def upgrades_to(self, other: Origin) -> bool:
+    def upgrades_to(self, other: UrlOrigin) -> bool:
         """Whether the other origin is this host over TLS, on the default ports."""
         plain = self == ("http", self.host, 80)
         return plain and other == ("https", self.host, 443)
@@ -65,7 +65,7 @@ class Hosts:
             (self._within if host.startswith("*.") else self._exact).add((host.removeprefix("*."), port))
         self._private = {(host, port) for host, port in self._exact if port is not None and is_private(host)}
 
-    def allow(self, origin: Origin) -> bool:
+    def allow(self, origin: UrlOrigin) -> bool:
         """Whether an origin is on the list."""
         if (origin.host, None) in self._exact or (origin.host, origin.port) in self._exact:
             return True
@@ -74,18 +74,18 @@ class Hosts:
         parents = [".".join(labels[start:]) for start in range(1, len(labels))]
         return any((parent, port) in self._within for parent in parents for port in (None, origin.port))
 
-    def allow_private(self, origin: Origin) -> bool:
+    def allow_private(self, origin: UrlOrigin) -> bool:
         """Whether the list names a private address, or `localhost`, with exactly this port."""
         return (origin.host, origin.port) in self._private
 
-    def require(self, origin: Origin) -> None:
+    def require(self, origin: UrlOrigin) -> None:
         """Raise HostNotAllowed for an origin that is not on the list."""
         if self.allow(origin):
             return
-        listed = ", ".join(self.patterns) or "none"
+        patterns = ", ".join(self.patterns) or "none"
         raise HostNotAllowed(
             f"The host '{origin}' is not allowed.",
-            hint=f"Add it to http.allowed_hosts (now there: {listed}), then run: %tool trust",
+            hint=f"Add it to http.allowed_hosts (now there: {patterns}), then run: %tool trust",
         )
 
     def __repr__(self) -> str:
@@ -153,7 +153,7 @@ def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) 
     )
 
 
-def origin_of(url: httpx.URL) -> Origin:
+def origin_of(url: httpx.URL) -> UrlOrigin:
     """Return the origin of a URL; raises if it is not an http(s) URL with a plainly spelled host."""
     if url.scheme not in _PORTS:
         raise ExecutionFailed(
@@ -172,7 +172,7 @@ def origin_of(url: httpx.URL) -> Origin:
     port = _PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
         raise ExecutionFailed(f"Port {port} is not valid.")
-    return Origin(url.scheme, spelled, port)
+    return UrlOrigin(url.scheme, spelled, port)
 
 
 def pattern_of(scheme: str, host: str, port: int | None) -> str:

@@ -131,7 +131,7 @@ class Confined:
             data = b"" if size > allowed else _read_up_to(fd, allowed + 1)
         size = max(size, len(data))
         if size > limit:
-            raise _over(path, size, limit)
+            raise TooLarge(f"'{path}' has {size} bytes, more than maxBytes {limit}.", hint="Raise maxBytes to read it.")
         if size > allowed:
             raise TooLarge(
                 f"'{path}' has {size} bytes, more than the {allowed} that such a call reads.",
@@ -230,7 +230,10 @@ class Confined:
     def _refuse_state(self, status: os.stat_result, lies: str, path: str) -> None:
         """Refuse everything in a state directory: tokens, approvals, the arguments and results of calls."""
         folders = self._private.state
-        is_inside = any(_is_below(lies, folder) for folder in folders)
+        # Names are compared by case folding, as some file systems do.
+        is_inside = any(
+            f"{_folded(lies)}/".startswith(_folded(os.path.realpath(folder)).rstrip("/") + "/") for folder in folders
+        )
         # A hard link elsewhere is the same file under another path. Few files have one, so this walk is rare.
         if not is_inside and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
             files = (file for folder in folders for file in Path(folder).rglob("*"))
@@ -240,11 +243,6 @@ class Confined:
                 f"'{path}' is in a state directory of onetool-ipy, which fs never reads.",
                 hint="Keep other files elsewhere, or point $ONETOOL_STATE or state_dir at a folder of its own.",
             )
-
-
-def _is_below(real: str, folder: Path) -> bool:
-    """Whether a path is a folder or lies in it. Names are compared by case folding, as some file systems do."""
-    return f"{_folded(real)}/".startswith(_folded(os.path.realpath(folder)).rstrip("/") + "/")
 
 
 def _folded(path: str) -> str:
@@ -303,7 +301,3 @@ def _opened_path(fd: int) -> str | None:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
         return None
-
-
-def _over(path: str, size: int, limit: int) -> TooLarge:
-    return TooLarge(f"'{path}' has {size} bytes, more than maxBytes {limit}.", hint="Raise maxBytes to read it.")

@@ -115,9 +115,15 @@ def table(
     names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
     right = numbers if numbers is not None else {n for n in names if is_numeric(row.get(n) for row in rows)}
     head = "".join(f'<th style="{_HEAD}{_RIGHT * (name in right)}">{escape(str(name))}</th>' for name in names)
-    body = "".join(
-        "<tr>" + "".join(_cell(row.get(name, ""), _RIGHT * (name in right)) for name in names) + "</tr>" for row in rows
-    )
+    body = ""
+    for row in rows:
+        body += "<tr>"
+        for name in names:
+            text = cell_text(row.get(name, ""))
+            label = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
+            style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL
+            body += f'<td style="{style}{_RIGHT * (name in right)}">{escape(label)}</td>'
+        body += "</tr>"
     return (
         f'<div {_BOX} style="{_WRAP}"><table style="{_TABLE}"><thead><tr>{head}</tr></thead>'
         f"<tbody>{body}</tbody></table></div>"
@@ -161,10 +167,3 @@ def cell_text(value: object) -> str:
     """The text of a value in a table: text as it is, None as nothing, all else as JSON."""
     plain = values.to_json(value)
     return plain if isinstance(plain, str) else "" if plain is None else json.dumps(plain, ensure_ascii=False)
-
-
-def _cell(value: object, align: str) -> str:
-    text = cell_text(value)
-    label = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
-    style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL
-    return f'<td style="{style}{align}">{escape(label)}</td>'

@@ -149,7 +149,10 @@ def _html(part: Part) -> str:
         case Code(text):
             return f'<pre style="{_MONO};{html.CODE_BOX}">{html.escape(text)}</pre>'
         case Rows(rows, is_prose):
-            return _table(rows, _prose if is_prose else html.escape)
+            has_labels = any(row.label or row.status for row in rows)
+            cells = ("".join(_cells(row, has_labels, _prose if is_prose else html.escape)) for row in rows)
+            body = "".join(f'<tr style="background:none">{line}</tr>' for line in cells)
+            return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
         case Folded(title, parts):
             summary = f'<summary style="cursor:pointer">{html.escape(title)}</summary>'
             return f'<details style="margin:4px 0">{summary}{"".join(map(_html, parts))}</details>'
@@ -166,12 +169,6 @@ def _prose(text: str) -> str:
     from onetool_ipy.render.prose import to_html as markdown_html
 
     return markdown_html(text)
-
-
-def _table(rows: Sequence[Row], written: Callable[[str], str]) -> str:
-    has_labels = any(row.label or row.status for row in rows)
-    body = "".join(f'<tr style="background:none">{"".join(_cells(row, has_labels, written))}</tr>' for row in rows)
-    return f'<table style="{_TABLE}"><tbody>{body}</tbody></table>'
 
 
 def _cells(row: Row, has_labels: bool, written: Callable[[str], str]) -> Iterable[str]:

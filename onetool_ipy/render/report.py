@@ -214,6 +214,12 @@ def usage_page(
 ) -> str:
     """The whole page. `steps` are {start, calls, failures, p50_ms, p95_ms}."""
     title = f"Tool usage: {summary.get('period', 'all')}" + (f", {summary['tool']}" if summary.get("tool") else "")
+    rate, calls = summary.get("success_rate"), summary.get("total_calls", 0)
+    facts = [
+        (f"{calls:,}", "call" if calls == 1 else "calls"),
+        ("–" if rate is None else f"{rate:.1f} %", "succeeded"),
+    ]
+    cards = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for v, k in facts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'{MARK}<meta name="viewport" content="width=device-width,initial-scale=1">'
@@ -221,7 +227,7 @@ def usage_page(
         f'<body><main class="ot-usage" style="max-width:960px;margin:0 auto;padding:24px">'
         f"<h1 style='font-size:20px;margin:0'>{escape(title)}</h1>"
         f'<p class="small">made {escape(made)}</p>'
-        f"{_facts(summary)}{plots(tools, steps, summary.get('failures') or ())}"
+        f'<div class="facts">{cards}</div>{plots(tools, steps, summary.get("failures") or ())}'
         f"<h2>By tool</h2>{_table(tools, _COLUMNS)}</main></body></html>\n"
     )
 
@@ -232,9 +238,14 @@ def plots(
     """Calls over time, latency, and the failed calls by message, for the report and for a cell."""
     bars = [Bar(str(row["start"]), row["calls"], row["failures"]) for row in steps]
     failed = '<span class="key">failed</span>' if any(bar.failed for bar in bars) else ""
+    messages = ""
+    if failures:
+        left = len(failures) - _MOST_MESSAGES
+        more = f"<p class='small'>{counted(left, 'more message')}</p>" if left > 0 else ""
+        messages = f"<h2>Failed calls by message</h2>{_table(failures[:_MOST_MESSAGES], _FAILURE_COLUMNS)}{more}"
     return (
         f"<h2>Calls <span class='small'>{failed}</span></h2>{columns(bars, title='Calls over time')}"
-        f"{_latency(tools, steps)}{_failures(failures)}"
+        f"{_latency(tools, steps)}{messages}"
     )
 
 
@@ -254,36 +265,14 @@ def _ms(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
 
 
-def _failures(groups: Sequence[Mapping[str, object]]) -> str:
-    if not groups:
-        return ""
-    left = len(groups) - _MOST_MESSAGES
-    more = f"<p class='small'>{counted(left, 'more message')}</p>" if left > 0 else ""
-    return f"<h2>Failed calls by message</h2>{_table(groups[:_MOST_MESSAGES], _FAILURE_COLUMNS)}{more}"
-
-
-def _facts(summary: Mapping[str, object]) -> str:
-    rate, calls = summary.get("success_rate"), summary.get("total_calls", 0)
-    facts = [
-        (f"{calls:,}", "call" if calls == 1 else "calls"),
-        ("–" if rate is None else f"{rate:.1f} %", "succeeded"),
-    ]
-    cards = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for v, k in facts)
-    return f'<div class="facts">{cards}</div>'
-
-
 def _table(rows: Sequence[Mapping[str, object]], labels: Sequence[tuple[str, str]]) -> str:
     head = "".join(f"<th>{escape(label)}</th>" for _, label in labels)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(_cell(row.get(key)))}</td>" for key, _ in labels) + "</tr>"
-        for row in people_rows(rows)
-    )
+    body = ""
+    for row in people_rows(rows):
+        body += "<tr>"
+        for key, _ in labels:
+            value = row.get(key)
+            text = "–" if value is None else f"{value:,.1f}" if isinstance(value, float) else str(value)
+            body += f"<td>{escape(f'{value:,}' if isinstance(value, int) else text)}</td>"
+        body += "</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, float):
-        return f"{value:,.1f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

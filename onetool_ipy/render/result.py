@@ -109,7 +109,15 @@ def to_html(call: Called) -> str:
     box = _BOX.format(colour=colour)
     if call.state == "running":
         return f'<div class="{html.AS_TEXT}" style="{box}">{line}</div>'
-    inner = [_part("arguments", html.pre(_arguments(call.args)))] if call.args else []
+    inner = []
+    if call.args:
+        text = call.args
+        if not isinstance(text, str):
+            plain = values.to_json(call.args)
+            text = json.dumps(plain, ensure_ascii=False)
+            if len(text) > _ONE_LINE:
+                text = json.dumps(plain, ensure_ascii=False, indent=2)
+        inner.append(_part("arguments", html.pre(values.cut(text, 4_000))))
     if call.problem:
         inner.append(_part("not done", html.pre(call.problem)))
     else:
@@ -124,19 +132,13 @@ def _part(label: str, body: str) -> str:
     return f'<div style="{_LABEL}">{html.escape(label)}</div>{body}'
 
 
-def _arguments(args: object) -> str:
-    if isinstance(args, str):
-        return values.cut(args, 4_000)
-    plain = values.to_json(args)
-    short = json.dumps(plain, ensure_ascii=False)
-    return short if len(short) <= _ONE_LINE else values.cut(json.dumps(plain, ensure_ascii=False, indent=2), 4_000)
-
-
 def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
     """Show any value."""
     if isinstance(data, (str, int)):
         return _text(str(values.to_json(data)), bounds)
-    if _is_rows(data):
+    some = data[:20] if isinstance(data, (list, tuple)) else ()
+    # A list of objects with few different keys is a table.
+    if some and all(isinstance(row, Mapping) and row for row in some) and len(_columns(some)) <= _MAX_COLUMNS:
         chosen = [row if isinstance(row, Mapping) else {"value": row} for row in data[: bounds.rows]]
         rows = [{str(key): html.cell_text(value) for key, value in row.items()} for row in chosen]
         columns = _columns(rows)
@@ -163,14 +165,6 @@ def _text(text: str, bounds: DisplayLimits) -> RenderedValue:
         return RenderedValue(text, html.pre(text))
     excerpt = "\n".join(lines[: bounds.lines])[: bounds.chars]
     return RenderedValue(excerpt, html.pre(excerpt), f"{excerpt.count(chr(10)) + 1:,} of {len(lines):,} lines")
-
-
-def _is_rows(data: object) -> bool:
-    """Whether the data is a list of objects with few different keys."""
-    if not isinstance(data, (list, tuple)) or not data:
-        return False
-    some = data[:20]
-    return all(isinstance(row, Mapping) and row for row in some) and len(_columns(some)) <= _MAX_COLUMNS
 
 
 def _columns(rows: Sequence[Mapping[str, object]]) -> list[str]:

@@ -12,6 +12,7 @@ as `base.values.to_json` converts it. Writing needs no YAML library.
 from __future__ import annotations
 
 import re
+from operator import add
 
 from onetool_ipy.base import values
 
@@ -52,21 +53,16 @@ def _block(value: object) -> list[str]:
                 lines += [f"  {line}" for line in _block(item)]
         return lines
     if isinstance(value, list) and value:
-        return _sequence(value)
+        if not any(isinstance(item, dict | list) for item in value):
+            text = _inline(value)
+            has_sentence = any(isinstance(item, str) and " " in item for item in value)
+            return [text] if len(text) <= _WIDTH and not has_sentence else [f"- {_loose(item)}" for item in value]
+        lines = []
+        for item in value:
+            first, *rest = [_inline(item)] if _levels(item) <= _MAX_FLOW else _block(item)
+            lines += [f"- {first}", *(f"  {line}" for line in rest)]
+        return lines
     return [_inline(value)]
-
-
-def _sequence(value: list[object]) -> list[str]:
-    if not any(isinstance(item, dict | list) for item in value):
-        text = _inline(value)
-        if len(text) <= _WIDTH and not any(isinstance(item, str) and " " in item for item in value):
-            return [text]
-        return [f"- {_loose(item)}" for item in value]
-    lines: list[str] = []
-    for item in value:
-        first, *rest = [_inline(item)] if _levels(item) <= _MAX_FLOW else _block(item)
-        lines += [f"- {first}", *(f"  {line}" for line in rest)]
-    return lines
 
 
 def _has_objects(value: object) -> bool:
@@ -88,15 +84,12 @@ def _levels(value: object) -> int:
 
 def _inline(value: object) -> str:
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)}{_inline(item)}" for key, item in value.items()) + "}"
+        keys = map(_tight, value)
+        heads = (f"{key}: " if len(key) <= _MAX_KEY else f"? {key} : " for key in keys)
+        return "{" + ", ".join(map(add, heads, map(_inline, value.values()))) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_inline, value)) + "]"
     return _tight(value)
-
-
-def _key(key: str) -> str:
-    text = _tight(key)
-    return f"{text}: " if len(text) <= _MAX_KEY else f"? {text} : "
 
 
 def _tight(value: object) -> str:
@@ -123,10 +116,6 @@ def _scalar(value: object, bare: re.Pattern[str]) -> str:
         return str(value)
     if bare.fullmatch(value) and value.isprintable() and value.lower() not in _RESERVED:
         return value
-    return '"' + "".join(map(_escaped, value)) + '"'
-
-
-def _escaped(char: str) -> str:
-    if char in '"\\':
-        return "\\" + char
-    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+    text = value.replace("\\", "\\\\").replace('"', '\\"')
+    chars = (char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
+    return f'"{"".join(chars)}"'

@@ -40,6 +40,7 @@ _PYTHON_TYPES = {
     "array": "list",
     "object": "dict",
 }
+_KINDS = (("bool", bool), ("int", int), ("float", float), ("str", str), ("list", (list, tuple)), ("dict", Mapping))
 _MAX_SHOWN = 120
 _MAX_TYPE_DEPTH = 4
 _MAX_OPTIONS = 20
@@ -65,7 +66,7 @@ def params(parameters: object) -> list[Param]:
     reader = _Reader(root)
     reader.collect(root, must=True, depth=0)
     properties = {**reader.found, **{name: {} for name in reader.required if name not in reader.found}}
-    listed = []
+    arguments = []
     for name, sub in properties.items():
         schema = resolve(sub, root)
         text, title = schema.get("description") or "", str(schema.get("title") or "")
@@ -73,8 +74,8 @@ def params(parameters: object) -> list[Param]:
         if not text and title.lower().replace(" ", "_") != name.lower():
             text = title
         is_required = name in reader.required and "default" not in schema
-        listed.append(Param(name, schema, is_required, " ".join(str(text).split())))
-    return sorted(listed, key=lambda p: not p.required)
+        arguments.append(Param(name, schema, is_required, " ".join(str(text).split())))
+    return sorted(arguments, key=lambda p: not p.required)
 
 
 def default_of(node: object, name: str, root: Mapping[str, object]) -> Any:
@@ -182,9 +183,9 @@ class _Reader:
         if depth > _MAX_TYPE_DEPTH or not self._afford():
             return
         schema = resolve(node, self._root)
-        listed = schema.get("properties")
-        if isinstance(listed, Mapping):
-            for name, sub in listed.items():
+        properties = schema.get("properties")
+        if isinstance(properties, Mapping):
+            for name, sub in properties.items():
                 self.found.setdefault(str(name), sub)
         names = schema.get("required")
         if must and isinstance(names, (list, tuple)):
@@ -233,7 +234,8 @@ def _listed(schema: Mapping[str, object], key: str) -> list[Any]:
 def _literal(options: list[object]) -> str:
     """`Literal[...]` of simple options, cut where there are many; of others the types they have."""
     if not all(isinstance(o, (str, int)) or o is None for o in options):
-        return _union(["None" if o is None else _kind_of(o) for o in options])
+        kinds = ["None" if o is None else next((n for n, k in _KINDS if isinstance(o, k)), "Any") for o in options]
+        return _union(kinds)
     texts: list[str] = []
     for option in options:
         text = values.safe_repr(option, _MAX_SHOWN)
@@ -242,11 +244,6 @@ def _literal(options: list[object]) -> str:
             break
         texts.append(text)
     return f"Literal[{', '.join(texts)}]"
-
-
-def _kind_of(value: object) -> str:
-    kinds = (("bool", bool), ("int", int), ("float", float), ("str", str), ("list", (list, tuple)), ("dict", Mapping))
-    return next((name for name, kind in kinds if isinstance(value, kind)), "Any")
 
 
 def _union(options: list[str]) -> str:

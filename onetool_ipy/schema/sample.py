@@ -6,6 +6,7 @@ Deterministic and small. Every sample fits the schema as far as its plain keywor
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from onetool_ipy.base.errors import InvalidTool
@@ -45,24 +46,26 @@ def _value(node: object, root: Mapping[str, object], depth: int) -> Any:
             return _value(schema[key][0], root, depth + 1)
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) and kind else kind
-    return _of_kind(kind, schema, root, depth)
-
-
-def _of_kind(kind: object, schema: Json, root: Mapping[str, object], depth: int) -> Any:
     if kind == "string":
         return _text(schema)
     if kind in ("integer", "number"):
         return _number(schema, int if kind == "integer" else float)
-    if kind == "boolean":
-        return True
     if kind == "array":
         count = max(1, int(schema.get("minItems", 1)))
         return [_value(schema.get("items", {}), root, depth + 1) for _ in range(min(count, 20))]
     if kind == "object" or "properties" in schema:
-        names = schema.get("required") or list(schema.get("properties") or {})
         inner = schema.get("properties") or {}
-        return {name: _value(inner.get(name, {}), root, depth + 1) for name in names}
-    return None if kind == "null" else "text"
+        return {name: _value(inner.get(name, {}), root, depth + 1) for name in schema.get("required") or list(inner)}
+    return {"boolean": True, "null": None}.get(str(kind), "text")
+
+
+def _number(schema: Json, kind: type[float]) -> float:
+    low = schema.get("minimum", schema.get("exclusiveMinimum"))
+    high = schema.get("maximum", schema.get("exclusiveMaximum"))
+    number: float = 1 if low is None else low + (1 if "exclusiveMinimum" in schema else 0)
+    if high is not None and number > high:
+        number = high - (1 if "exclusiveMaximum" in schema else 0)
+    return kind(number)
 
 
 def _text(schema: Json) -> str:
@@ -78,30 +81,15 @@ def _text(schema: Json) -> str:
     text = examples.get(str(schema.get("format")), "text")
     least = int(schema.get("minLength", 0))
     if isinstance(schema.get("pattern"), str):
-        matching = _matching(schema, [text, "", "1", *examples.values()])
-        if matching is not None:
-            return matching
-    return (text + "x" * least)[: schema.get("maxLength")] if len(text) < least else text[: schema.get("maxLength")]
-
-
-def _matching(schema: Json, usual: list[str]) -> str | None:
-    """A text that fits the pattern and the lengths of a schema: a usual one if it does; None if none is found."""
-    try:
+        usual = (text, "", "1", *examples.values())
+        longer = (text_for(schema["pattern"], more=more) for more in (0, 1, 3, 8, 20, least))
         keywords = ("pattern", "minLength", "maxLength")
-        validator = compile_schema({key: value for key, value in schema.items() if key in keywords})
-    except InvalidTool:
-        return None
-    longer = (text_for(schema["pattern"], more=more) for more in (0, 1, 3, 8, 20, int(schema.get("minLength", 0))))
-    return next((text for text in (*usual, *longer) if text is not None and validator.is_valid(text)), None)
-
-
-def _number(schema: Json, kind: type) -> Any:
-    low = schema.get("minimum", schema.get("exclusiveMinimum"))
-    high = schema.get("maximum", schema.get("exclusiveMaximum"))
-    value = 1 if low is None else low + (1 if "exclusiveMinimum" in schema else 0)
-    if high is not None and value > high:
-        value = high - (1 if "exclusiveMaximum" in schema else 0)
-    return kind(value)
+        with suppress(InvalidTool):
+            validator = compile_schema({key: value for key, value in schema.items() if key in keywords})
+            for choice in (*usual, *longer):
+                if choice is not None and validator.is_valid(choice):
+                    return choice
+    return (text + "x" * least)[: schema.get("maxLength")] if len(text) < least else text[: schema.get("maxLength")]
 
 
 def _edge(node: object, root: Mapping[str, object]) -> Any:

@@ -56,7 +56,13 @@ def normalize_items(items: Iterable[object]) -> list[Item]:
     """Return (value, label) pairs: a pair with a text label stays, anything else is its own label."""
     if isinstance(items, (str, bytes)):
         raise UsageProblem("The items are one text.", hint="Give a list of items.")
-    return [_normalize(item) for item in items]
+    pairs: list[Item] = []
+    for item in items:
+        if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str):
+            pairs.append(item)
+        else:
+            pairs.append((item, item if isinstance(item, str) else values.safe_repr(item, _MAX_LABEL)))
+    return pairs
 
 
 def batch_execute(
@@ -94,7 +100,12 @@ def batch_execute(
             report_progress(count, len(work), label)
             if progress is not None:
                 progress(count, len(work), label)
-    return "\n\n".join(_section(label, outcome) for (_, label), outcome in zip(work, outcomes, strict=True))
+    box = current.toolbox()
+    mask = str if box is None else box.mask
+    sections = []
+    for (_, label), (is_done, value) in zip(work, outcomes, strict=True):
+        sections.append(f"=== {label} ===\n{values.to_text(value) if is_done else f'Error: {mask(value)}'}")
+    return "\n\n".join(sections)
 
 
 def run_items(
@@ -123,20 +134,6 @@ def runs_in_threads(engine: object) -> bool:
     return engine == "threads" or isinstance(engine, ThreadPoolExecutor)
 
 
-def _normalize(item: object) -> Item:
-    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], str):
-        return item
-    return (item, item if isinstance(item, str) else values.safe_repr(item, _MAX_LABEL))
-
-
-def _section(label: str, outcome: Outcome) -> str:
-    ok, value = outcome
-    if ok:
-        return f"=== {label} ===\n{values.to_text(value)}"
-    box = current.toolbox()
-    return f"=== {label} ===\nError: {value if box is None else box.mask(value)}"
-
-
 # --- in this process ------------------------------------------------------------------------------
 
 
@@ -147,13 +144,15 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
     context = copy_context()
 
     def serve() -> None:
-        for index in todo:  # a range's iterator gives each number to one thread
+        # The iterator of a range gives each number to one thread.
+        for index in todo:
             done.put((index, _outcome(context.copy(), func, items[index])))
 
     threads = [threading.Thread(target=serve, name="onetool-batch", daemon=True) for _ in range(min(width, len(items)))]
     left = len(items)
     try:
-        for thread in threads:  # inside the try: Stop may come while they start
+        # Stop may come while the threads start.
+        for thread in threads:
             thread.start()
         while left:
             yield _get(done)
@@ -267,14 +266,19 @@ class _ExecutorWorkers:
 
     def cancel(self, running: Iterable[Future[object]], grace_s: float) -> None:
         """Cancel what has not begun, and give the rest some time to finish."""
-        begun = [future for future in running if not future.cancel()]
-        if begun and grace_s:
-            wait(begun, grace_s)
+        unfinished = [future for future in running if not future.cancel()]
+        if unfinished and grace_s:
+            wait(unfinished, grace_s)
 
 
 def _in_dask(items: Sequence[object], func: Func, width: int | None, client: object | None, grace_s: float) -> Outcomes:
     """Run items on a Dask cluster. If a worker dies, another one runs its items."""
-    distributed = _distributed()
+    try:
+        distributed = import_module("distributed")
+    except ImportError as exc:
+        raise UsageProblem(
+            "The engine 'dask' needs the library distributed.", hint="Install it: pip install 'onetool-ipy[dask]'"
+        ) from exc
     packed = _pack_function_by_value(func)
     with _dask_client(distributed, client, width) as scheduler:
         if scheduler.asynchronous:
@@ -302,7 +306,8 @@ class _DaskWorkers:
         future, result = next(self._finished)
         if isinstance(result, BaseException):
             return future, (False, "It was cancelled.")
-        if len(result) == 3:  # the exception's type, itself and its traceback
+        # Dask gives the exception's type, itself and its traceback.
+        if len(result) == 3:
             return future, (False, _message(result[1]))
         return future, _unpack_outcome(result)
 
@@ -317,15 +322,6 @@ class _DaskWorkers:
             pass
         finally:  # a second Stop does not wait
             self._client.cancel(left)
-
-
-def _distributed() -> Any:
-    try:
-        return import_module("distributed")
-    except ImportError as exc:
-        raise UsageProblem(
-            "The engine 'dask' needs the library distributed.", hint="Install it: pip install 'onetool-ipy[dask]'"
-        ) from exc
 
 
 @contextmanager

@@ -36,7 +36,8 @@ def lazy_client(factory: Callable[[], _T], *, secret_name: str | None = None) ->
     Where `secret_name` names a secret that is not there, it gives None and makes nothing; once the secret has another
     value, the client is made anew. After a factory that raised, the next call tries again.
     """
-    making = threading.RLock()  # a factory that asks for its own client fails; it does not wait for ever
+    # A factory that asks for its own client fails; with a plain lock it would wait for ever.
+    making = threading.RLock()
     clients: list[tuple[str | None, _T]] = []
 
     def get() -> _T | None:

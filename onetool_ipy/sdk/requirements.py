@@ -17,7 +17,7 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
@@ -32,7 +32,6 @@ from onetool_ipy.render.views import Listing
 if TYPE_CHECKING:
     import subprocess
 
-    from onetool_ipy.core.registry import Registry
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -119,13 +118,27 @@ def check_deps(tool: str | None = None) -> Requirements:
         tool: Only this tool (`pack.tool`), or the tools of this pack.
     """
     box = current.require()
-    specs = [spec for spec in _chosen(box.registry, tool) if spec.deps]
+    registry = box.registry
+    registry.refresh()
+    spec = None if tool is None else registry.find(tool)
+    chosen = registry.known() if tool is None else registry.known_packs().get(tool) if spec is None else [spec]
+    if chosen is None:
+        raise ValueError(f"{'Tool' if '.' in str(tool) else 'Pack'} not found: {tool}")
+    specs = [spec for spec in chosen if spec.deps]
     may_run = {dep for spec in specs if box.gate.is_admitted(spec.name) for dep in spec.deps}
     # Look up each requirement once, several at a time, since a command takes a while to print its version.
     from onetool_ipy.sdk.batch import run_items
 
+    def look_up(dep: Dep) -> _State:
+        if dep.kind == "lib":
+            return _State(True, _library_version(dep.name)) if _has_library(dep.name) else _State(False)
+        path = shutil.which(dep.name)
+        if path is None:
+            return _State(False)
+        return _State(True, _command_version(path, dep.version_flag) if dep.version_flag and dep in may_run else None)
+
     ordered = list({dep for spec in specs for dep in spec.deps})
-    outcomes = dict(run_items(ordered, lambda dep: _look_up(dep, dep in may_run), _THREADS))
+    outcomes = dict(run_items(ordered, look_up, _THREADS))
     states = {dep: outcomes[i][1] if outcomes[i][0] else _State(is_installed(dep)) for i, dep in enumerate(ordered)}
     return Requirements(
         {
@@ -143,7 +156,8 @@ def check_deps(tool: str | None = None) -> Requirements:
 
 def require_deps() -> Require:
     """Return the function that refuses a tool whose requirements are missing: it raises Unavailable."""
-    installed: set[Dep] = set()  # a missing requirement is looked for again
+    # Only what is there is remembered: a missing requirement is looked for again.
+    installed: set[Dep] = set()
 
     def require(spec: ToolSpec) -> None:
         missing = [dep for dep in spec.deps if dep not in installed and not is_installed(dep)]
@@ -203,28 +217,6 @@ class _State(NamedTuple):
 
     is_installed: bool
     version: str | None = None
-
-
-def _chosen(registry: Registry, tool: str | None) -> Iterable[ToolSpec]:
-    if tool is None:
-        registry.refresh()
-        return registry.known()
-    spec = registry.find(tool)
-    if spec is not None:
-        return [spec]
-    pack = registry.known_packs().get(tool)
-    if pack is None:
-        raise ValueError(f"{'Tool' if '.' in tool else 'Pack'} not found: {tool}")
-    return pack
-
-
-def _look_up(dep: Dep, may_run: bool) -> _State:
-    if dep.kind == "lib":
-        return _State(True, _library_version(dep.name)) if _has_library(dep.name) else _State(False)
-    path = shutil.which(dep.name)
-    if path is None:
-        return _State(False)
-    return _State(True, _command_version(path, dep.version_flag) if dep.version_flag and may_run else None)
 
 
 def _has_library(name: str) -> bool:

@@ -57,8 +57,8 @@ def _tool(kind: str, spec: ToolSpec) -> str:
     """Return a tool as a class, since it has `__call__` and `.aio`."""
     labels = set(python_names(spec.params).values())
     this = identifier("self", labels)
-    listed = complete_types(spec.signature[len(spec.name) + 1 : -1])
-    arguments = f"{this}, {listed}" if listed else this
+    signature = complete_types(spec.signature[len(spec.name) + 1 : -1])
+    arguments = f"{this}, {signature}" if signature else this
     # The docstring is escaped for triple quotes.
     doc = "".join(char if char.isprintable() or char == "\n" else " " for char in spec.doc).replace("\\", "\\\\")
     if '"""' in doc or doc.endswith('"'):

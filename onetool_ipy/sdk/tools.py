@@ -92,7 +92,8 @@ def _own_pack() -> str:
     here = current.scope()
     if here is None:
         return ""
-    if here.importing:  # the running tool may belong to another pack
+    # A pack that is being imported may be loaded by a tool of another pack.
+    if here.importing:
         asking = sys._getframe(2).f_globals.get("pack")
         return asking if isinstance(asking, str) else ""
     return here.spec.pack if here.spec is not None else ""
@@ -146,7 +147,14 @@ def ask_client(**questions: UserForm | Sample | Roots) -> Json:
     _require_thread()
     if here is None or here.client is None:
         raise NobodyToAsk("This call was not made by an MCP client that can be asked.", hint="See client_can().")
-    return here.client.ask({name: _ready(question) for name, question in questions.items()})
+    ready: dict[str, object] = {}
+    for name, question in questions.items():
+        ready[name] = question
+        if isinstance(question, UserForm):
+            if here.meta is not None:
+                count_question(here.meta)
+            ready[name] = checked(_question(question).masked(current.require().mask))
+    return here.client.ask(ready)
 
 
 def client_can() -> frozenset[str]:
@@ -168,15 +176,6 @@ def _require_thread() -> None:
     """Refuse to block the event loop that async tools share."""
     if current.require().tool_loop.is_here():
         raise UsageProblem("An async tool asks from a thread.", hint="Write: await asyncio.to_thread(ask_user, ...)")
-
-
-def _ready(question: UserForm | Sample | Roots) -> Question | Sample | Roots:
-    if not isinstance(question, UserForm):
-        return question
-    here = current.scope()
-    if here is not None and here.meta is not None:
-        count_question(here.meta)
-    return checked(_question(question).masked(current.require().mask))
 
 
 def _question(form: UserForm) -> Question:

@@ -96,16 +96,16 @@ class Snippet:
     @property
     def parameters(self) -> Json:
         """The parameters as a JSON Schema, for completion and forms."""
-        listed: dict[str, Any] = {}
+        properties: dict[str, Any] = {}
         for param in self.params:
             schema: dict[str, Any] = {"type": _JSON_TYPES[param.type]} if param.type in _JSON_TYPES else {}
             if param.description:
                 schema["description"] = param.description
             if not param.is_required:
                 schema["default"] = values.to_json(param.default)
-            listed[param.name] = schema
+            properties[param.name] = schema
         required = [param.name for param in self.params if param.is_required]
-        return {"type": "object", "properties": listed, "required": required, "additionalProperties": False}
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
     @property
     def usage(self) -> str:
@@ -130,7 +130,26 @@ def read_snippet(name: str, data: Mapping[str, object], where: str = "") -> Snip
 
 def expand(snippet: Snippet, args: Mapping[str, object]) -> str:
     """Return the code of a snippet with these arguments. Raises UsageProblem with the usage as its hint."""
-    ready = _check(snippet, args)
+    params = {param.name: param for param in snippet.params}
+    faults: list[str] = []
+    for name in args:
+        if name not in params:
+            near = suggest(str(name), params, limit=1)
+            faults.append(f"unknown '{name}'" + (f", did you mean '{near[0]}'?" if near else ""))
+    ready: Json = {}
+    for name, param in params.items():
+        argument = args.get(name, param.default)
+        if argument is MISSING:
+            faults.append(f"missing '{name}'")
+            continue
+        value = argument if argument is None and argument is param.default else _convert(param, argument)
+        if value is MISSING:
+            faults.append(f"'{name}' must be of type '{param.type}', not {values.safe_repr(argument, 60)}")
+        ready[name] = value
+    if faults:
+        reasons = "; ".join(faults)
+        end = "" if reasons.endswith("?") else "."
+        raise UsageProblem(f"The snippet '{snippet.name}': {reasons}{end}", hint=_usage(snippet))
     try:
         return render(snippet.body, ready)
     except TemplateProblem as exc:
@@ -188,30 +207,6 @@ def _read_param(snippet: str, name: str, data: object) -> SnippetParam:
             text = values.safe_repr(value, 60)
             raise InvalidConfig(f"{subject}: its {label} {text} is not of type '{kind}'.")
     return param
-
-
-def _check(snippet: Snippet, args: Mapping[str, object]) -> Json:
-    params = {param.name: param for param in snippet.params}
-    wrong: list[str] = []
-    for name in args:
-        if name not in params:
-            near = suggest(str(name), params, limit=1)
-            wrong.append(f"unknown '{name}'" + (f", did you mean '{near[0]}'?" if near else ""))
-    ready: dict[str, Any] = {}
-    for name, param in params.items():
-        argument = args.get(name, param.default)
-        if argument is MISSING:
-            wrong.append(f"missing '{name}'")
-            continue
-        value = argument if argument is None and argument is param.default else _convert(param, argument)
-        if value is MISSING:
-            wrong.append(f"'{name}' must be of type '{param.type}', not {values.safe_repr(argument, 60)}")
-        ready[name] = value
-    if wrong:
-        reasons = "; ".join(wrong)
-        end = "" if reasons.endswith("?") else "."
-        raise UsageProblem(f"The snippet '{snippet.name}': {reasons}{end}", hint=_usage(snippet))
-    return ready
 
 
 def _usage(snippet: Snippet) -> str:

@@ -138,7 +138,15 @@ class _Writer:
         if isinstance(value, Name):
             self._put(str(value))
         elif value is None or isinstance(value, bool | str | bytes | int | float):
-            self._put(_scalar(value))
+            if isinstance(value, float) and not math.isfinite(value):
+                self._put(f"float('{float(value)}')")
+                return
+            plain = next((kind for kind in (bool, int, float, str, bytes) if isinstance(value, kind)), None)
+            try:
+                self._put("None" if plain is None else plain.__repr__(value))
+            except ValueError as exc:
+                # Python refuses to write an integer of too many digits.
+                raise Unwritable(f"cannot be written: {exc}") from exc
         elif isinstance(value, Mapping):
             self._put("{")
             for i, (key, item) in enumerate(value.items()):
@@ -157,16 +165,6 @@ class _Writer:
         else:
             kind = type(value).__name__
             raise Unwritable(f"is a {kind}, which has no literal; give its name, with 'type: name'")
-
-
-def _scalar(value: str | bytes | int | float | None) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"float('{float(value)}')"
-    plain = next((kind for kind in (bool, int, float, str, bytes) if isinstance(value, kind)), None)
-    try:
-        return "None" if plain is None else plain.__repr__(value)
-    except ValueError as exc:  # an integer of too many digits
-        raise Unwritable(f"cannot be written: {exc}") from exc
 
 
 class TemplateProblem(OneToolError):
@@ -245,11 +243,8 @@ class _Expansion:
                     count = right if isinstance(right, int) else left
                     _require(sizes[0] * max(count, 0) if isinstance(count, int) else 0)
                 elif isinstance(left, int) and isinstance(right, int):
-                    bits = (
-                        left.bit_length() * max(right, 1)
-                        if operator == "**"
-                        else left.bit_length() + right.bit_length()
-                    )
+                    size = left.bit_length()
+                    bits = size * max(right, 1) if operator == "**" else size + right.bit_length()
                     _require(bits if operator in ("*", "**") else 0)
                 return super().call_binop(context, operator, left, right)
 
@@ -261,7 +256,8 @@ class _Expansion:
 
             def call(self, context: Any, obj: Any, *args: Any, **kwargs: Any) -> Any:
                 if isinstance(obj, jinja2.Undefined):
-                    return str(obj)  # StrictUndefined raises here, with the name
+                    # StrictUndefined raises here, with the name.
+                    return str(obj)
                 if not self.is_safe_callable(obj):
                     name = getattr(obj, "__name__", type(obj).__name__)
                     raise SecurityError(f"'{name}' may not be called; use a filter")
@@ -300,7 +296,8 @@ class _Expansion:
         import jinja2
 
         if isinstance(value, jinja2.Undefined):
-            return str(value)  # StrictUndefined raises here
+            # StrictUndefined raises here.
+            return str(value)
         self._check_time()
         self._values.append(value)
         return f"{self._head}{len(self._values) - 1}_"
@@ -397,8 +394,8 @@ def _restricted(tree: nodes.Template) -> nodes.Template:
 
         def visit_Concat(self, node: nodes.Concat) -> nodes.Filter:  # noqa: N802
             self.generic_visit(node)
-            listed = nodes.List(node.nodes, lineno=node.lineno)
-            return nodes.Filter(listed, "join", [], [], None, None, lineno=node.lineno)
+            items = nodes.List(node.nodes, lineno=node.lineno)
+            return nodes.Filter(items, "join", [], [], None, None, lineno=node.lineno)
 
     return Bounded().visit(tree)  # type: ignore[no-any-return]  # the visitor is untyped
 
@@ -606,7 +603,8 @@ def _sum(items: Iterable[object], start: float = 0) -> float:
 
 
 def _to_json(value: Any) -> Json:
-    literal(value)  # checks size and plainness
+    # This checks the size, and that the value is plain.
+    literal(value)
     text = Json(json.dumps(value, ensure_ascii=False))
     text.value = value
     return text

@@ -112,11 +112,11 @@ class Adoptions:
 
     def _require_free(self, registry: Registry, name: str, owner: object) -> None:
         """Raise DuplicateTool unless the name is free, or of the same object, or of this cell, which runs again."""
-        known, (before, cell) = registry.get(name), self._by_name.get(name, (None, ""))
+        other, (before, cell) = registry.get(name), self._by_name.get(name, (None, ""))
         is_same = before is owner or bool(cell and cell == current.cell())
-        if known is not None and not (known.origin == "cell" and is_same):
-            place = f" ({known.where})" if known.where else ""
-            raise DuplicateTool(f"The name '{name}' is taken by a {known.origin} tool{place}.", hint=_OTHER_PACK)
+        if other is not None and not (other.origin == "cell" and is_same):
+            place = f" ({other.where})" if other.where else ""
+            raise DuplicateTool(f"The name '{name}' is taken by a {other.origin} tool{place}.", hint=_OTHER_PACK)
 
 
 def _read(thing: Any, pack: str, deps: object, wait: Wait) -> list[tuple[ToolSpec, object | None]]:

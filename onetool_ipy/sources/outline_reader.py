@@ -187,9 +187,13 @@ class _OutlineReader:
                 )
             )
             return public
-        more = [n for node in self._statements if isinstance(node, ast.AugAssign) for n in _added(node)]
+        names = dict.fromkeys(exported)
+        for node in self._statements:
+            if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == "__all__":
+                more = constant(node.value, nodes=_MAX_EXPORTS)
+                texts = [name for name in more if isinstance(name, str)] if isinstance(more, (list, tuple)) else []
+                names |= dict.fromkeys(texts)
         bound = self._bound()
-        names = list(dict.fromkeys([*exported, *more]))
         for name in names:
             if name not in bound and "*" not in bound and len(self._faults) < _MAX_FAULTS:
                 label = printable(name, _SHOWN)
@@ -240,13 +244,6 @@ def _top_level(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         if isinstance(node, ast.Try):
             inner += [each for handler in node.handlers for each in handler.body]
         waiting.extend(reversed(inner))
-
-
-def _added(node: ast.AugAssign) -> list[str]:
-    if not isinstance(node.target, ast.Name) or node.target.id != "__all__":
-        return []
-    exports = constant(node.value, nodes=_MAX_EXPORTS)
-    return [name for name in exports if isinstance(name, str)] if isinstance(exports, (list, tuple)) else []
 
 
 def _texts(value: Any) -> list[str]:

@@ -1,6 +1,6 @@
 """A value -> its lines, piece by piece, without holding all of them at once; and lines -> rows, or the value. Pure.
 
-`base.values` converts what stands inside a line. `form_of` says what the lines were made from, and `value_of` makes it
+`base.values` converts what is inside a line. `form_of` says what the lines were made from, and `value_of` makes it
 again: a DataFrame with the types of its columns, a list, text. Objects of other types come back as plain JSON values.
 
 value                                stored as

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,27 @@ def test_everything_follows_state_dir(tmp_path: Path) -> None:
 
     assert list((tmp_path / "home").rglob("*")) == []
     assert {"calls", "results"} <= {path.name for path in (kept / "v2").iterdir()}
+
+
+@pytest.mark.parametrize("way", ["default", "state_dir"])
+def test_state_of_an_earlier_version_is_left_alone_and_named_once(tmp_path: Path, way: str) -> None:
+    """Nobody reads it, and nobody deletes it. The line is gone once there is state of this version."""
+    kept = tmp_path / "kept"
+    config = f"state_dir: {kept}\n" if way == "state_dir" else WORK
+    state = work(tmp_path, config)
+    earlier = kept / "calls" if way == "state_dir" else state.with_name(state.name.removesuffix("-v2"))
+    shutil.rmtree(state)
+    earlier.mkdir()
+    (earlier / "calls.db").write_bytes(b"as it was")
+    env = {"HOME": str(tmp_path / "home")}
+
+    with open_toolbox(tmp_path / "project", env=env) as box:
+        named = [problem for problem in box.config.problems if problem.where == str(earlier)]
+    work(tmp_path, config)
+    with open_toolbox(tmp_path / "project", env=env) as box:
+        assert [problem for problem in box.config.problems if problem.where == str(earlier)] == []
+
+    assert [problem.message for problem in named] == [
+        "an earlier version kept its call log and results here; they are not read."
+    ]
+    assert (earlier / "calls.db").read_bytes() == b"as it was"

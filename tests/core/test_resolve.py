@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
@@ -244,6 +245,8 @@ async def test_a_call_of_an_mcp_client_is_resolved_once(box: Toolbox) -> None:
 
     from onetool_ipy.faces.mcp.server import ToolboxServer
 
+    # The SDK's client imports this at its first call. Under the watch the import alone takes a minute and more.
+    importlib.import_module("jsonschema")
     server = ToolboxServer(box, allow=["calc.add"])
     # A thread is watched only if it is started while the watch is on.
     with Calls("Resolver.resolve", "Executor._leave") as counts:

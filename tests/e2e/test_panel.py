@@ -40,7 +40,11 @@ print(found)
 
 
 def tab(panel: Locator, name: str) -> None:
-    panel.get_by_role("tablist", name="Views").get_by_role("tab", name=name).click()
+    """Open a view of the panel; Health and Usage are in the tab Status."""
+    is_status = name in ("Health", "Usage")
+    panel.get_by_role("tablist", name="Views").get_by_role("tab", name="Status" if is_status else name).click()
+    if is_status:
+        panel.get_by_role("tablist", name="Status").get_by_role("tab", name=name).click()
 
 
 def load(notebook: Notebook) -> Locator:

@@ -60,7 +60,7 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
     page.keyboard.press("Control+Shift+C")
     palette = page.locator(".lm-CommandPalette-input")
     palette.fill("time.now")
-    expect(page.locator(".lm-CommandPalette-itemLabel").first).to_have_text("+time.now")
+    expect(page.locator(".lm-CommandPalette-itemLabel").first).to_have_text("Insert time.now")
     palette.press("Enter")
     wait_for_cells(notebook, ["%tool time.now", "1 + 1", FUNCTION, "$two", '%tool voice.shout text="hey"'])
 
@@ -146,8 +146,8 @@ def sales() -> pd.DataFrame:
     result = page.locator(".onetool-Result")
     result.get_by_label("Filter rows").fill("wien")
     expect(result).to_contain_text("2,000 of 6,000 rows")
-    result.get_by_role("button", name="price").click()
-    result.get_by_role("button", name="price").click()
+    result.get_by_role("button", name="price", exact=True).click()
+    result.get_by_role("button", name="price ▲", exact=True).click()
     expect(result.locator(".otx-table-row").first).to_contain_text("1499.25")
 
     result.get_by_role("button", name="Save as variable").click()

@@ -32,20 +32,6 @@ def test_a_server_is_a_name_with_its_tools_behind_tab(notebook: Kernel) -> None:
     assert "a: First number" in notebook.inspect("every_thing.get_sum")
 
 
-def test_calls_by_magic_and_from_python(notebook: Kernel) -> None:
-    assert notebook.execute("every_thing.get_sum(a=1, b=2)").result_text == "'The sum of 1 and 2 is 3.'"
-    assert notebook.execute("%tool every-thing.get-sum a=1 b=2").result_text == "The sum of 1 and 2 is 3."
-    assert notebook.execute("await srv.echo.aio(text='x')").result_text == "'x'"
-
-
-def test_rows_are_a_table(notebook: Kernel) -> None:
-    shown = notebook.execute("%tool srv.rows").result
-
-    assert shown is not None
-    assert "Berlin" in shown["text/html"]
-    assert notebook.execute("_.df.city.tolist()").result_text == "['Berlin', 'Oslo']"
-
-
 @pytest.mark.parametrize("cell", ["every_thing.get_tiny_image()", "%tool every-thing.get-tiny-image"])
 def test_a_picture_is_shown(notebook: Kernel, cell: str) -> None:
     shown = notebook.execute(cell).result

@@ -10,24 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import CallTimeout, ExecutionFailed
 from onetool_ipy.net.client import HttpClient
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 from tests.net.conftest import BOTH_SIDES, HERE
 from tests.net.loopback import Loopback
-
-
-def test_no_other_thread_takes_part(server: Loopback) -> None:
-    client = HttpClient(Background(), Workers())
-    before = set(threading.enumerate())
-
-    client.request("GET", server.url("/json"), rules=HERE)
-
-    started = {thread.name for thread in set(threading.enumerate()) - before}
-    client.close()
-    assert {name for name in started if name.startswith("onetool")} == set()
 
 
 @BOTH_SIDES
@@ -98,22 +86,6 @@ def test_a_connection_that_the_server_closed_is_not_used_again(server: Loopback,
 
     assert client.request("POST", server.url("/echo"), rules=HERE).status == 200
     assert server.accepts == 2
-
-
-@BOTH_SIDES
-def test_connections_to_two_servers_are_kept_side_by_side(server: Loopback, client: HttpClient) -> None:
-    with Loopback() as other:
-        for _ in range(3):
-            for place in (server, other):
-                client.request("GET", place.url("/json"), rules=HERE)
-
-        assert (server.accepts, other.accepts) == (1, 1)
-
-
-def test_a_retry_waits_by_itself(server: Loopback, client: HttpClient) -> None:
-    reply = client.request("GET", server.url("/flaky/x?times=2"), rules=HERE)
-
-    assert (reply.body, reply.attempts) == (b"at last", 3)
 
 
 def test_a_forked_child_has_connections_of_its_own(server: Loopback) -> None:

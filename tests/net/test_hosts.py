@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidConfig
-from onetool_ipy.net.hosts import Hosts, Origin, origin_of
+from onetool_ipy.net.hosts import Hosts, UrlOrigin, origin_of
 
 
 @pytest.mark.parametrize(
@@ -92,12 +92,16 @@ def test_a_url_that_could_be_read_in_two_ways_is_refused(url: str) -> None:
 
 def test_a_refusal_names_the_host_and_what_is_allowed() -> None:
     with pytest.raises(HostNotAllowed, match=r"'evil\.test:8080' is not allowed") as caught:
-        Hosts(["example.com"]).require(Origin("http", "evil.test", 8080))
+        Hosts(["example.com"]).require(UrlOrigin("http", "evil.test", 8080))
 
     assert "example.com" in caught.value.hint
 
 
 def test_a_place_is_written_with_its_port_where_that_is_not_the_usual_one() -> None:
-    shown = [str(Origin("https", "a.com", 443)), str(Origin("http", "a.com", 443)), str(Origin("http", "::1", 8443))]
+    shown = [
+        str(UrlOrigin("https", "a.com", 443)),
+        str(UrlOrigin("http", "a.com", 443)),
+        str(UrlOrigin("http", "::1", 8443)),
+    ]
 
     assert shown == ["a.com", "a.com:443", "[::1]:8443"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,10 +20,13 @@ from onetool_ipy.config.edit import add_server, allow_host, save_snippet
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.llm import ScriptedModel
+from onetool_ipy.mcp.definition import ServerDefinition
+from onetool_ipy.mcp.listing import ListingCache, ServerListing
 from onetool_ipy.snippets.definition import Snippet
 from onetool_ipy.stores.map_progress import MAX_AGE_S
 
 NEWER = b'{"format": 99, "version": 99, "whatever": ["it", "is"]}\n'
+PACK = 'pack = "geo"\n\n\ndef locate(place: str) -> str:\n    """Find a place."""\n    return place\n'
 
 
 class Home:
@@ -166,6 +169,49 @@ def test_newer_approvals_allow_nothing_and_older_ones_ask_again(home: Home) -> N
     path.write_bytes(NEWER)
     assert reason(home.open()) == "not_approved"
     assert path.read_bytes() == NEWER
+
+
+@pytest.mark.parametrize("pattern", ["cache/packs.[0-9].json"])
+def test_caches_of_other_formats_stand_beside_ours(home: Home, pattern: str) -> None:
+    (home.folder / "tools").mkdir()
+    pack = home.folder / "tools" / "geo.py"
+    pack.write_text(PACK, encoding="utf-8")
+    _age(pack, 60)
+    _until_trusted(lambda: home.open().close(), home, pattern)
+    path = home.found(pattern)
+    head, own, _ = path.name.rsplit(".", 2)
+    beside = [path.with_name(f"{head}.{number}.json") for number in (int(own) - 1, int(own) + 1)]
+    for other in beside:
+        other.write_bytes(NEWER)
+    path.write_bytes(NEWER)  # and in the place of our own it is as good as none
+
+    box = home.open()
+
+    assert box.call("geo.locate", {"place": "Lisbon"}).data == "Lisbon"
+    assert [other.read_bytes() for other in beside] == [NEWER, NEWER]
+
+
+def _until_trusted(act: Callable[[], None], home: Home, pattern: str) -> None:
+    """What was changed within the last tick of the disk's clock is not kept yet."""
+    for _ in range(2000):
+        act()
+        if list((home.root / "state").rglob(pattern)):
+            return
+    raise AssertionError(f"no {pattern}")
+
+
+def test_remembered_lists_of_servers_stand_beside_ours(tmp_path: Path) -> None:
+    shelf = ListingCache(tmp_path, str)
+    definition = ServerDefinition(name="srv", where="here", type="stdio", command="x")
+    shelf.put(definition, ServerListing(about="ours"))
+    (path,) = tmp_path.glob("*.2.json")
+    newer = path.with_name(path.name.replace(".2.json", ".3.json"))
+    newer.write_bytes(NEWER)
+
+    shelf.put(definition, ServerListing(about="ours, again"))
+
+    assert shelf.get(definition) == ServerListing(about="ours, again")
+    assert newer.read_bytes() == NEWER
 
 
 # --- the user's own files -------------------------------------------------------------------------

@@ -662,7 +662,7 @@ class SwaggerConverter:
     def _parameter(self, parameter: Json) -> Json:
         out: Json = {key: parameter[key] for key in ("name", "in", "description", "required") if key in parameter}
         out["schema"] = _parameter_schema(parameter)
-        if parameter.get("type") == "array" and parameter.get("in") == "query":
+        if parameter.get("type") == "array":
             out |= self._style(parameter)
         return out
 

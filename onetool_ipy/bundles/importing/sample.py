@@ -77,7 +77,7 @@ class SampleRequest:
 
 
 def mark(name: str) -> str:
-    """A variable as it stands in a word."""
+    """A variable as it is written in a word."""
     return f"{_OPEN}{name}{_CLOSE}"
 
 

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, NotFound, UsageProblem
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.validation import require_slug, require_version
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, confirmed, one_word
+from onetool_ipy.faces.environments import Environment, active_environment, environments_of, save_environment
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.pack_names import require_free_name
@@ -385,6 +388,14 @@ def set_bundle(context: CommandContext, options: Options) -> Page:
         raise UsageProblem(
             f"The tools of '{bundle.slug}' do not share one host.", hint="Say where the secret goes: --base-url URL"
         )
+    return _share(context, options, bundle, base_url, auth, name)
+
+
+def _share(
+    context: CommandContext, options: Options, bundle: Bundle, base_url: str, auth: Json | None, name: str
+) -> Page:
+    """Give a bundle a base URL and auth, after a yes if a secret would go to another host."""
+    values = options.values
     record = shared_request(base_url, auth)
     Consent(context.box).sending([record], made_up=(), allowed=values.get("--secret-host", ()))
     changed = creation.set_shared(context.box, bundle, base_url or None, auth)
@@ -396,6 +407,39 @@ def set_bundle(context: CommandContext, options: Options) -> Page:
     if changed.base_url:
         lines += Consent(context.box).hosts(creation.own_host(changed.base_url), is_given="--allow-host" in values)
     return context.page(*lines)
+
+
+def environment(context: CommandContext, options: Options) -> Page:
+    """`%tool bundle env NAME [ENV]`: list the environments of a bundle, make one with --base-url, or switch to one."""
+    words, box = options.words, context.box
+    bundle, _ = _named(context, replace(options, words=words[:1]), "env")
+    known = environments_of(box, bundle.slug)
+    if len(words) < 2:
+        active = active_environment(box, bundle)
+        lines = [f"{'*' if name == active else ' '} {name}  {each.base_url}" for name, each in known.items()]
+        hint = f"Make one: %tool bundle env {bundle.slug} staging --base-url https://staging.example.com"
+        return context.page(*(lines or [f"The bundle {bundle.slug} has no environments.", hint]))
+    name = words[1]
+    if "--base-url" in options.values:
+        auth = creation.wire_auth(bundle)
+        if "--auth" in options.values:
+            said = options.values["--auth"]
+            auth = None if said == "none" else creation.read_auth(said)[0]
+        chosen = Environment(base_url=options.values["--base-url"].rstrip("/"), auth=auth)
+    elif name in known:
+        chosen = known[name]
+    else:
+        near = did_you_mean(name, list(known))
+        raise UsageProblem(
+            f"The bundle '{bundle.slug}' has no environment '{name[:40]}'. {near}".strip(),
+            hint=f"Make it: %tool bundle env {bundle.slug} {name[:40]} --base-url URL",
+        )
+    if bundle.base_url and not known:
+        present = Environment(base_url=bundle.base_url, auth=creation.wire_auth(bundle))
+        save_environment(box, bundle.slug, "default", present)
+    page = _share(context, options, bundle, chosen.base_url, chosen.auth, "")
+    save_environment(box, bundle.slug, name, chosen)
+    return page
 
 
 def run_all(context: CommandContext, options: Options) -> Listing:

@@ -40,7 +40,10 @@ def history(context: CommandContext, options: Options) -> DataPage:
     """`%tool history [N] [WORDS]`."""
     words, limit = options.words, _LIMIT
     if words and words[0].isdecimal():
-        limit, words = _count(words[0]), words[1:]
+        text = words[0]
+        if not (text.isascii() and 0 < int(text[:9]) < 10**6):
+            raise UsageProblem(f"'{text[:40]}' is not a number of calls.", hint="For example: %tool history 20")
+        limit, words = int(text), words[1:]
     lines = _lines(context, options, " ".join(words), limit)
     numbered = [line for line in lines if _can_rerun(line)]
     context.listed_calls = [line.call_id for line in numbered if isinstance(line, CallRow)]
@@ -162,9 +165,3 @@ def _nothing(options: Options, words: list[str]) -> str:
     if words and words[0] in ("today", "yesterday"):
         return f"No call has the word '{words[0]}'. From then on: %tool history --since {words[0]}"
     return "No call matches." if words or options.values else "There are no calls yet."
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and 0 < int(text[:9]) < 10**6):
-        raise UsageProblem(f"'{text[:40]}' is not a number of calls.", hint="For example: %tool history 20")
-    return int(text)

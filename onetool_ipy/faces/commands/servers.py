@@ -426,10 +426,13 @@ def serve(context: CommandContext, options: Options) -> Serving:
         raise UsageProblem("The tools are being served already.", hint="End that with: %tool serve stop")
     from onetool_ipy.faces.mcp.http import serve_http  # late: it loads the MCP SDK
 
+    text = options.values.get("--port", "0")
+    if not (text.isascii() and text.isdecimal() and int(text[:6]) < 65536):
+        raise UsageProblem(f"'{text[:20]}' is not a port.", hint="0 takes a free one.")
     serving = serve_http(
         context.box,
         host=options.values.get("--host", "127.0.0.1"),
-        port=_port(options.values.get("--port", "0")),
+        port=int(text),
         allow=options.values.get("--allow"),
         is_open="--no-token" in options.values,
     )
@@ -457,9 +460,3 @@ def serve_stop(context: CommandContext, _options: Options) -> Page:
 
 def _serving(context: CommandContext) -> Serving | None:
     return context.serving if context.serving is not None and context.serving.is_up() else None
-
-
-def _port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and int(text[:6]) < 65536):
-        raise UsageProblem(f"'{text[:20]}' is not a port.", hint="0 takes a free one.")
-    return int(text)

@@ -218,6 +218,48 @@ def _serve_http(context: CommandContext, options: Options) -> None:
         serving.stop()
 
 
+def mock(context: CommandContext, options: Options) -> None:
+    """`mock FILE`: serve a recording until the client ends, or until Ctrl-C."""
+    flags = options.values
+    if {"--http", "--stdio"} <= flags.keys() or ("--port" in flags and "--http" not in flags):
+        raise WrongWords("A mock is served on --stdio, or with --http and --port.", hint="Give one of them.")
+    path = Path(one_word(options, "mock", what="recording", hint="For example: onetool-ipy mock calls.jsonl"))
+    from onetool_ipy.faces.mcp.http import serve_http, serve_stdio  # they import the SDK: 2 s
+    from onetool_ipy.faces.mcp.mock import RestMock, mock_toolbox, read_recording
+
+    calls = read_recording(path, context.box.mask)
+    with mock_toolbox(path, calls) as (box, tools):
+        if "--http" not in flags:
+            serve_stdio(box, allow=tools, say=say)
+            return
+        rest = RestMock(calls)
+        serving = serve_http(box, port=flags.get("--port", 0), allow=tools, is_open=True, other=rest)
+        try:
+            say(f"Serving on {serving.url}: {len(tools)} tools, and {len(rest)} requests on the same port.")
+            serving.wait()
+        finally:
+            serving.stop()
+
+
+def seal_notebook(context: CommandContext, options: Options) -> Page:
+    """`seal NB.ipynb`: pack a notebook with its recording."""
+    from onetool_ipy.faces.sealing import seal
+
+    source = Path(one_word(options, "seal", what="notebook", hint="For example: onetool-ipy seal report.ipynb"))
+    target = seal(source, context.box)
+    return Page(f"wrote {target}\nRun it anywhere, without a network: onetool-ipy open {target.name}")
+
+
+def open_sealed(_context: CommandContext, options: Options) -> DataPage:
+    """`open FILE`: run a sealed notebook offline, and say what differs."""
+    from onetool_ipy.faces.sealing import run_sealed
+
+    file = Path(one_word(options, "open", what="sealed notebook", hint="For example: onetool-ipy open a.sealed.zip"))
+    lines = run_sealed(file)
+    text = "\n".join(lines) if lines else f"{file.name} gives what it gave when it was sealed."
+    return DataPage.of(Page(printable(text)), {"differs": lines}, is_failure=bool(lines))
+
+
 def init(_context: CommandContext, options: Options) -> Page:
     """`init [FOLDER]`: a commented `.onetool/`; with `--pack` a pack in it."""
     if len(options.words) > 1:

@@ -45,7 +45,9 @@ class Serving:
     `file` is where a notebook has written the client's configuration.
     """
 
-    def __init__(self, server: ToolboxServer, listening: socket.socket, *, host: str, token: str | None) -> None:
+    def __init__(
+        self, server: ToolboxServer, listening: socket.socket, *, host: str, token: str | None, other: Any = None
+    ) -> None:
         port = listening.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
         self.token = token
@@ -55,7 +57,13 @@ class Serving:
             streamable_http_path=PATH, host=host, max_sessions=MAX_SESSIONS, session_idle_timeout=_IDLE_S
         )
         app = _TokenRequired(_SessionLimit(inner, f"127.0.0.1:{port}"), token)
-        config = uvicorn.Config(app, log_config=None, lifespan="on", timeout_graceful_shutdown=1, ws="none")
+        config = uvicorn.Config(
+            app if other is None else _ByPath(app, other),
+            log_config=None,
+            lifespan="on",
+            timeout_graceful_shutdown=1,
+            ws="none",
+        )
         self._server = uvicorn.Server(config)
         self._background = Background()  # a tool that blocks the toolbox's loop must not stop the answers
         self._running = self._background.submit(lambda: self._server.serve(sockets=[listening]))
@@ -114,12 +122,14 @@ def serve_http(
     allow: Sequence[str] | None = None,
     token: str | None = None,
     is_open: bool = False,
+    other: Any = None,
 ) -> Serving:
     """Serve a toolbox on a port of this machine; port 0 takes a free one.
 
     Args:
         token: The bearer token that a client must send; by default a new one.
         is_open: Require no token. Only on loopback.
+        other: The ASGI application of all other paths.
     """
     if is_open and not _is_loopback(host):
         raise UsageProblem(
@@ -127,7 +137,8 @@ def serve_http(
         )
     listening = _listen(host, port)
     server = ToolboxServer(box, allow=allow)
-    return Serving(server, listening, host=host, token=None if is_open else token or secrets.token_urlsafe(24))
+    token = None if is_open else token or secrets.token_urlsafe(24)
+    return Serving(server, listening, host=host, token=token, other=other)
 
 
 def serve_to_process(box: Toolbox, pid: int) -> Serving:
@@ -143,6 +154,18 @@ def serve_to_process(box: Toolbox, pid: int) -> Serving:
 
     box.background.submit(watch)
     return serving
+
+
+class _ByPath:
+    """Two ASGI applications: one for `/mcp` and what belongs to the server itself, the other for all other paths."""
+
+    def __init__(self, app: Any, other: Any) -> None:
+        self._app = app
+        self._other = other
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        is_ours = scope["type"] != "http" or scope["path"] == PATH
+        await (self._app if is_ours else self._other)(scope, receive, send)
 
 
 class _TokenRequired:

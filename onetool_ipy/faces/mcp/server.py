@@ -47,6 +47,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import NotAllowed, OneToolError, TooLarge, UsageProblem
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current, names
 from onetool_ipy.core.resolve import Allow, ResolvedCall
 from onetool_ipy.core.result import ToolResult
@@ -441,7 +442,7 @@ class ToolboxServer:
             both = self._wire = (wire, {each: name for name, each in wire.items()})
         return both
 
-    def _note_client(self, context: ServerRequestContext[Any]) -> Any:
+    def _note_client(self, context: ServerRequestContext[Any]) -> object:
         """Remember the client of a request, to tell it of changes; return its connection."""
         self._loop = asyncio.get_running_loop()
         # The SDK's session lives for one request only; the connection behind it has no public name.
@@ -557,7 +558,13 @@ def _match_tool(uri: str, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, dict[str
             variables = UriTemplate.parse(spec.resource).match(uri)
         except InvalidUriTemplate:
             continue
-        if variables is not None and all(isinstance(value, str) and _is_safe(value) for value in variables.values()):
+        if variables is not None and all(
+            isinstance(value, str)
+            and "\0" not in value
+            and not contains_path_traversal(value)
+            and not is_absolute_path(value)
+            for value in variables.values()
+        ):
             return spec, {name: str(value) for name, value in variables.items()}
     return None
 
@@ -598,10 +605,6 @@ def _whole(name: str, text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 16 and int(text) > 0):
         raise ValueError(f"{name} must be a whole number from 1 on, not '{printable(text[:40])}'.")
     return int(text)
-
-
-def _is_safe(value: str) -> bool:
-    return "\0" not in value and not contains_path_traversal(value) and not is_absolute_path(value)
 
 
 class _PromptOffers:
@@ -654,7 +657,7 @@ def _prompt_result(value: object, mask: Callable[[str], str]) -> types.GetPrompt
     return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block) for block in blocks])
 
 
-def _typed_arguments(args: Mapping[str, Any], spec: ToolSpec) -> dict[str, Any]:
+def _typed_arguments(args: Mapping[str, object], spec: ToolSpec) -> Json:
     """Return texts as the values that a tool's schema wants."""
     expected = Expected.of(spec.parameters)
     return {

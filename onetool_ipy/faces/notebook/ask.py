@@ -82,6 +82,9 @@ class NotebookView(AskListener):
     def replied(self, usage: TokenUsage) -> None:  # noqa: ARG002 - the line on top is renewed at the end
         self._end_text()
 
+    def shortened(self, text: str) -> None:
+        self._output().show(_line(self._mask(text)))
+
     def calling(self, number: int, name: str, args: Any) -> None:
         self._end_text()
         output = self._calls.setdefault(number, self._output())
@@ -129,6 +132,9 @@ class TerminalView(AskListener):
 
     def called(self, number: int, call: AnswerCall) -> None:  # noqa: ARG002 - they come in order
         self._line(self._mask(to_text(call_view(call))))
+
+    def shortened(self, text: str) -> None:
+        self._line(self._mask(text))
 
     def question(self, question: Question, put: Callable[[Question], Reply]) -> Reply:
         """Ask on a line of its own, after the model's text."""

@@ -126,7 +126,15 @@ def complete(
         return _picked(inside["typed"], [CompletionItem(word, "value") for word in _WORDS_OF[inside["name"]]])
     is_first = inside is not None and not inside["more"]
     if inside is not None and inside["function"] in _BY_NAME and inside["name"] in _NAMING[not is_first :]:
-        return _inside_ot(inside["function"], inside["typed"], context)
+        function, typed = inside["function"], inside["typed"]
+        if function in ("result", "view"):
+            return _picked(typed, [CompletionItem(handle, "value") for handle in context.handles()])
+        packs = [CompletionItem(pack, "module") for pack in sorted(context.box.registry.known_packs())]
+        if function == "packs":
+            return _picked(typed, packs)
+        shortcuts = [CompletionItem(label, kind) for label, kind, _ in context.shortcuts()]
+        others = _picked(typed, [*packs, *shortcuts]).offers if function in ("help", "run") else []
+        return Completions(typed, [*_tools(typed, context), *others])
     call = _TOOL_CALL.search(before)
     if call is not None and (completions := _parameters(call["name"], call["inside"], context)) is not None:
         return completions
@@ -167,7 +175,21 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in FLAGS])
     if not plain:
-        return _name(last, context)
+        # One's own packs and tools come first; once a letter is typed, the sub-commands come before what we ship.
+        words = [CompletionItem(word, "keyword") for word in sorted(context.commands)]
+        names = sorted(context.box.registry.known_packs(), key=lambda pack: (pack == "ot", pack))
+        packs = _picked(last, [CompletionItem(f"{pack}.", "module") for pack in names]).offers
+        tools = _tools(last, context)
+        named = tools if "." in last else [*packs, *tools]
+        commands = _picked(last, words).offers
+        shipped = {spec.pack for spec in context.box.registry.known() if last and spec.origin == "builtin"}
+        named.sort(key=lambda item: item.text.partition(".")[0] in shipped)
+        own = sum(item.text.partition(".")[0] not in shipped for item in named)
+        completions = Completions(last, [*named[:own], *commands, *named[own:]])
+        if completions.offers or not last:
+            return completions
+        near = suggest(last, (spec.name for spec in context.box.registry.known()))
+        return Completions(last, [CompletionItem(name, "function") for name in near])
     spec = context.box.registry.find(first)
     if spec is None:
         return Completions(last, [])
@@ -213,24 +235,6 @@ def _looked_up(kind: Offer, done: Sequence[str], last: str, context: CompletionC
         case "file":
             return _picked(last, [CompletionItem(path, "value") for path in _files(last)]).offers
     return []
-
-
-def _name(typed: str, context: CompletionContext) -> Completions:
-    """One's own packs and tools come first; once a letter is typed, the sub-commands come before what we ship."""
-    words = [CompletionItem(word, "keyword") for word in sorted(context.commands)]
-    names = sorted(context.box.registry.known_packs(), key=lambda pack: (pack == "ot", pack))
-    packs = _picked(typed, [CompletionItem(f"{pack}.", "module") for pack in names]).offers
-    tools = _tools(typed, context)
-    named = tools if "." in typed else [*packs, *tools]
-    commands = _picked(typed, words).offers
-    shipped = {spec.pack for spec in context.box.registry.known() if typed and spec.origin == "builtin"}
-    named.sort(key=lambda item: item.text.partition(".")[0] in shipped)
-    own = sum(item.text.partition(".")[0] not in shipped for item in named)
-    completions = Completions(typed, [*named[:own], *commands, *named[own:]])
-    if completions.offers or not typed:
-        return completions
-    near = suggest(typed, (spec.name for spec in context.box.registry.known()))
-    return Completions(typed, [CompletionItem(name, "function") for name in near])
 
 
 def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:
@@ -301,17 +305,15 @@ def _parameters(name: str, inside: str, context: CompletionContext) -> Completio
     if last:  # IPython adds the parameters to the other names that begin so
         return None
     registry = context.box.registry
-    spec = registry.find(name) or next((s for s in registry.known() if _python_name(s) == name), None)
+    spec = registry.find(name) or next(
+        (s for s in registry.known() if f"{identifier(s.pack)}.{identifier(s.short_name)}" == name), None
+    )
     if spec is None:
         return None
     keywords = {part.partition("=")[0].strip() for part in done if "=" in part}
     names = [param.name for param in schema_params(spec.parameters) if param.name.isidentifier()]
     left = [each for each in names[sum("=" not in part for part in done) :] if each not in keywords]
     return Completions("", [CompletionItem(f"{each}=", "param") for each in left])
-
-
-def _python_name(spec: ToolSpec) -> str:
-    return f"{identifier(spec.pack)}.{identifier(spec.short_name)}"
 
 
 def _shortcut(rest: str, context: CompletionContext, kinds: Collection[str] = ("snippet", "function")) -> Completions:
@@ -347,19 +349,8 @@ def _prompt(before: str, context: CompletionContext) -> Completions:
         return _picked(variable[0], [CompletionItem(f"@{name}", "instance") for name in sorted(names)])
     if last.startswith("-"):
         return _picked(last, [CompletionItem(flag, "keyword") for flag in ASK_FLAGS])
-    values = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.sessions}
+    values = {"--model": context.box.config.settings.models.named, "--session": context.box.ask.session_names()}
     return _picked(last, [CompletionItem(name, "value") for name in values.get(done[-1] if done else "", ())])
-
-
-def _inside_ot(function: str, typed: str, context: CompletionContext) -> Completions:
-    if function in ("result", "view"):
-        return _picked(typed, [CompletionItem(handle, "value") for handle in context.handles()])
-    packs = [CompletionItem(pack, "module") for pack in sorted(context.box.registry.known_packs())]
-    if function == "packs":
-        return _picked(typed, packs)
-    names = [CompletionItem(label, kind) for label, kind, _ in context.shortcuts()]
-    others = _picked(typed, [*packs, *names]).offers if function in ("help", "run") else []
-    return Completions(typed, [*_tools(typed, context), *others])
 
 
 def _picked(typed: str, offers: list[CompletionItem]) -> Completions:

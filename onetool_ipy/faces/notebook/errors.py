@@ -38,7 +38,11 @@ class LastFailure:
             self.remember(exc)
 
         def lines() -> list[str]:
-            return self.render(exc, _from_file(exc.__traceback__, since))
+            # The frames are shown from the first one in the file `since` on; all of them if none is in it.
+            frame = exc.__traceback__
+            while frame is not None and frame.tb_frame.f_code.co_filename != since:
+                frame = frame.tb_next
+            return self.render(exc, frame or exc.__traceback__)
 
         with suppress(AttributeError, TypeError):  # an exception class with slots is shown as usual
             exc._render_traceback_ = lines  # type: ignore[attr-defined]  # IPython's protocol
@@ -79,14 +83,6 @@ def _without_colours(formatter: Any, *story: Any) -> list[str]:
     finally:
         formatter.set_theme_name(theme)
     return lines
-
-
-def _from_file(frames: types.TracebackType | None, file: str) -> types.TracebackType | None:
-    """The frames from the first one in `file` on; all of them if none is in it."""
-    frame = frames
-    while frame is not None and frame.tb_frame.f_code.co_filename != file:
-        frame = frame.tb_next
-    return frame or frames
 
 
 def foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:

@@ -191,7 +191,7 @@ class Extension:
         plain.for_type_by_name(*_LISTING, table)
         plain.for_type_by_name(*_RECORD, table)
 
-    def _before_cell(self, _info: Any) -> None:
+    def _before_cell(self, _info: object) -> None:
         if "ot" not in self.shell.user_ns_hidden:  # `%reset` has emptied it, or the name is the user's
             self.names.restore()
         self._is_in_cell = True
@@ -203,11 +203,15 @@ class Extension:
             with suppress(OneToolError):
                 self.host.offer_packs()
 
-    def _after_cell(self, _result: Any) -> None:
+    def _after_cell(self, _result: object) -> None:
         self._is_in_cell = False
         if self._host is not None:
             self._host.progress.after_cell()
-        _spare_packs(self.shell)
+        # Keep `%autoreload` away from our modules of pack files: the next call loads an edited file anyway.
+        autoreload = self.shell.magics_manager.registry.get("AutoreloadMagics")
+        if autoreload is not None:
+            for name in [name for name in sys.modules if name.startswith("onetool_pack_")]:
+                autoreload._reloader.mark_module_skipped(name)
 
     def _warn(self) -> None:
         problems = self.box.config.problems
@@ -231,7 +235,17 @@ class InputHooks:
         transformers += [cell_input.prompt_of(name) for name in magics.prompts]
         transformers += [cell_input.prompt_of(name, only_assigned=True) for name in magics.names]
         lone_lines = cell_input.LoneLines(self._shell, [*magics.names, "snippet", cell_input.RUNNER])
-        self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, _matcher(magics))]
+        from IPython.core.completer import context_matcher
+
+        @context_matcher()  # type: ignore[untyped-decorator]  # IPython has no types here
+        def onetool_matcher(context: Any) -> Any:
+            from onetool_ipy.faces.notebook import completion
+
+            return completion.answer(
+                context.text_until_cursor, magics.runner.completion_context(), magics.names, cell=context.full_text
+            )
+
+        self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, onetool_matcher)]
         self._ours.append((self._shell.ast_transformers, lone_lines))
         for registered, ours in self._ours:
             registered.append(ours)
@@ -242,29 +256,6 @@ class InputHooks:
             if ours in registered:
                 registered.remove(ours)
         self._ours.clear()
-
-
-def _matcher(magics: OneTool) -> Any:
-    """A matcher that loads completion at the first Tab."""
-    from IPython.core.completer import context_matcher
-
-    @context_matcher()  # type: ignore[untyped-decorator]  # IPython has no types here
-    def onetool_matcher(context: Any) -> Any:
-        from onetool_ipy.faces.notebook import completion
-
-        return completion.answer(
-            context.text_until_cursor, magics.runner.completion_context(), magics.names, cell=context.full_text
-        )
-
-    return onetool_matcher
-
-
-def _spare_packs(shell: Any) -> None:
-    """Keep `%autoreload` away from our modules of pack files: the next call loads an edited file anyway."""
-    autoreload = shell.magics_manager.registry.get("AutoreloadMagics")
-    if autoreload is not None:
-        for name in [name for name in sys.modules if name.startswith("onetool_pack_")]:
-            autoreload._reloader.mark_module_skipped(name)
 
 
 def _running_cell(shell: Any, number: int) -> str:

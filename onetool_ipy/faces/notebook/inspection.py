@@ -37,7 +37,12 @@ class Inspector:
         def do_inspect(code: str, cursor_pos: int, *args: Any, **kwargs: Any) -> Mapping[str, Any]:
             answer: Mapping[str, Any] = original(kernel, code, cursor_pos, *args, **kwargs)
             if not isinstance(answer, Mapping) or answer.get("found"):
-                return _without_noise(answer)
+                # The answer about one of our tools keeps its signature and text, and loses the words about the proxy.
+                data = answer.get("data") if isinstance(answer, Mapping) else None
+                text = data.get("text/plain") if isinstance(data, Mapping) else None
+                if not isinstance(text, str) or not re.search(_PROXY, text):
+                    return answer
+                return {**answer, "data": {**data, "text/plain": re.sub(_NOISE, "", text)}}  # type: ignore[dict-item]  # data is a mapping
             page = _page(code, cursor_pos, names(), find)
             return {**answer, "found": True, "data": {"text/plain": printable(page)}} if page else answer
 
@@ -47,15 +52,6 @@ class Inspector:
         """Undo `install`."""
         if self._kernel is not None:
             vars(self._kernel).pop("do_inspect", None)
-
-
-def _without_noise(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The answer about one of our tools: its signature and text, without the object that stands for it."""
-    data = answer.get("data") if isinstance(answer, Mapping) else None
-    text = data.get("text/plain") if isinstance(data, Mapping) else None
-    if not isinstance(text, str) or not re.search(_PROXY, text):
-        return answer
-    return {**answer, "data": {**data, "text/plain": re.sub(_NOISE, "", text)}}  # type: ignore[dict-item]  # data is a mapping
 
 
 def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:

@@ -201,7 +201,9 @@ class JobDisplay:
         has_told = (done, total) != (0, None)
         is_over = job.is_over
         name = f"job {job.number} · {job.call.name} · {status}"
-        row = ProgressRow(name, job.elapsed_s, done if has_told else None, total, _short(text), is_over=is_over)
+        row = ProgressRow(
+            name, job.elapsed_s, done if has_told else None, total, " ".join(str(text).split())[:80], is_over=is_over
+        )
         texts, htmls = [mask(text_of(row))], [mask(html_of(row))]
         printed = mask(_last_part("".join(self._printed)))
         if printed:
@@ -228,10 +230,6 @@ class JobDisplay:
 def _has_answer(job: Job) -> bool:
     result = job.result(0)
     return result.error is not None or result.data is not None
-
-
-def _short(text: str) -> str:
-    return " ".join(str(text).split())[:80]
 
 
 def _last_part(text: str) -> str:

@@ -600,7 +600,15 @@ def set_trust(request: RestRequest) -> RestResponse:
         raise NotFound(f"part: nothing named '{body.part}' waits for a yes.")
     try:
         if body.is_trusted:
-            _require_shown(box, body)
+            if body.would_run is None:
+                why = "A yes needs what the person was shown."
+                hint = "Send wouldRun back as GET /onetool/trust gave it."
+                raise InvalidRequest(f"wouldRun: {why}", hint=hint, details=[fault("/wouldRun", why, hint)])
+            box.gate.follow()
+            if body.would_run != box.gate.inventory().to_dict():
+                raise Conflict(
+                    "The project has changed since it was shown; nothing was trusted.", hint="Show it again."
+                )
             box.gate.grant(body.part)
         else:
             box.gate.revoke()
@@ -667,17 +675,6 @@ def _draft(request: RestRequest, body: PreviewBody, source: _Document, asked: Im
         raise beneath(exc, "/server") from exc
     except InvalidRequest as exc:
         raise beneath(exc, "/openapi" if "openapi" in request.body else "/document") from exc
-
-
-def _require_shown(box: Toolbox, body: TrustBody) -> None:
-    """Refuse a yes to anything but what the person was shown."""
-    if body.would_run is None:
-        why = "A yes needs what the person was shown."
-        hint = "Send wouldRun back as GET /onetool/trust gave it."
-        raise InvalidRequest(f"wouldRun: {why}", hint=hint, details=[fault("/wouldRun", why, hint)])
-    box.gate.follow()
-    if body.would_run != box.gate.inventory().to_dict():
-        raise Conflict("The project has changed since it was shown; nothing was trusted.", hint="Show it again.")
 
 
 def _response_of(box: Toolbox, result: ToolResult, tool: Tool) -> RestResponse:

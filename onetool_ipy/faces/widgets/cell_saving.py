@@ -23,7 +23,16 @@ def save_tool(box: Toolbox, name: str, source: str) -> Json:
     """Write a cell as the pack file `name` of the project, and load it: `{tools, file}`."""
     if not _PACK_NAME.fullmatch(name):
         raise UsageProblem(f"'{name[:40]}' is not a valid pack name.", hint="Use small letters, digits and _.")
-    functions = _public_functions(source)
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) and exc.lineno else ""
+        message = f"The cell is not plain Python{line}: magics and ! cannot be saved."
+        raise UsageProblem(message, hint="Keep only imports and functions in it.") from None
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    names = [node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
+    if not names:
+        raise UsageProblem("The cell has no function that could be a tool.", hint="Write: def my_tool(text: str) ...")
     paths = box.config.paths
     folder = (paths.onetool_dir or paths.project / ".onetool") / "tools"
     file = folder / f"{name}.py"
@@ -36,21 +45,6 @@ def save_tool(box: Toolbox, name: str, source: str) -> Json:
     tools = [spec.name for spec in box.registry.pack(name) or ()]
     if not tools:
         problems = [problem for problem in box.problems() if Path(problem.where).name.startswith(file.name)]
-        reason = problems[0].message if problems else f"it has no tool; its functions: {', '.join(functions)}"
+        reason = problems[0].message if problems else f"it has no tool; its functions: {', '.join(names)}"
         raise UsageProblem(f"The file {file} was written, but {reason}", hint="Edit the file, then: %tool reload")
     return {"tools": tools, "file": str(file)}
-
-
-def _public_functions(source: str) -> list[str]:
-    """The public functions of a cell, which must be plain Python."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
-        line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) and exc.lineno else ""
-        message = f"The cell is not plain Python{line}: magics and ! cannot be saved."
-        raise UsageProblem(message, hint="Keep only imports and functions in it.") from None
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    names = [node.name for node in tree.body if isinstance(node, kinds) and not node.name.startswith("_")]
-    if not names:
-        raise UsageProblem("The cell has no function that could be a tool.", hint="Write: def my_tool(text: str) ...")
-    return names

@@ -36,7 +36,17 @@ class Variable:
 def with_variables(args: object, parameters: Mapping[str, Any] | None = None) -> Any:
     """The arguments with every `=name` as a Variable and every `==text` as text."""
     if isinstance(args, str):
-        return _read_text(args, parameters or {})
+        stripped = args.strip()
+        if stripped.startswith("=="):
+            return args.replace("==", "=", 1)
+        if stripped.startswith("=") and _is_path(stripped[1:]):
+            return Variable(stripped[1:].strip())
+        if (parameters or {}).get("type") in ("integer", "number"):
+            try:
+                return json.loads(stripped)
+            except ValueError:
+                return args
+        return args
     if isinstance(args, list):
         items = (parameters or {}).get("items")
         return [with_variables(value, items if isinstance(items, dict) else None) for value in args]
@@ -50,7 +60,13 @@ def with_variables(args: object, parameters: Mapping[str, Any] | None = None) ->
 def resolved(args: object, namespace: Mapping[str, Any]) -> Any:
     """The arguments with every Variable replaced by its object. Raises UsageProblem for an unknown one."""
     if isinstance(args, Variable):
-        return _look_up(args.text, namespace)
+        value: Any = namespace
+        for step in _parts(args.text):
+            try:
+                value = step(value)
+            except Exception as exc:  # the user's object may raise anything
+                raise UsageProblem(f"The notebook has no '{args.text}'.", hint="Run the cell that makes it.") from exc
+        return value
     if isinstance(args, list):
         return [resolved(value, namespace) for value in args]
     if isinstance(args, dict):
@@ -89,20 +105,6 @@ def _quoted(text: str, secret: str) -> str:
     return f'"${secret}"'.join(parts) or "''"
 
 
-def _read_text(text: str, schema: Mapping[str, Any]) -> Any:
-    stripped = text.strip()
-    if stripped.startswith("=="):
-        return text.replace("==", "=", 1)
-    if stripped.startswith("=") and _is_path(stripped[1:]):
-        return Variable(stripped[1:].strip())
-    if schema.get("type") in ("integer", "number"):
-        try:
-            return json.loads(stripped)
-        except ValueError:
-            return text
-    return text
-
-
 def _is_path(text: str) -> bool:
     try:
         _parts(text)
@@ -111,7 +113,7 @@ def _is_path(text: str) -> bool:
     return True
 
 
-def _parts(text: str) -> list[Callable[[Any], Any]]:
+def _parts(text: str) -> list[Callable[[Any], object]]:
     """The steps from the namespace to the object: names, attributes and constant subscripts only."""
     problem = UsageProblem(f"'={text[:40]}' is not a variable.", hint="Write =name, =name.attribute or =name[0].")
     try:
@@ -131,17 +133,7 @@ def _parts(text: str) -> list[Callable[[Any], Any]]:
     return steps[::-1]
 
 
-def _look_up(text: str, namespace: Mapping[str, Any]) -> Any:
-    value: Any = namespace
-    for step in _parts(text):
-        try:
-            value = step(value)
-        except Exception as exc:  # the user's object may raise anything
-            raise UsageProblem(f"The notebook has no '{text}'.", hint="Run the cell that makes it.") from exc
-    return value
-
-
-def _tool_line(name: str, args: dict[str, Any]) -> str:
+def _tool_line(name: str, args: Json) -> str:
     nested = [key for key, value in args.items() if _has_variable(value) and not isinstance(value, Variable)]
     if nested or any(isinstance(v, Variable) and not key.isidentifier() for key, v in args.items()):
         return f"%tool {name}({_arguments(args)})" if all(map(_is_name, args)) else f"%tool {name} {args!r}"
@@ -150,7 +142,7 @@ def _tool_line(name: str, args: dict[str, Any]) -> str:
     return " ".join([format_call(name, plain), *variables])
 
 
-def _python(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) -> str:
+def _python(spec: ToolSpec, args: Json, namespace: Mapping[str, object]) -> str:
     """`pack.tool(...)` if the pack is a name in the notebook and all names are valid in Python; else `ot.run(...)`."""
     pack, tool = spec.pack.replace("-", "_"), spec.short_name.replace("-", "_")
     is_here = isinstance(namespace.get(pack), PackProxy) or pack == "ot"
@@ -163,7 +155,7 @@ def _python(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) 
     return f"ot.run({spec.name!r}, **{args!r})"
 
 
-def _arguments(args: Mapping[str, Any]) -> str:
+def _arguments(args: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in args.items())
 
 

@@ -29,6 +29,7 @@ from onetool_ipy.bundles.http.template import SECRET_NAME, compile_selector
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces import creation
+from onetool_ipy.faces.environments import active_environment, environments_of
 from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
 
@@ -63,7 +64,11 @@ class HttpToolRequests:
             if bundle is None:
                 raise UsageProblem(f"There is no bundle '{payload.get('bundle')}'.")
             tool = self._box.bundles.get_tool(bundle.bundle_id, str(payload["tool"]), str(payload.get("version")))
-            state |= {"tool": values.map_text(tool.to_dict(), self._box.mask), "version": _next(tool.version)}
+            parts = _NUMBERED.fullmatch(tool.version)
+            state |= {
+                "tool": values.map_text(tool.to_dict(), self._box.mask),
+                "version": f"{parts[1]}{int(parts[2]) + 1}" if parts else f"{tool.version}-2",
+            }
         return state
 
     def read_curl(self, payload: Json) -> Json:
@@ -120,6 +125,33 @@ class HttpToolRequests:
         except OneToolError as exc:
             return {"errors": _details(exc)}
         return self._reply(trace, payload)
+
+    def environments(self, _payload: Json) -> Json:
+        """The environments of each bundle that has some, and which of them it uses."""
+        bundles = [one for one in self._box.bundles.all_bundles() if not one.is_built_in]
+        return {
+            one.slug: {"names": list(names), "active": active_environment(self._box, one)}
+            for one in bundles
+            if (names := environments_of(self._box, one.slug))
+        }
+
+    def switch(self, payload: Json) -> Json:
+        """Let a bundle use another environment. What needs a yes is left to `%tool bundle env`, which asks."""
+        bundle, name = self._bundle(payload), str(payload.get("name"))
+        chosen = None if bundle is None else environments_of(self._box, bundle.slug).get(name)
+        if bundle is None or chosen is None:
+            raise UsageProblem(f"There is no environment '{name[:40]}'.")
+        record = shared_request(chosen.base_url, chosen.auth)
+        if unconfirmed(new_sendings(self._box, [record]), ()) or creation.unreached(
+            self._box, creation.own_host(chosen.base_url)
+        ):
+            raise UsageProblem(
+                f"'{name[:40]}' sends to a host that needs your yes.",
+                hint=f"Run: %tool bundle env {bundle.slug} {name[:40]}",
+            )
+        creation.set_shared(self._box, bundle, chosen.base_url, chosen.auth)
+        self._box.registry.refresh()
+        return {}
 
     def select(self, payload: Json) -> Json:
         """The part of the last response that a JMESPath expression takes. Nothing is sent."""
@@ -286,12 +318,12 @@ def _agreed(payload: Json) -> list[str]:
 def _details(exc: OneToolError) -> list[Json]:
     details = getattr(exc, "details", None)
     if isinstance(details, list) and details:
-        return [{"pointer": str(one["pointer"]), "message": str(one["message"])} for one in details if _is_fault(one)]
+        return [
+            {"pointer": str(one["pointer"]), "message": str(one["message"])}
+            for one in details
+            if isinstance(one, Mapping) and "pointer" in one and "message" in one
+        ]
     return [{"pointer": "", "message": _message(exc)}]
-
-
-def _is_fault(one: object) -> bool:
-    return isinstance(one, Mapping) and "pointer" in one and "message" in one
 
 
 def _message(exc: OneToolError) -> str:
@@ -300,9 +332,3 @@ def _message(exc: OneToolError) -> str:
 
 def _wrong(pointer: str, message: str) -> Json:
     return {"errors": [{"pointer": pointer, "message": message}]}
-
-
-def _next(version: str) -> str:
-    """The version after this one."""
-    parts = _NUMBERED.fullmatch(version)
-    return f"{parts[1]}{int(parts[2]) + 1}" if parts else f"{version}-2"

@@ -83,7 +83,14 @@ class ResultViewer:
                 item.handle = store_result(self._box, result)
             except OneToolError as exc:
                 return {**about, "ok": False, "error": {"code": "execution_error", "message": exc.message}}
-        about |= {"handle": item.handle, "kinds": _kinds(result.data), **self._size(item)}
+        kinds = []
+        if any(_picture(part) is not None for part in _parts(result.data)):
+            kinds.append("image")
+        if _is_table(result.data):
+            kinds += ["table", "summary"]
+        if isinstance(result.data, (Mapping, list, tuple)) and len(result.data):
+            kinds.append("tree")
+        about |= {"handle": item.handle, "kinds": [*kinds, "text"], **self._size(item)}
         if "table" in about["kinds"]:
             about |= {"rows": len(result.data), "formats": formats()}
         return about
@@ -176,14 +183,15 @@ class ResultViewer:
         """The rows and columns on the screen as code of pandas."""
         item = self._item(handle, call)
         data = item.read()
-        name, lines = "df", []
-        variable = next((name for name, value in namespace.items() if value is data and not name.startswith("_")), None)
-        if variable is not None and is_dataframe(data):
-            name = variable
-        elif variable is not None:
-            lines = ["import pandas as pd", f"df = pd.DataFrame({variable})"]
-        elif item.handle:
-            lines = [f"df = ot.result(handle={item.handle!r}).df"]
+        named = {name: value for name, value in namespace.items() if not name.startswith("_")}
+        variable = next((name for name, value in named.items() if value is data), "")
+        result = next((n for n, value in named.items() if isinstance(value, ToolResult) and value.data is data), "")
+        name = variable if variable and is_dataframe(data) else "df"
+        lines = ["# df is this table as a DataFrame; Save as variable gives it a name."]
+        if variable:
+            lines = [] if name == variable else ["import pandas as pd", f"df = pd.DataFrame({variable})"]
+        elif result:
+            lines = [f"df = {result}.df"]
         return {"code": self._box.mask("\n".join([*lines, pandas_code(self._table(item), query, columns, name)]))}
 
     def download(
@@ -303,17 +311,6 @@ class ResultViewer:
 def _window(offset: int, limit: int) -> slice:
     start = max(0, offset)
     return slice(start, start + max(1, min(limit, _PAGE)))
-
-
-def _kinds(data: object) -> list[str]:
-    kinds = []
-    if any(_picture(part) is not None for part in _parts(data)):
-        kinds.append("image")
-    if _is_table(data):
-        kinds += ["table", "summary"]
-    if isinstance(data, (Mapping, list, tuple)) and len(data):
-        kinds.append("tree")
-    return [*kinds, "text"]
 
 
 def _is_table(data: Any) -> bool:

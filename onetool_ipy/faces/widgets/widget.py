@@ -30,8 +30,8 @@ from onetool_ipy.toolbox import Toolbox
 _WIDGET = "application/vnd.jupyter.widget-view+json"
 _LACKING = html.marked_note(
     "otx-missing-widgets",
-    "This page cannot show widgets. In JupyterLab: the environment that it runs in lacks the package "
-    "jupyterlab_widgets. Install it there (pip install jupyterlab_widgets anywidget) and reload the page.",
+    "A saved page shows the picture only. If this is a running JupyterLab, install jupyterlab_widgets where it runs "
+    "(pip install jupyterlab_widgets anywidget) and reload the page.",
 )
 
 

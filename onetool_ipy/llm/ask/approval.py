@@ -16,8 +16,10 @@ from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base import files, values
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import names
+from onetool_ipy.core.drift import changes, facts
 from onetool_ipy.core.question import ProposedCall, Question
 from onetool_ipy.core.tool import ToolSpec
 
@@ -27,13 +29,15 @@ _FORMAT = 2
 class PendingCall(NamedTuple):
     """A call that waits for approval; `changed` says that the tool has changed since it was approved.
 
-    `fingerprint` is the tool's fingerprint at the time of the question: a yes is for that one.
+    `fingerprint` is the tool's fingerprint at the time of the question: a yes is for that one. `changes` says how the
+    tool changed, as far as that is known.
     """
 
     spec: ToolSpec
     args: Mapping[str, Any]
     changed: bool = False
     fingerprint: str = ""
+    changes: tuple[str, ...] = ()
 
 
 def needs_approval(spec: ToolSpec, args: object, config: Config) -> bool:
@@ -55,7 +59,7 @@ class Approvals:
 
     def __init__(
         self,
-        always: dict[str, str],
+        always: dict[str, tuple[str, Json]],
         by_settings: Callable[[], Sequence[str]],
         place: Path,
         named: Iterable[ToolSpec] = (),
@@ -73,13 +77,18 @@ class Approvals:
         if new:
             _add(place, new)
 
-    def always(self, name: str, fingerprint: str) -> None:
+    def always(self, spec: ToolSpec, fingerprint: str) -> None:
         """Approve a tool with this fingerprint for the life of the toolbox."""
-        self._always[name] = fingerprint
+        self._always[spec.name] = fingerprint, facts(spec)
+
+    def changes(self, spec: ToolSpec) -> tuple[str, ...]:
+        """Say how a tool differs from the one that the person approved in this toolbox."""
+        approved = self._always.get(spec.name)
+        return () if approved is None else tuple(changes(approved[1], facts(spec)))
 
     def state(self, name: str, fingerprint: str) -> Literal["allowed", "unknown", "changed"]:
         """Whether a tool is approved: by this ask, by an earlier "always", or by the settings and unchanged since."""
-        before = {*filter(None, (self._named.get(name), self._always.get(name)))}
+        before = {*filter(None, (self._named.get(name), self._always.get(name, ("",))[0]))}
         if fingerprint in before:
             return "allowed"
         if names.allowed(name, self._by_settings()) and (approved := _read(self._place)) is not None:
@@ -101,6 +110,7 @@ def _proposed(call: PendingCall) -> ProposedCall:
     args = tuple((str(key), json.dumps(values.to_json(value), ensure_ascii=False)) for key, value in call.args.items())
     badges = (*([f"server {spec.server}"] if spec.server else ()), *spec.badges)
     note = "this tool has changed since it was approved" if call.changed else ""
+    note += ": " + "; ".join(line.strip() for line in call.changes) if call.changes else ""
     return ProposedCall(spec.name, spec.summary, args, badges, note)
 
 

@@ -34,7 +34,9 @@ from onetool_ipy.base.errors import (
     OneToolError,
     UsageProblem,
 )
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.printable import visible
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import own_settings
 from onetool_ipy.core import names
 from onetool_ipy.core.question import NobodyToAsk, Reply
@@ -46,10 +48,12 @@ from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import approval, tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall, needs_approval
-from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments
+from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, cache_key, json_text, size, trimmed
+from onetool_ipy.llm.ask.session_file import SessionFile, saved_names
 from onetool_ipy.llm.ask.setup import ModelSetup
+from onetool_ipy.llm.ask.shortening import old_and_recent, summary_exchange, summary_request, with_handles
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.images import ImageLimits, encoded, image_limits, without_pictures
 from onetool_ipy.llm.messages import (
@@ -184,6 +188,7 @@ class AskRun:
         self._note = ""
         self._error: CallFailure | None = None
         self.mismatch: AnswerMismatch | None = None
+        self._shortened = ""
 
     def run(self, attached: Attached, *, is_kept: bool) -> Answer:
         """Ask, and return the answer whatever happens. `is_kept` says that a later ask sees the session."""
@@ -222,7 +227,7 @@ class AskRun:
             stop_reason=stop,
             session_context_updated=self._commit(stop) and is_kept and bool(self._runner.calls),
             error=self._error,
-            note=self._note,
+            note=self._note or self._shortened,
             model=self._model.name,
             seconds=self._budget.seconds,
             sent=attached.sent(self._runner.calls),
@@ -270,7 +275,9 @@ class AskRun:
             if stop in ("cut", "refused"):
                 self.mismatch = AnswerMismatch(self.mismatch.message, text=self._text(), reasons=(self._note,))
                 return stop
-            if not corrections_left or self._budget.reached() is not None:
+            if (limit := self._budget.reached()) is not None:
+                self.mismatch = AnswerMismatch(self.mismatch.message, text=self._text(), reasons=(limit,))
+            if limit is not None or not corrections_left:
                 return stop
             reasons = "; ".join(self.mismatch.reasons)
             text = f"This does not fit: {reasons}. Correct it. {kind.instruction}"
@@ -303,12 +310,16 @@ class AskRun:
         offered = self._selection.offer()
         system = System(_instructions(self._selection.packs, self._box.config.prompts))
         budget = self._budget.limits.context_tokens * self._box.config.settings.stats.chars_per_token
-        messages = [system, *trimmed([*self._session.messages, *self._messages], budget)]
+        self._shorten(budget)
+        whole = [*self._session.messages, *self._messages]
+        messages = [system, *trimmed(whole, budget)]
+        if len(messages) <= len(whole):
+            self._tell_shortened("Its oldest messages are left out of the request.")
         # Instructions and tools are those of the requests before: a provider reads the beginning from its cache.
         if is_last:
             messages.append(_LAST_LINE)
         self._partial = ""
-        turn: Any = self._complete(messages, offered)
+        turn: Any = self._complete(messages, offered, self._on_text if self._streamed else None)
         if not isinstance(turn, Turn) or not isinstance(turn.text, str):
             reply = self._box.mask(values.safe_repr(turn, 80))
             raise ExecutionFailed(f"The model '{self._model.name}' gave no turn with text, but {reply}.")
@@ -324,8 +335,57 @@ class AskRun:
             self._partial = ""
         return turn
 
-    def _complete(self, messages: Sequence[Message], tools: Sequence[OfferedTool]) -> Turn:
-        on_text = self._on_text if self._streamed else None
+    def _shorten(self, budget: float) -> None:
+        """Make the conversation fit: old results become handles, then old exchanges a summary, which is shown."""
+        total = sum(size(message) for message in [*self._session.messages, *self._messages])
+        if total <= budget:
+            return
+
+        def put(name: str, data: Any) -> str | None:
+            try:
+                handle = self._box.results.put(data, tool=name)
+            except OneToolError:
+                return None
+            self._session.handles[handle] = None
+            return handle
+
+        earlier, count = with_handles(self._session.messages, total - budget / 2, put)
+        excess = sum(size(message) for message in [*earlier, *self._messages]) - budget
+        if excess > 0:
+            # The newest outcomes stay: the model has not seen them yet.
+            self._messages[:-1], own_count = with_handles(self._messages[:-1], excess, put)
+            count += own_count
+        if count:
+            self._tell_shortened(f"{count} old results of tools are sent as handles from now on.")
+        if sum(size(message) for message in [*earlier, *self._messages]) > budget:
+            old, recent = old_and_recent(earlier, budget / 2)
+            earlier = [*self._summary_of(old, budget), *recent] if old else earlier
+        if earlier != list(self._session.messages):
+            with suppress(StoreError):
+                self._session.shorten(earlier)
+
+    def _summary_of(self, old: Sequence[Message], budget: float) -> Sequence[Message]:
+        """Ask the model for a summary of old exchanges. Returns them as they are if it gives none."""
+        request = summary_request(old, budget / 2)
+        try:
+            turn = self._complete(request, (), None)
+        except CallFailure:
+            return old
+        self._budget.spend(turn, sum(size(message) for message in request))
+        if turn.stop != "done" or not turn.text.strip():
+            return old
+        text = self._box.mask(turn.text)
+        self._tell_shortened(f"The beginning of the conversation was summed up, and is sent as this summary:\n\n{text}")
+        return summary_exchange(text)
+
+    def _tell_shortened(self, text: str) -> None:
+        """Say what became of a conversation that is longer than ask.context_tokens."""
+        message = f"This conversation is longer than ask.context_tokens. {text}"
+        if message != self._shortened:
+            self._shortened = message
+            self._listener.shortened(message)
+
+    def _complete(self, messages: Sequence[Message], tools: Sequence[OfferedTool], on_text: OnText | None) -> Turn:
         left_s = max(self._budget.left_s, 0.1)
         cassette = self._box.replays.active
         try:
@@ -399,7 +459,10 @@ class AskRun:
             messages.append(Turn(f"(stopped: {stop})"))
         if len(messages) < 2:
             return False
-        self._session.commit(messages)
+        try:
+            self._session.commit(messages)
+        except StoreError as exc:
+            self._box.host.note(self._box.mask(f"This session is not on disk: {exc.message}"))
         return True
 
 
@@ -420,7 +483,7 @@ class Asker:
         self.attachments = Attachments(box)
         self.setup = ModelSetup(box)
         self._box = box
-        self._always: dict[str, str] = {}
+        self._always: dict[str, tuple[str, Json]] = {}
 
     def __call__(
         self,
@@ -453,14 +516,7 @@ class Asker:
         listener = listener or AskListener()
         conversation = self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
-        limits = replace(settings, max_steps=_steps(settings.max_steps if max_steps is None else max_steps))
-        price = ModelPrice(client)
-        if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
-            self._box.host.note(
-                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
-                "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
-            )
-        budget = AskBudget(limits, box.config.settings.stats.chars_per_token, price)
+        budget = self._budget(client, settings.max_steps if max_steps is None else max_steps)
         takes_images = cache(partial(image_limits, client))
         runner = CallRunner(
             *(box, conversation, selection, budget),
@@ -541,7 +597,19 @@ class Asker:
             return Session()
         if not isinstance(which, str) or not which.strip():
             raise UsageProblem(f"A session is a name or a Session, not {values.safe_repr(which, 40)}.")
-        return self.sessions.setdefault(which, Session(which))
+        if which not in self.sessions:
+            file = SessionFile(self._session_folder, which, self._box.mask)
+            self.sessions[which] = Session(which, file)
+        self.sessions[which].refresh()
+        return self.sessions[which]
+
+    def session_names(self) -> list[str]:
+        """Return the names of the sessions of this project, those on disk too."""
+        return sorted({*self.sessions, *saved_names(self._session_folder)})
+
+    @property
+    def _session_folder(self) -> Path:
+        return self._box.config.paths.state / "sessions"
 
     def _record(self, answer: Answer, source: CallSource, attach: Attach) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
@@ -584,6 +652,17 @@ class Asker:
             self._note_unlisted(allow)
         return ToolSelection(self._box.registry, session, allow=allow, prompt=prompt, is_on=is_on)
 
+    def _budget(self, client: ModelClient, max_steps: object) -> AskBudget:
+        """Return the limits of an ask. Says where the limit of the cost cannot be kept."""
+        settings, price = self._box.config.settings, ModelPrice(client)
+        limits = replace(settings.ask, max_steps=_steps(max_steps))
+        if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
+            self._box.host.note(
+                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
+                "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
+            )
+        return AskBudget(limits, settings.stats.chars_per_token, price)
+
     def _attached(
         self,
         prompt: str,
@@ -593,7 +672,7 @@ class Asker:
         limits: Callable[[], ImageLimits | None],
     ) -> Attached:
         """Return the prompt with its attachments."""
-        if attach:
+        if named_values(attach):
             # A pack that is imported with its tools may register a describer.
             selection.offer()
         return self.attachments.attach(prompt, attach, session, limits=limits, can_page=selection.is_on)
@@ -849,7 +928,8 @@ class CallRunner:
             if approval.needs_approval(spec, args, self._box.config):
                 state = self._approvals.state(plan.name, plan.fingerprint)
                 if state != "allowed":
-                    waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint)
+                    words = self._approvals.changes(spec) if state == "changed" else ()
+                    waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)
         if not waiting:
             return False
         pending = list(waiting.values())
@@ -865,7 +945,7 @@ class CallRunner:
                     plan.refusal.meta["skipped"] = True
                 plans[index] = plan
             elif reply.content.get("always"):
-                self._approvals.always(call.spec.name, call.fingerprint)
+                self._approvals.always(call.spec, call.fingerprint)
         return True
 
     def _run_one(self, plan: _Plan, *, is_stale: bool) -> None:

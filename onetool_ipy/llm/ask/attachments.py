@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from onetool_ipy.base import values
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.frames import is_frame
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.ask.answer import AnswerCall
@@ -96,7 +97,7 @@ class Attachments:
 
         `can_page` says that the model may call the tool that reads on in a large value.
         """
-        named = attach.items() if isinstance(attach, Mapping) else [("", value) for value in attach]
+        named = named_values(attach)
         limit = min(MAX_BYTES, _MAX_TOGETHER // max(len(named), 1)) - _WRAPPING
         parts = []
         for key, value in named:
@@ -146,6 +147,18 @@ class Attachments:
             session.handles[result.handle] = None
         source = str(result.meta.get("attached") or name)
         return SentPart(name=source, text=_json({"data_from": source, "data": sent}), handle=result.handle or "")
+
+
+def named_values(attach: object) -> list[tuple[str, object]]:
+    """Return what is attached with its names, which are empty in a list. Raises UsageProblem for anything else."""
+    if isinstance(attach, Mapping) and all(isinstance(name, str) for name in attach):
+        return list(attach.items())
+    if isinstance(attach, (list, tuple)):
+        return [("", value) for value in attach]
+    raise UsageProblem(
+        f"attach takes a dict of values by name, or a list, not {type(attach).__name__!r}.",
+        hint='For example: box.ask("What is odd?", attach={"df": df})',
+    )
 
 
 def _json(data: Any) -> str:

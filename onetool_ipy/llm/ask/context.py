@@ -127,6 +127,9 @@ class AskListener:
     def replied(self, usage: TokenUsage) -> None:
         """A reply is complete; `usage` is the total so far."""
 
+    def shortened(self, text: str) -> None:
+        """The conversation was too long; the text says what became of its beginning, with the summary of it."""
+
     def calling(self, number: int, name: str, args: object) -> None:
         """A call is about to run; `number` counts the calls of this ask from 1."""
 

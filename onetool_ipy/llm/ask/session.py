@@ -1,7 +1,7 @@
 """Session: a conversation that continues from ask to ask: its messages, the wire names of tools, results to reuse.
 
 It changes only in whole steps: a turn with calls is never in it without the outcomes of all its calls, and trimming
-drops whole exchanges from its beginning. It lives in memory.
+drops whole exchanges from its beginning. A session with a name has a file, too, and goes on after a restart.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from onetool_ipy.base import values
+from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import names
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.llm.ask.session_file import SessionFile
 from onetool_ipy.llm.messages import Message, OfferedTool, Outcomes, System, Turn, User
 
 IMAGE_CHARS = 4_000
@@ -28,8 +30,9 @@ class Session:
     `offered` are the tools of its last request, in their order, which the next request keeps.
     """
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", file: SessionFile | None = None) -> None:
         self.name = name
+        self._file = file
         self.messages: tuple[Message, ...] = ()
         self.handles: dict[str, None] = {}
         self.used: dict[str, None] = {}
@@ -38,12 +41,54 @@ class Session:
         self._cache: dict[_CacheKey, tuple[ToolSpec, ToolResult]] = {}
 
     def clear(self) -> None:
-        """Forget all messages, names and results."""
-        self.__init__(self.name)  # type: ignore[misc]  # a session has no subclasses
+        """Forget all messages, names and results, also those on disk."""
+        if self._file is not None:
+            self._file.remove()
+        self.__init__(self.name, self._file)  # type: ignore[misc]  # a session has no subclasses
 
     def commit(self, messages: Iterable[Message]) -> None:
-        """Add whole exchanges."""
-        self.messages = (*self.messages, *messages)
+        """Add whole exchanges. Raises StoreError if they are in memory only."""
+        new = tuple(messages)
+        if self._file is None:
+            self.messages = (*self.messages, *new)
+            return
+        try:
+            with self._file.locked():
+                self.refresh()
+                self.messages = (*self.messages, *new)
+                self._write()
+        except StoreError:
+            if self.messages[-len(new) :] != new:
+                self.messages = (*self.messages, *new)
+            raise
+
+    def shorten(self, messages: Iterable[Message]) -> None:
+        """Put shorter messages in place of all. Raises StoreError if they are in memory only."""
+        self.messages = tuple(messages)
+        if self._file is not None:
+            with self._file.locked():
+                self._write()
+
+    def refresh(self) -> None:
+        """Read what another kernel added to the file."""
+        record = None if self._file is None else self._file.changed()
+        if record is None:
+            return
+        self.messages = tuple(record["messages"])
+        self.handles |= dict.fromkeys(record["handles"])
+        self.used |= dict.fromkeys(record["used"])
+        self.offered = self.offered or list(record["offered"])
+        self._wire = {**record["wire"], **self._wire}
+
+    def _write(self) -> None:
+        if self._file is not None:
+            facts = {
+                "handles": list(self.handles),
+                "used": list(self.used),
+                "offered": self.offered,
+                "wire": self._wire,
+            }
+            self._file.write(self.messages, facts)
 
     def offers(self, specs: Sequence[ToolSpec], registered: Iterable[str]) -> list[OfferedTool]:
         """Return the tools under their wire names. A name that was used once in this session stays."""
@@ -94,7 +139,7 @@ def trimmed(messages: Sequence[Message], chars: float) -> list[Message]:
 
     The person's last message always stays, and a call never loses its outcome.
     """
-    groups = list(_exchanges(messages))
+    groups = list(exchanges(messages))
     total = sum(size(message) for message in messages)
     while len(groups) > 1 and total > chars:
         total -= sum(size(message) for message in groups.pop(0))
@@ -118,7 +163,7 @@ def size(message: Message) -> int:
             return sum(len(json_text(item.content)) + IMAGE_CHARS * len(item.images) for item in items)
 
 
-def _exchanges(messages: Iterable[Message]) -> Iterator[list[Message]]:
+def exchanges(messages: Iterable[Message]) -> Iterator[list[Message]]:
     """Split a conversation into exchanges. Each begins with a message of the person."""
     group: list[Message] = []
     for message in messages:

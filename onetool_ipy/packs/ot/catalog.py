@@ -249,19 +249,15 @@ class CatalogTools:
 
 def _tool_row(spec: ToolSpec) -> Mapping[str, Any]:
     """Return the fields of spec 001 that the tool has."""
+    # Spec 001 wants `'...'` instead of `...` for an optional argument of a server's tool.
     row: dict[str, Any] = {
         "name": spec.name,
-        "signature": _signature(spec),
+        "signature": signature_text(spec.name, spec.parameters, unknown="'...'") if spec.server else spec.signature,
         "description": spec.description,
         "source": spec.source,
     }
     more = {"args": list(spec.args), "returns": spec.returns, "example": spec.example}
     return {**row, **{key: value for key, value in more.items() if value}}
-
-
-def _signature(spec: ToolSpec) -> str:
-    """Return the signature. For a server's tool, spec 001 wants `'...'` instead of `...` for an optional argument."""
-    return signature_text(spec.name, spec.parameters, unknown="'...'") if spec.server else spec.signature
 
 
 def pack_text(box: Toolbox, name: str, specs: list[ToolSpec]) -> str:

@@ -27,6 +27,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
 from onetool_ipy.base.frames import is_missing, is_sparse
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec, code_hash
@@ -107,7 +108,7 @@ class MapRun:
         rows: TableRows,
         *,
         workers: int,
-        engine: Any,
+        engine: object,
         retries: int,
         per_minute: float | None,
         timeout_s: float | None,
@@ -165,14 +166,17 @@ class MapRun:
         self._report(is_last=True)
         return self._results
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> Json:
         """Return what the frame says in `attrs["onetool"]` about the run."""
         called = self._finished - self._resumed
         here = current.scope()
         facts: dict[str, Any] = {}
         if here is not None and here.call is not None:
-            again = {name: value for name, value in here.call.args.items() if name not in ("data", "fresh")}
-            facts |= {"call_id": here.call.id, "arguments": again}
+            again = {name: value for name, value in here.call.args.items() if name not in ("data", "engine", "fresh")}
+            facts["call_id"] = here.call.id
+            # pandas copies `attrs` deeply with every frame, so only plain values may be in it.
+            if values.is_json(again):
+                facts["arguments"] = again
         facts |= {"tool": self._spec.name, "rows": len(self._rows), "called": called, "resumed": self._resumed}
         facts |= {"failed": self._failed, "not_kept": self._not_stored}
         if self._stored.fault is not None:
@@ -194,7 +198,7 @@ class MapRun:
         return " · ".join(
             [
                 *lines,
-                f"{ok}, {self._failed:,} failed: m[~m.ok]",
+                f"{ok}, {self._failed:,} failed (rows where .ok is False)",
                 often + values.cut(error.removeprefix(_OWN_ERROR), _MAX_ERROR),
             ]
         )
@@ -241,7 +245,7 @@ class MapRun:
         raise type(exc)(f"{stored:,} of {total:,} rows are done and kept; run it again to go on.") from None
 
 
-def require_options(spec: ToolSpec, *, engine: Any, workers: int, retries: int, per_minute: float | None) -> None:
+def require_options(spec: ToolSpec, *, engine: object, workers: int, retries: int, per_minute: float | None) -> None:
     """Raise UsageProblem for options that cannot be used, also if no row is left to call."""
     if spec.name == "ot.map":
         raise UsageProblem("'ot.map' cannot be mapped.")
@@ -385,7 +389,7 @@ def _call_row(box: Toolbox, task: _RowTask, stored: MapProgress | None, item: It
     return RowResult(True, result.data, "", ms, is_stored)
 
 
-def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> ToolResult:
+def _call_with_retries(box: Toolbox, task: _RowTask, args: Json) -> ToolResult:
     """Call until it succeeds, fails for good, or has used up its retries."""
     tries = waits = 0
     call_id = f"{task.run}-{box.new_id()}"
@@ -395,7 +399,8 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> To
         error = result.error
         if error is None or not is_transient(error.exception) or error.reason == "cancelled":
             return result
-        retry_after_s = _retry_after_s(error.details)
+        delay = error.details.get("retryAfterS") if isinstance(error.details, dict) else None
+        retry_after_s = float(delay) if isinstance(delay, (int, float)) and not isinstance(delay, bool) else None
         if error.reason == "rate_limited" and retry_after_s is not None and waits < _MAX_RATE_WAITS:
             waits += 1
             _sleep(retry_after_s)
@@ -405,11 +410,6 @@ def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> To
         tries += 1
         backoff_s = min(_FIRST_RETRY_S * 2.0 ** (tries - 1), _LONGEST_RETRY_S) * (0.5 + random.random() / 2)
         _sleep(max(backoff_s, min(retry_after_s or 0.0, _LONGEST_RETRY_S)))
-
-
-def _retry_after_s(details: Any) -> float | None:
-    delay = details.get("retryAfterS") if isinstance(details, dict) else None
-    return float(delay) if isinstance(delay, (int, float)) and not isinstance(delay, bool) else None
 
 
 def _sleep(seconds: float) -> None:
@@ -433,7 +433,11 @@ class TableRows(Sequence[dict[str, Any]]):
     """The arguments of each row, built on demand. `table_index` is None for a plain list."""
 
     def __init__(
-        self, cells: Mapping[str, Sequence[Any]], const: Mapping[str, Any], required: frozenset[str], table: _Table
+        self,
+        cells: Mapping[str, Sequence[object]],
+        const: Mapping[str, object],
+        required: frozenset[str],
+        table: _Table,
     ) -> None:
         self.table_index = table.index
         self._cells = cells
@@ -472,11 +476,11 @@ class _Table(NamedTuple):
 
 def read_rows(
     spec: ToolSpec,
-    data: Any,
-    arguments: Mapping[str, Any],
+    data: object,
+    arguments: Mapping[str, object],
     *,
-    columns: Mapping[str, Any] | None = None,
-    const: Mapping[str, Any] | None = None,
+    columns: Mapping[str, object] | None = None,
+    const: Mapping[str, object] | None = None,
 ) -> TableRows:
     """Match the data to the arguments of a tool. Raises UsageProblem if they do not match."""
     table = _read_table(data)
@@ -507,7 +511,7 @@ def read_rows(
     return TableRows(cells, fixed, required, table)
 
 
-def _read_table(data: Any) -> _Table:
+def _read_table(data: object) -> _Table:
     import pandas as pd
 
     if isinstance(data, pd.DataFrame):
@@ -520,7 +524,20 @@ def _read_table(data: Any) -> _Table:
         excerpt = values.safe_repr(data, 60)
         raise UsageProblem(f"{excerpt} is not a table.", hint="Give a DataFrame, a Series, a list, or a dict of lists.")
     if isinstance(data, Mapping):
-        return _table_of_lists(data)
+        lists: dict[Any, list[Any]] = {}
+        for label, cells in data.items():
+            if isinstance(cells, (str, bytes, Mapping)) or not isinstance(cells, Iterable):
+                raise UsageProblem(
+                    f"'{label}' holds {values.safe_repr(cells, 40)}, which is not a list.",
+                    hint="A dict of lists is a table; one value for all rows goes into const=.",
+                )
+            lists[label] = cells.tolist() if hasattr(cells, "tolist") else list(cells)
+        lengths = {label: len(cells) for label, cells in lists.items()}
+        if len(set(lengths.values())) > 1:
+            listing = ", ".join(f"{label}: {length}" for label, length in list(lengths.items())[:_MAX_LISTED])
+            raise UsageProblem(f"The lists are not of one length ({listing}).")
+        length = next(iter(lengths.values()), 0)
+        return _Table(length, None, list(lists), lambda label: lists[label], is_strict=True)
     if getattr(data, "ndim", 1) != 1:
         raise UsageProblem(
             f"An array of {getattr(data, 'ndim', 0)} dimensions is not a list.", hint="Make it a DataFrame."
@@ -537,24 +554,7 @@ def _read_table(data: Any) -> _Table:
     return _Table(len(items), None, [], lambda _label: items, items)
 
 
-def _table_of_lists(data: Mapping[Any, Any]) -> _Table:
-    lists: dict[Any, list[Any]] = {}
-    for label, cells in data.items():
-        if isinstance(cells, (str, bytes, Mapping)) or not isinstance(cells, Iterable):
-            raise UsageProblem(
-                f"'{label}' holds {values.safe_repr(cells, 40)}, which is not a list.",
-                hint="A dict of lists is a table; one value for all rows goes into const=.",
-            )
-        lists[label] = cells.tolist() if hasattr(cells, "tolist") else list(cells)
-    lengths = {label: len(cells) for label, cells in lists.items()}
-    if len(set(lengths.values())) > 1:
-        listing = ", ".join(f"{label}: {length}" for label, length in list(lengths.items())[:_MAX_LISTED])
-        raise UsageProblem(f"The lists are not of one length ({listing}).")
-    length = next(iter(lengths.values()), 0)
-    return _Table(length, None, list(lists), lambda label: lists[label], is_strict=True)
-
-
-def _is_column(name: str, value: Any, table: _Table) -> bool:
+def _is_column(name: str, value: object, table: _Table) -> bool:
     """Whether a value names a column. A text does; a constant that equals a column's label is ambiguous."""
     if isinstance(value, str):
         if table.single is not None:
@@ -589,7 +589,7 @@ def _require_known(spec: ToolSpec, names: Iterable[str]) -> None:
             raise UsageProblem(f"'{spec.name}' has no argument '{name}'. {near}".rstrip(), hint=spec.signature)
 
 
-def _only_argument(spec: ToolSpec, fixed: Mapping[str, Any], required: frozenset[str]) -> str:
+def _only_argument(spec: ToolSpec, fixed: Mapping[str, object], required: frozenset[str]) -> str:
     left = [param.name for param in spec.params if param.required and param.name not in fixed]
     if not left and not required:
         left = [param.name for param in spec.params if param.name not in fixed]
@@ -613,7 +613,7 @@ def _same_named(spec: ToolSpec, table: _Table, required: frozenset[str], *, is_a
     return [p.name for p in spec.params if p.name in table.labels and (is_alone or p.name in required)]
 
 
-def _column(label: Any, table: _Table) -> Sequence[Any]:
+def _column(label: object, table: _Table) -> Sequence[object]:
     count = sum(1 for other in table.labels if other == label)
     if count != 1:
         message = f"There are {count} columns" if count else "There is no column"
@@ -621,7 +621,7 @@ def _column(label: Any, table: _Table) -> Sequence[Any]:
     return table.cells(label)
 
 
-def _listed(labels: Sequence[Any]) -> str:
+def _listed(labels: Sequence[object]) -> str:
     text = ", ".join(str(label) for label in labels[:_MAX_LISTED])
     return (text + (", ..." if len(labels) > _MAX_LISTED else "")) or "none"
 
@@ -629,9 +629,7 @@ def _listed(labels: Sequence[Any]) -> str:
 # --- results -> DataFrame -------------------------------------------------------------------------
 
 
-def to_frame(
-    name: str, index: Any, rows: Sequence[RowResult | None], *, expand: bool, about: dict[str, Any]
-) -> pd.DataFrame:
+def to_frame(name: str, index: object, rows: Sequence[RowResult | None], *, expand: bool, about: Json) -> pd.DataFrame:
     """Return the frame on the given index: the results, then ok, error, ms; `attrs["onetool"]` is `about`.
 
     If `expand` and every result is a dict, each key is a column, unless nearly all cells would be empty; else the one
@@ -675,7 +673,7 @@ def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.D
     return frame
 
 
-def _frame_column(cells: list[Any]) -> Any:
+def _frame_column(cells: list[object]) -> object:
     """Return cells as pandas stores them. Integers next to missing cells become Int64: floats would change them."""
     import numpy as np
     import pandas as pd

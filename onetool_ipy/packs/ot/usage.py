@@ -72,7 +72,12 @@ class UsageStats(Record):
 
     def _repr_html_(self) -> str:
         tables = ("tools", "failures")
-        facts = {key: _shown(key, value) for key, value in self._measured().items() if key not in tables}
+        facts = {key: value for key, value in self._measured().items() if key not in tables}
+        for key, value in facts.items():
+            if isinstance(value, int):
+                facts[key] = f"{value:,}"
+            elif key == "success_rate" and value is not None:
+                facts[key] = f"{value:g} %"
         parts = [html.table([facts], numbers=[key for key in facts if key != "period"])]
         parts += [html.table(people_rows(self["tools"]))] if self["tools"] else []
         if self.get("failures"):
@@ -86,16 +91,6 @@ class UsageStats(Record):
     def _measured(self) -> dict[str, Any]:
         """Return what is shown. The estimates are keys that spec 001 fixes, and no measurements."""
         return {key: value for key, value in self.items() if key not in ("estimates", *self["estimates"])}
-
-
-def _shown(key: str, value: Any) -> Any:
-    return (
-        f"{value:,}"
-        if isinstance(value, int)
-        else f"{value:g} %"
-        if key == "success_rate" and value is not None
-        else value
-    )
 
 
 class CallHistory(Listing):
@@ -160,7 +155,13 @@ class UsageTools:
         )
         if tool:
             record["tool"] = tool
-        record.series = [{**dataclasses.asdict(span), "start": _label(span.start, period)} for span in overview.series]
+        starts = [
+            span.start.astimezone().strftime("%m-%d %H:%M") if period == "day" else span.start.strftime("%Y-%m-%d")
+            for span in overview.series
+        ]
+        record.series = [
+            {**dataclasses.asdict(span), "start": start} for span, start in zip(overview.series, starts, strict=True)
+        ]
         labels = span_labels([span.start for span in overview.timeline.spans], overview.timeline.step_s)
         spans = zip(overview.timeline.spans, labels, strict=True)
         record.steps = [{**dataclasses.asdict(span), "start": label} for span, label in spans]
@@ -260,10 +261,6 @@ def _is_report(path: Path) -> bool:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
     with os.fdopen(os.open(path, flags), "rb") as file:  # does not block if it has become a FIFO
         return report.MARK.encode() in file.read(_HEAD)
-
-
-def _label(start: Any, period: str) -> str:
-    return str(start.astimezone().strftime("%m-%d %H:%M") if period == "day" else start.strftime("%Y-%m-%d"))
 
 
 def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> Any:

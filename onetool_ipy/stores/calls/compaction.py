@@ -36,14 +36,14 @@ _LONG_AGO = -(1 << 62)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retention:
-    """How many calls are kept one by one: so many of the newest, and fewer if their journals have more bytes."""
+    """How many of the newest calls are kept one by one, and how many bytes their journals may have."""
 
     calls: int = 1_000_000
     bytes: int = 512 << 20
 
 
 class Compaction(NamedTuple):
-    """How a compaction went: bytes of journals that are not in the database yet, and what stood in its way.
+    """How a compaction went: bytes of journals that are not in the database yet, and what prevented it.
 
     The database is busy if another connection kept it all the time, which is nobody's fault.
     """
@@ -67,7 +67,7 @@ class _Journal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compactor:
-    """Compacts the call log of a folder, at most so many bytes at a time."""
+    """Compacts the call log of a folder, `step_bytes` at a time."""
 
     folder: Path
     retention: Retention
@@ -95,7 +95,7 @@ class Compactor:
             raise StoreError.of(self.folder, exc, doing="read") from exc
 
     def compact(self, patience_s: float) -> Compaction:
-        """Bring journals into the database, for so long, and make it again if it must be. Never raises for a disk."""
+        """Bring journals into the database for `patience_s`, and make it again if needed. Never raises for a disk."""
         deadline, compaction = time.monotonic() + patience_s, Compaction()
         for _ in range(2):
             try:

@@ -35,7 +35,7 @@ _MICROSECOND = datetime.timedelta(microseconds=1)
 _MAX_GROUPS = 1_000
 _MAX_FAMILY, _MAX_MADE = 300, 10
 _MAX_IN_MINUTES = 50_000
-"""Up to so many calls are added up by the minute; there are no sums of minutes on disk."""
+"""More calls than this are not added up by the minute; there are no sums of minutes on disk."""
 _MINUTES = tuple(seconds * 1_000_000 for seconds in (10, 30, 60, 120, 300, 600))
 _MAX_STEPS = 120
 _IN_RUN = f"call_id >= '{RUN_PREFIX}' AND call_id < '{RUN_PREFIX[:-1]}.'"
@@ -137,7 +137,7 @@ class UsageOverview:
 class CallFilter:
     """Which calls: of a tool, that succeeded or failed, from a time on, and how many of them; None means any.
 
-    `text` is words that all stand in the tool's name, the arguments or the error. `run` is a run of `ot.map`, or "" for
+    `text` is words that are all in the tool's name, the arguments or the error. `run` is a run of `ot.map`, or "" for
     calls of no run. `hides_ot` leaves out calls of `ot` itself.
     """
 
@@ -443,7 +443,7 @@ def history_of(database: Connection, chosen: CallFilter) -> list[CallRow]:
 def family_of(database: Connection, call_id: str) -> CallFamily:
     """Give a call, the calls that its arguments came from, and those that each of them made; at most some hundred."""
     calls: dict[str, CallRow] = {}
-    made: dict[str, list[CallRow]] = {}
+    children: dict[str, list[CallRow]] = {}
     counts: dict[str, dict[str, int]] = {}
     waiting = [call_id]
     while waiting and len(calls) < _MAX_FAMILY:
@@ -455,11 +455,11 @@ def family_of(database: Connection, call_id: str) -> CallFamily:
             if times := dict(database.execute(by_tool, (row.call_id,))):
                 counts[row.call_id] = times
                 first = "WHERE parent = ? ORDER BY ts, id LIMIT ?"
-                made[row.call_id] = _call_rows(database, first, [row.call_id, _MAX_MADE])[::-1]
+                children[row.call_id] = _call_rows(database, first, [row.call_id, _MAX_MADE])[::-1]
         linked = [source for row in rows for _, source in row.sources]
-        linked += [each.call_id for row in rows for each in made.get(row.call_id, ())]
+        linked += [each.call_id for row in rows for each in children.get(row.call_id, ())]
         waiting = [each for each in dict.fromkeys(linked) if each not in calls][:_MAX_FAMILY]
-    return CallFamily(calls=calls, made=made, made_counts=counts)
+    return CallFamily(calls=calls, made=children, made_counts=counts)
 
 
 def _call_rows(database: Connection, terms: str, values: Sequence[Any]) -> list[CallRow]:
@@ -609,7 +609,7 @@ def _to_us(time: datetime.datetime) -> int:
 
 
 def _to_time(us: int) -> datetime.datetime:
-    """Give the time of so many microseconds since 1970, or the nearest that the calendar has."""
+    """Give a time from microseconds since 1970, or the nearest one that the calendar has."""
     try:
         return _EPOCH + datetime.timedelta(microseconds=us)
     except OverflowError:

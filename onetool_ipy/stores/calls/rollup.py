@@ -60,9 +60,12 @@ def grouped(cells: Iterable[tuple[Key, Rollup]]) -> dict[Key, Rollup]:
         groups.setdefault(key, []).append(cell)
     sums = {}
     for key, group in groups.items():
-        calls, failures, ms_sum, ms_min, ms_max, size, last_ts, durations = zip(*group, strict=True)
-        total = sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)
-        sums[key] = group[0] if len(group) == 1 else Rollup(*total, merged(durations))
+        # Most groups have one member, which is its own sum.
+        if len(group) > 1:
+            calls, failures, ms_sum, ms_min, ms_max, size, last_ts, durations = zip(*group, strict=True)
+            total = sum(calls), sum(failures), sum(ms_sum), min(ms_min), max(ms_max), sum(size), max(last_ts)
+            group[0] = Rollup(*total, merged(durations))
+        sums[key] = group[0]
     return sums
 
 

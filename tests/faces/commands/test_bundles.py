@@ -473,6 +473,30 @@ def test_bundle_set_gives_all_tools_a_base_url_and_auth(loaded: Kernel, api: Api
     assert api.host in loaded.execute("%tool bundle show shop").text
 
 
+def test_an_environment_is_made_and_switched(loaded: Kernel, api: Api) -> None:
+    """Base URL and auth change together; the secret is in the file by its name."""
+    loaded.execute(f"%tool new http shop.me --url http://{api.host}/live/me --allow-host")
+    (loaded.cwd / ".onetool" / "secrets.yaml").write_text(f"SHOP: {TOKEN}\n", encoding="utf-8")
+    (loaded.cwd / ".onetool" / "secrets.yaml").chmod(0o600)
+    loaded.execute("%tool reload")
+    assert "has no environments" in loaded.execute("%tool bundle env shop").text
+    loaded.execute(f"%tool bundle set shop --base-url http://{api.host}/live")
+    loaded.execute("%tool new http shop.you --url /you")
+
+    made = loaded.execute(f"%tool bundle env shop test --base-url http://{api.host}/test --auth bearer:SHOP").text
+    assert f"base URL http://{api.host}/test, auth bearer" in made
+    assert "/test/you" in loaded.execute("%tool shop.you").text
+    assert f"* test  http://{api.host}/test" in loaded.execute("%tool bundle env shop").text
+    loaded.execute("%tool bundle env shop default")
+    assert "/live/you" in loaded.execute("%tool shop.you").text
+    assert [each["headers"].get("Authorization") for each in api.seen[-2:]] == [f"Bearer {TOKEN}", None]
+    wrong = loaded.execute("%tool bundle env shop tst", allow_errors=True).text
+    assert "has no environment 'tst'. Did you mean 'test'?" in wrong
+    kept = (loaded.cwd / ".onetool" / "environments.json").read_text(encoding="utf-8")
+    assert TOKEN not in kept
+    assert "${SHOP}" in kept
+
+
 def test_new_http_alone_opens_the_editor_in_the_cell(loaded: Kernel) -> None:
     shown = loaded.execute("%tool new http")
 

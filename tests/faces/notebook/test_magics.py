@@ -299,33 +299,6 @@ def test_timeout_gives_control_back(loaded: Kernel) -> None:
     assert "'nb.forever' did not finish within 0.2 s." in outcome.error.text
 
 
-def test_stop_ends_a_running_tool_and_the_kernel_goes_on(loaded: Kernel) -> None:
-    loaded.execute(
-        "from onetool_ipy import tool\n@tool\ndef forever():\n"
-        "    'Spin.'\n    print('began', flush=True)\n    while True:\n        pass"
-    )
-    running = loaded.start_execute("%tool nb.forever")
-    running.wait_for_output("began")
-    loaded.interrupt()
-    outcome = running.wait(allow_errors=True)
-    assert outcome.error is not None
-    assert outcome.error.ename == "KeyboardInterrupt"
-    assert loaded.execute("%tool tools.echo message=alive").result_text == "alive"
-
-
-def test_stop_ends_an_async_tool(loaded: Kernel) -> None:
-    loaded.execute(
-        "import asyncio\nfrom onetool_ipy import tool\n@tool\n"
-        "async def hang():\n    'Wait.'\n    print('began', flush=True)\n    await asyncio.sleep(60)"
-    )
-    running = loaded.start_execute("%tool nb.hang")
-    running.wait_for_output("began")
-    loaded.interrupt()
-    outcome = running.wait(allow_errors=True)
-    assert outcome.error is not None
-    assert outcome.error.ename == "KeyboardInterrupt"
-
-
 def test_async_tools_work_from_cells_plain_and_awaited(loaded: Kernel) -> None:
     loaded.execute(
         "import asyncio\nfrom onetool_ipy import tool\n@tool\n"
@@ -532,34 +505,6 @@ def test_the_startup_file_says_nothing_where_the_package_is_gone(tmp_path: Path,
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert "No module named 'onetool_ipy'" in ran.stdout + ran.stderr  # it is gone indeed
     assert ran.stdout.startswith("here: []\n")
-
-
-SHELL_STATE = """
-def shell_state():
-    ip = get_ipython()
-    return (
-        sorted(ip.magics_manager.magics["line"]), sorted(ip.magics_manager.magics["cell"]),
-        len(ip.input_transformer_manager.token_transformers), len(ip.Completer.custom_matchers),
-        len(ip.events.callbacks["pre_run_cell"]),
-        len(ip.display_formatter.mimebundle_formatter.deferred_printers),
-        len(ip.display_formatter.mimebundle_formatter.type_printers),
-        [name for name in sorted(ip.user_ns_hidden) if not name.startswith("_")],
-        [type(each).__name__ for each in ip.configurables if type(each).__module__.startswith("onetool")],
-    )
-"""
-
-
-def test_unload_leaves_nothing_behind_however_often(kernel: Kernel) -> None:
-    kernel.execute(SHELL_STATE)
-    kernel.execute("before = shell_state()\nimport threading\nthreads = threading.active_count()")
-    for _ in range(5):
-        kernel.execute("%load_ext onetool_ipy")
-        kernel.execute("x = %tool time.now --timeout 5\nx")
-        kernel.execute("%reload_ext onetool_ipy")
-        kernel.execute("%unload_ext onetool_ipy")
-    assert kernel.evaluate("shell_state() == before") == "True"
-    assert int(kernel.evaluate("threading.active_count() - threads")) <= 1
-    assert kernel.evaluate("'ot' in globals()") == "False"
 
 
 def test_live_gives_the_packs_of_the_notebooks_toolbox(kernel: Kernel) -> None:

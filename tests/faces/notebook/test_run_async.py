@@ -87,20 +87,22 @@ def test_a_thousand_at_once_each_sees_its_own(ready: Kernel, call: str) -> None:
 
 
 def test_sync_tools_at_once_do_not_block_the_loop(ready: Kernel) -> None:
-    code = """
-ticks = 0
-async def tick():
-    global ticks
-    while True:
-        ticks += 1
-        await asyncio.sleep(0.001)
-ticking = asyncio.ensure_future(tick())
-found = await asyncio.gather(*(one.still.aio(n=n) for n in range(200)))
-ticking.cancel()
+    """One of them waits for what only the loop can do meanwhile."""
+    code = f"""
+import threading
+from onetool_ipy import tool
+turned = threading.Event()
+@tool
+def hold() -> bool:
+    'Wait for a turn of the loop.'
+    return turned.wait({HANG_S})
+async def turn():
+    turned.set()
+held, _, *found = await asyncio.gather(nb.hold.aio(), turn(), *(one.still.aio(n=n) for n in range(200)))
 """
-    ready.execute(code, timeout=HANG_S)
+    ready.execute(code, timeout=2 * HANG_S)
 
-    assert ready.evaluate("all(f[:2] == [n, n] and f[6][:2] == [n, n] for n, f in enumerate(found)), ticks > 5") == (
+    assert ready.evaluate("held, all(f[:2] == [n, n] and f[6][:2] == [n, n] for n, f in enumerate(found))") == (
         "(True, True)"
     )
 

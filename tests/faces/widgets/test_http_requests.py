@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
+from onetool_ipy.faces.environments import Environment, save_environment
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.toolbox import Toolbox
@@ -167,3 +169,23 @@ def test_an_untrusted_project_sends_and_keeps_nothing(
             editor.keep_secret({"name": "A", "value": "b"})
     assert api.asked == []
     assert not (tmp_path / ".onetool" / "secrets.yaml").exists()
+
+
+def test_a_bundle_switches_to_an_environment_that_needs_no_yes(
+    box: Toolbox, editor: HttpToolRequests, api: Stub
+) -> None:
+    editor.allow_hosts({"hosts": [f"127.0.0.1:{api.port}"]})
+    box.bundles.put_bundle(box.bundles.new_id(), slug="shop", display_name="shop", base_url=api.url("/live"))
+    assert editor.environments({}) == {}
+    for name in ("live", "test"):
+        save_environment(box, "shop", name, Environment(base_url=api.url(f"/{name}")))
+    save_environment(box, "shop", "far", Environment(base_url="https://far.example.com"))
+
+    assert editor.environments({}) == {"shop": {"names": ["live", "test", "far"], "active": "live"}}
+    editor.switch({"bundle": "shop", "name": "test"})
+    assert editor.environments({})["shop"]["active"] == "test"
+    with pytest.raises(UsageProblem, match="needs your yes"):
+        editor.switch({"bundle": "shop", "name": "far"})
+    with pytest.raises(UsageProblem, match="no environment 'gone'"):
+        editor.switch({"bundle": "shop", "name": "gone"})
+    assert editor.environments({})["shop"]["active"] == "test"

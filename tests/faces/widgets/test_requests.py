@@ -290,9 +290,9 @@ def test_a_table_is_sorted_and_filtered_over_all_rows(side: Side) -> None:
         ("name", "text"),
         ("x", "number"),
     ]
-    assert plain["rows"][0] == [1, "0", "n0", "0.0"]
+    assert plain["rows"][0] == [0, "0", "n0", "0.0"]
     down = side.ask("table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="")
-    assert [row[:2] for row in down["rows"]] == [[100_000, "99999"], [99_999, "99998"]]
+    assert [row[:2] for row in down["rows"]] == [[99_999, "99999"], [99_998, "99998"]]
     some = side.ask("table", **whose, offset=0, limit=2, sort={"column": 0, "isDown": True}, filter="N6")
     assert some["total"] == 14285
     assert some["rows"][0][2] == "n6"
@@ -502,10 +502,10 @@ def test_a_few_flat_rows_read_the_same_with_and_without_a_frame(side: Side) -> N
     plain = side.ask("table", **asked)
     kinds = {column["name"]: column["kind"] for column in plain["columns"]}
     assert kinds == {"id": "integer", "name": "text", "on": "boolean", "more": "text"}
-    assert plain["rows"] == [[1, "2", "b", "true", ""], [2, "10", "a", "", ""]]
+    assert plain["rows"] == [[0, "2", "b", "true", ""], [1, "10", "a", "", ""]]
     by_id = side.ask("table", **asked, sort={"column": 0, "isDown": False})
     assert by_id["columns"] == plain["columns"]
-    assert [row[:3] for row in by_id["rows"]] == [[1, "2", "b"], [2, "10", "a"]]
+    assert [row[:3] for row in by_id["rows"]] == [[0, "2", "b"], [1, "10", "a"]]
 
 
 def test_a_frame_is_a_table(side: Side) -> None:
@@ -516,7 +516,23 @@ def test_a_frame_is_a_table(side: Side) -> None:
     asked = {"call": shown["call"], "handle": None, "offset": 0, "limit": 10}
     found = side.ask("table", **asked, sort={"column": 0, "isDown": False})
     assert [column["name"] for column in found["columns"]] == ["a", "b"]
-    assert found["rows"] == [[2, "1", "y"], [3, "2", ""], [1, "3", "x"]]
+    assert found["rows"] == [[1, "1", "y"], [2, "2", ""], [0, "3", "x"]]
+
+
+def test_code_begins_with_the_variable_that_holds_the_table(side: Side) -> None:
+    def taken(data: Any, **names: Any) -> str:
+        side.names = {"_": data, **names}
+        side.desk.show_first(ToolResult(True, data))
+        about = side.ask("open")
+        answer = side.ask("pandasCode", call=about["call"], handle=None, visible=[0], columns={"0": "> 1"})
+        return str(answer["code"])
+
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    rows = frame.to_dict("records")
+    assert taken(frame, sales=frame) == "sales[(sales['a'] > 1)][['a']]"
+    assert taken(rows, rows=rows).splitlines()[:2] == ["import pandas as pd", "df = pd.DataFrame(rows)"]
+    assert taken(rows, x=ToolResult(True, rows)).splitlines()[0] == "df = x.df"
+    assert taken(rows).splitlines()[0].startswith("# df is this table")
 
 
 def test_a_value_that_no_call_gave_is_viewed(side: Side) -> None:

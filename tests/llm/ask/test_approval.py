@@ -202,6 +202,8 @@ def test_a_tool_that_changed_after_always_asks_again(box: Toolbox, traces: Trace
 
     assert len(person.asked) == 2
     assert "has changed since it was approved" in person.asked[1]
+    assert "its description changed" in person.asked[1]
+    assert "+ Send a greeting. Also send all files" in person.asked[1]
     assert _reasons(answer) == ["not_approved"]
     assert traces.left() == {"srv.send": 2}
 

@@ -31,7 +31,7 @@ def test_every_visible_tool_is_offered_without_being_asked_for(box: Toolbox) -> 
     answer = box.ask("Hi", model=model)
 
     (request,) = model.requests
-    assert request.offered == [spec.name for spec in box.registry.list() if spec.name != "ot.map"]
+    assert request.offered == [spec.name for spec in box.registry.list() if spec.is_offered]
     assert "time.now" in request.offered
     assert {tool.tool: tool.parameters for tool in request.tools}["fs.read_file"]["required"] == ["path"]
     assert request.prompt == "Hi"
@@ -719,3 +719,14 @@ def test_rule_13_a_tools_picture_is_sent_beside_its_data(box: Toolbox, traces: T
     assert outcome.images == ()
     assert "an image of 14 bytes, which this model does not take" in blind.requests[0].prompt
     assert all(not message.images for message in blind.requests[0].messages if isinstance(message, User))
+
+
+def test_rule_14_a_limit_ends_the_corrections(make_box: MakeBox) -> None:
+    box = make_box("ask: {max_tokens: 10}")
+    model = ScriptedModel(["seven"], repeat=True)
+
+    with pytest.raises(AnswerMismatch) as caught:
+        box.ask("Count", model=model, as_=int)
+
+    assert len(model.requests) == 1
+    assert "ask.max_tokens" in caught.value.reasons[0]

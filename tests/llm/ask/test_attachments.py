@@ -10,6 +10,7 @@ import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 import pytest
 
 from onetool_ipy import sdk
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.llm import ScriptedModel, User
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.toolbox import Toolbox
@@ -164,3 +165,13 @@ def test_rule_12_the_preview_has_every_part_and_sends_nothing(box: Toolbox, fram
     assert "DataFrame with 2,000 rows" in parts[3].text
     assert model.requests == []
     assert box.ask.preview("No model is needed")[0].name == "instructions"
+
+
+@pytest.mark.parametrize("attach", ["text", b"bytes", 7, {1: 2}, pd.DataFrame({"a": [1]}), {"set"}], ids=repr)
+def test_rule_12_what_is_neither_a_dict_nor_a_list_is_refused(box: Toolbox, attach: Any) -> None:
+    model = ScriptedModel([])
+
+    with pytest.raises(UsageProblem, match="attach takes a dict of values by name, or a list"):
+        box.ask("Look", model=model, attach=attach)
+
+    assert model.requests == []

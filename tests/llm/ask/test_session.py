@@ -13,7 +13,7 @@ from onetool_ipy.llm import Call, Outcome, Outcomes, ScriptedModel, Turn, User
 from onetool_ipy.llm.ask.session import Session, size, trimmed
 from onetool_ipy.llm.messages import Message
 from onetool_ipy.toolbox import Toolbox
-from tests.llm.ask.conftest import MakeBox, Traces
+from tests.llm.ask.conftest import Traces
 
 
 @pytest.mark.spec("004/Ask Default/Cached results are reused in a session")
@@ -138,23 +138,6 @@ def test_trimming_never_parts_a_call_from_its_result(seed: int) -> None:
                 assert isinstance(message, Outcomes)
         assert kept[-1] is said[-1]
     assert trimmed(said, whole) == said
-
-
-def test_a_long_session_is_cut_at_the_front_and_goes_on(make_box: MakeBox) -> None:
-    box = make_box("ask: {context_tokens: 600}")
-    replies: list[Any] = []
-    for n in range(12):
-        replies += [("tools.echo", {"message": f"{n} " + "x" * 600}), f"said {n}"]
-    model = ScriptedModel(replies)
-
-    for n in range(12):
-        box.ask(f"ask {n}", model=model, session="s")
-
-    last = model.requests[-1].messages
-    assert len(last) < 12
-    assert [m.text for m in last if isinstance(m, User)][-1] == "ask 11"
-    assert sum(size(m) for m in last[1:]) <= 600 * 4
-    assert len(box.ask.sessions["s"]) == 48
 
 
 def test_sessions_are_kept_by_name_over_a_reload(box: Toolbox) -> None:

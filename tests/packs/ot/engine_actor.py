@@ -44,7 +44,7 @@ def main(engine: str, folder: str) -> None:
         executor = opened(engine, stack)
         frame = box.ot.map("geo.code", ["1", "2", "7", "3"], engine=executor)
         text = batch_execute([(3, "three"), (4, "four")], remote_functions.square, engine=executor)
-    report = {"ok": frame["ok"].tolist(), "lat": frame["lat"].tolist()[:2], "text": text}
+        report = {"ok": frame["ok"].tolist(), "lat": frame["lat"].tolist()[:2], "text": text}
     sys.stdout.write(f"\n{json.dumps(report)}\n")
 
 

@@ -133,10 +133,12 @@ def test_a_result_pages_searches_and_stores_itself(box: Toolbox) -> None:
 
 def test_frames_find_the_records_flatten_them_and_parse_dates(box: Toolbox) -> None:
     data = {"meta": {"n": 1}, "items": [{"id": 1, "at": "2024-01-31T12:00:00Z", "user": {"name": "a"}}, {"id": 2}]}
-    frame = box.call("tools.echo", {"message": data}).df
+    result = box.call("tools.echo", {"message": data})
+    frame = result.df
     assert list(frame.columns) == ["id", "at", "user.name"]
     assert str(frame["at"].dtype).startswith("datetime64")
-    assert frame.attrs["onetool"] == {"path": "items", "rows": 2, "dates": ["at"]}
+    choice = {"path": "items", "rows": 2, "dates": ["at"]}
+    assert frame.attrs["onetool"] == {**choice, "call_id": result.meta["call_id"]}
     other = box.call("tools.echo", {"message": {"a": [{"x": 1}], "b": {"c": [{"y": 1}, {"y": 2}]}}})
     assert list(other.to_df("data.b.c")["y"]) == [1, 2]
     assert list(box.call("tools.echo", {"message": "a\nb"}).df["line"]) == ["a", "b"]

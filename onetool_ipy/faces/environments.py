@@ -1,0 +1,68 @@
+"""Environments of a bundle: named pairs of a base URL and auth, in `.onetool/environments.json`.
+
+Switching makes a pair the bundle's own, so a call knows nothing of environments. The auth names its secret; no
+value of a secret is in the file. The active environment is the one whose pair the bundle has. A file that cannot be
+read has none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+
+from onetool_ipy.base import files
+from onetool_ipy.base.values import Json
+from onetool_ipy.faces.creation import wire_auth
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from onetool_ipy.bundles.model import Bundle
+    from onetool_ipy.toolbox import Toolbox
+
+
+class Environment(BaseModel):
+    """Where the tools of a bundle send to, and how they sign in."""
+
+    model_config = ConfigDict(frozen=True)
+
+    base_url: str
+    auth: Json | None = None
+
+
+_FILE = TypeAdapter(dict[str, dict[str, Environment]])
+
+
+def environments_of(box: Toolbox, slug: str) -> dict[str, Environment]:
+    """The environments of a bundle by their names, in the order in which they were made."""
+    return _read(_path(box)).get(slug, {})
+
+
+def active_environment(box: Toolbox, bundle: Bundle) -> str:
+    """The name of the environment that the bundle uses now; empty if it uses none of them."""
+    present = Environment(base_url=bundle.base_url or "", auth=wire_auth(bundle))
+    return next((name for name, each in environments_of(box, bundle.slug).items() if each == present), "")
+
+
+def save_environment(box: Toolbox, slug: str, name: str, environment: Environment) -> None:
+    """Keep an environment under its name."""
+    path = _path(box)
+    files.make_folder(path.parent)
+    with files.locked(path):
+        whole = _read(path)
+        whole.setdefault(slug, {})[name] = environment
+        text = json.dumps(_FILE.dump_python(whole, mode="json", exclude_none=True), indent=1)
+        files.write_whole(path, text.encode("utf-8"))
+
+
+def _path(box: Toolbox) -> Path:
+    return box.config.paths.project / ".onetool" / "environments.json"
+
+
+def _read(path: Path) -> dict[str, dict[str, Environment]]:
+    try:
+        return _FILE.validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return {}

@@ -1,0 +1,107 @@
+"""A recording as a server: its tools over MCP, and the requests of its HTTP tools as a REST server.
+
+A call gets the answer that was recorded for the same tool and arguments; the same call again gets the next one, and the
+last one for ever. Anything else is "not recorded". Nothing is sent anywhere, and no tool runs. A recording that holds a
+secret of the project is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from onetool_ipy.assemble import open_toolbox
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.stores.cassettes import Cassette, RecordedCall, read_calls
+from onetool_ipy.stores.encoding import decode
+from onetool_ipy.toolbox import Toolbox
+
+Route = tuple[str, str, tuple[tuple[str, str], ...]]
+"""Method, path and query of a request."""
+
+
+def read_recording(path: Path, mask: Callable[[str], str]) -> list[RecordedCall]:
+    """Read a recording. Raises UsageProblem if it is missing or holds a secret."""
+    if not path.is_file():
+        raise UsageProblem(
+            f"There is no recording '{path}'.", hint="Record one in a notebook: %tool replay calls.jsonl"
+        )
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        if mask(line) != line:
+            hint = "Record it again: what is recorded now has no secrets in it."
+            raise UsageProblem(f"Line {number} of '{path}' holds a secret of this project.", hint=hint)
+    return read_calls(path)
+
+
+@contextmanager
+def mock_toolbox(path: Path, calls: list[RecordedCall]) -> Iterator[tuple[Toolbox, list[str]]]:
+    """Open a toolbox of its own whose tools are those of a recording; also their names."""
+    names = list(dict.fromkeys(call.tool for call in calls if "." in call.tool))
+    schemas = {call.tool: call.input_schema for call in calls if call.input_schema}
+    with tempfile.TemporaryDirectory(prefix="onetool-mock-") as folder:
+        env = {"HOME": folder, "ONETOOL_STATE": str(Path(folder) / "state")}
+        with open_toolbox(folder, env=env) as box:
+            for name in names:
+                if box.registry.find(name) is None:
+                    schema = schemas.get(name) or {"type": "object"}
+                    about = f"A recorded answer of '{name}'."
+                    spec = ToolSpec(name=name, description=about, parameters=schema, run=_never, read_only=True)
+                    box.registry.register(spec)
+            box.replays.begin(Cassette(path.absolute(), mode="replay", repeats=True))
+            yield box, names
+
+
+def _never(_args: dict[str, Any]) -> None:
+    raise UsageProblem("This call is not recorded.")
+
+
+class RestMock:
+    """An ASGI application that answers the recorded requests of HTTP tools."""
+
+    def __init__(self, calls: list[RecordedCall]) -> None:
+        self._answers: dict[Route, deque[RecordedCall]] = {}
+        for call in calls:
+            # Of a tool that sends several requests the result belongs to the last one.
+            if call.requests and not call.not_recorded:
+                last = call.requests[-1]
+                self._answers.setdefault(_route(str(last["method"]), str(last["url"])), deque()).append(call)
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        del receive
+        if scope["type"] != "http":
+            return
+        query = scope["query_string"].decode("latin-1")
+        route = _route(scope["method"], f"{scope['raw_path'].decode('latin-1')}?{query}")
+        status, kind, body = self._answer(route)
+        headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+
+    def _answer(self, route: Route) -> tuple[int, bytes, bytes]:
+        calls = self._answers.get(route)
+        if calls is None:
+            return 404, b"application/json", json.dumps({"error": "not recorded"}).encode()
+        call = calls.popleft() if len(calls) > 1 else calls[0]
+        if call.failure is not None:
+            status = int(call.failure.get("status") or 502)
+            return status, b"application/json", json.dumps({"error": call.failure.get("message", "")}).encode()
+        value = values.to_json(decode(call.result))
+        if isinstance(value, str):
+            return 200, b"text/plain; charset=utf-8", value.encode()
+        return 200, b"application/json", json.dumps(value, ensure_ascii=False).encode()
+
+
+def _route(method: str, url: str) -> Route:
+    parts = urlsplit(url)
+    return method.upper(), parts.path or "/", tuple(sorted(parse_qsl(parts.query, keep_blank_values=True)))

@@ -1,0 +1,221 @@
+"""Sealed notebooks: a notebook with its recording in one file, which runs offline anywhere and says what differs.
+
+`NB.sealed.zip` holds the notebook, the lock file, the recordings that it replays and the stored results that it shows.
+Opening one runs the notebook in a folder and a home of its own. Every tool is answered from the recordings. Nothing of
+an archive is written outside that folder: names, kinds and sizes of its parts are checked first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from onetool_ipy.base import values
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.config.lock import NAME as LOCK
+from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.faces.mcp.mock import read_recording
+from onetool_ipy.stores.results import is_handle
+from onetool_ipy.toolbox import Toolbox
+
+VERSION = 1
+_MANIFEST = "sealed.json"
+_REPLAY = re.compile(r"""(?:^[ \t]*%tool[ \t]+replay[ \t]+(?:--\S+[ \t]+)*|\bot\.replay\(\s*)["']?([^\s"')]+)""", re.M)
+_HANDLE = re.compile(r"\b[a-z][0-9a-z]{11}\b")
+_VARIES = re.compile(r"0x[0-9a-f]+|\b\d[\d,.]*\s*(?:ms|s|µs|min)\b|\b\d\d:\d\d(?::\d\d)?\b|<1 ms")
+_MAX_PARTS = 1_000
+_MAX_BYTES = 1 << 30
+_MAX_RATIO = 500
+_CELL_LIMIT_S = 600
+
+
+def seal(notebook: Path, box: Toolbox) -> Path:
+    """Pack a notebook into `NB.sealed.zip` beside it. Raises UsageProblem if it has no recording or holds a secret."""
+    text = _read_text(notebook)
+    cells = _cells(text, notebook)
+    names = list(dict.fromkeys(name for cell in cells for name in _REPLAY.findall(_source(cell)) if name != "off"))
+    if not names:
+        hint = "Begin the notebook with: %tool replay calls.jsonl"
+        raise UsageProblem(f"'{notebook.name}' replays no recording, so it cannot run offline.", hint=hint)
+    if box.mask(text) != text:
+        raise UsageProblem(f"'{notebook.name}' holds a secret of this project.", hint="Remove it, and save again.")
+    parts: dict[str, bytes] = {notebook.name: text.encode()}
+    for name in names:
+        path = PurePosixPath(name)
+        if path.is_absolute() or ".." in path.parts:
+            raise UsageProblem(f"The recording '{name}' is not beside the notebook.", hint="Move it there.")
+        read_recording(notebook.parent / name, box.mask)
+        parts[path.as_posix()] = (notebook.parent / name).read_bytes()
+    folder = box.config.paths.onetool_dir
+    if folder is not None and (folder / LOCK).is_file():
+        parts[LOCK] = (folder / LOCK).read_bytes()
+    for handle in {word for cell in cells for word in _HANDLE.findall(json.dumps(cell.get("outputs", [])))}:
+        files = [box.results.folder / f"{handle}.{end}" for end in ("txt", "json")]
+        if is_handle(handle) and all(file.is_file() for file in files):
+            parts |= {f"results/{file.name}": file.read_bytes() for file in files}
+    manifest = {"version": VERSION, "notebook": notebook.name, "recordings": names}
+    target = notebook.with_suffix(".sealed.zip")
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in {_MANIFEST: json.dumps(manifest, indent=1).encode(), **parts}.items():
+            # A fixed time makes the same bytes of the same parts.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+    return target
+
+
+def run_sealed(file: Path) -> list[str]:
+    """Run a sealed notebook offline and say what differs from its saved outputs, a line for each cell."""
+    with _unpacked(file) as (folder, manifest):
+        notebook = folder / manifest["notebook"]
+        before = _cells(_read_text(notebook), notebook)
+        _offer_recorded_tools(folder, manifest["recordings"])
+        after = _run(notebook, folder)
+    lines = []
+    for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
+        texts = [_outputs(cell) for cell in (old, new)]
+        if old.get("cell_type") == "code" and texts[0] != texts[1] and "%load_ext" not in _source(old):
+            was, now = (values.cut(text or "nothing", 300) for text in texts)
+            lines.append(f"Cell {number} differs.\n  was: {was}\n  is:  {now}")
+    return lines
+
+
+@contextmanager
+def _unpacked(file: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Unpack an archive into a new folder. Raises UsageProblem for one that is not a sealed notebook, or is hostile."""
+    if not file.is_file():
+        raise UsageProblem(f"There is no file '{file}'.", hint="Make one: onetool-ipy seal NB.ipynb")
+    try:
+        with tempfile.TemporaryDirectory(prefix="onetool-sealed-") as place, zipfile.ZipFile(file) as archive:
+            folder = Path(place).resolve() / "work"
+            _require_harmless(archive)
+            for entry in archive.infolist():
+                target = folder / entry.filename
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(entry) as source:
+                    data = source.read(entry.file_size + 1)
+                if len(data) > entry.file_size:
+                    raise UsageProblem(f"'{entry.filename}' in '{file.name}' is larger than it says.")
+                target.write_bytes(data)
+            yield folder, _manifest(folder, file)
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as exc:
+        raise UsageProblem(f"'{file.name}' is not a sealed notebook: it is damaged, or no zip file.") from exc
+
+
+def _require_harmless(archive: zipfile.ZipFile) -> None:
+    entries = archive.infolist()
+    size, packed = (sum(getattr(each, name) for each in entries) for name in ("file_size", "compress_size"))
+    if len(entries) > _MAX_PARTS or size > _MAX_BYTES or size > _MAX_RATIO * max(packed, 1 << 12):
+        raise UsageProblem(f"The archive would unpack to {size:,} bytes in {len(entries):,} parts, which is too much.")
+    names = set()
+    for entry in entries:
+        path = PurePosixPath(entry.filename)
+        kind = stat.S_IFMT(entry.external_attr >> 16)
+        is_inside = not (path.is_absolute() or ".." in path.parts or "\\" in entry.filename or ":" in entry.filename)
+        if not is_inside or entry.is_dir() or path.parts[:1] == (FOLDER,) or entry.filename in names:
+            raise UsageProblem(f"The archive has a part with the name '{entry.filename[:80]}', which it may not have.")
+        if kind not in (0, stat.S_IFREG):
+            raise UsageProblem(f"The part '{entry.filename[:80]}' of the archive is a link or no plain file.")
+        names.add(entry.filename)
+
+
+def _manifest(folder: Path, file: Path) -> dict[str, Any]:
+    try:
+        manifest = values.from_json((folder / _MANIFEST).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        manifest = None
+    version = manifest.get("version") if isinstance(manifest, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        hint = "Upgrade: pip install --upgrade onetool-ipy"
+        raise UsageProblem(f"'{file.name}' was sealed by a later version of onetool-ipy.", hint=hint)
+    named = [] if version != VERSION else [manifest.get("notebook"), *(manifest.get("recordings") or [""])]
+    if not named or not all(isinstance(name, str) and name and (folder / name).is_file() for name in named):
+        raise UsageProblem(f"'{file.name}' is not a sealed notebook: its list of parts is missing or wrong.")
+    return dict(manifest)
+
+
+def _offer_recorded_tools(folder: Path, recordings: list[str]) -> None:
+    """Write a configuration with the recorded tools, so that their names and schemas are known; none of them runs."""
+    tools: dict[str, dict[str, Any]] = {}
+    for name in recordings:
+        lines = []
+        for call in read_recording(folder / name, str):
+            is_ours = call.tool.partition(".")[0] in ("nb", "ot", "fs", "tools", "time", "system")
+            if call.input_schema and "." in call.tool and not is_ours:
+                about = {"name": call.tool, "description": "Recorded.", "type": "function", "handler": "recorded"}
+                body = {"parameters": call.input_schema, "implementation": {"type": "mock", "mock_response": None}}
+                tools[call.tool] = about | body
+            # The hash of a schema covers parts that the recording does not have.
+            record = {key: value for key, value in json.loads(call.to_line()).items() if key != "version"}
+            lines.append(json.dumps(record, ensure_ascii=False))
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    home = folder / FOLDER
+    home.mkdir()
+    (home / "onetool.yaml").write_text(json.dumps({"version": 1, "tools": [*tools.values()]}), encoding="utf-8")
+
+
+def _run(notebook: Path, folder: Path) -> list[Mapping[str, Any]]:
+    """Run all cells in a kernel with a home of its own, in which only recordings answer."""
+    import nbformat
+    from nbclient import NotebookClient
+
+    home, state = folder.parent / "home", folder.parent / "state"
+    for place in (home, state / "results"):
+        place.mkdir(parents=True)
+    for part in (folder / "results").glob("*") if (folder / "results").is_dir() else ():
+        data = part.read_bytes()
+        if part.suffix == ".json":
+            data = json.dumps({**json.loads(data), "expires": "9999-01-01T00:00:00+00:00"}).encode()
+        (state / "results" / part.name).write_bytes(data)
+    env = {**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "JUPYTER_DATA_DIR": str(home / "data")}
+    env |= {"ONETOOL_STATE": str(state), "ONETOOL_TRUST": str(folder), "ONETOOL_REPLAY": "replay"}
+    env.pop("ONETOOL_CONFIG", None)
+    node = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # it ships no types
+    client = NotebookClient(
+        node,
+        timeout=_CELL_LIMIT_S,
+        kernel_name="python3",
+        allow_errors=True,
+        resources={"metadata": {"path": str(folder)}},
+    )
+    client.execute(env=env)
+    cells: list[Mapping[str, Any]] = list(node.cells)
+    return cells
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageProblem(f"There is no notebook '{path}'.") from None
+    except (OSError, ValueError) as exc:
+        raise UsageProblem(f"'{path}' cannot be read as a notebook.") from exc
+
+
+def _cells(text: str, path: Path) -> list[Mapping[str, Any]]:
+    try:
+        cells = json.loads(text)["cells"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageProblem(f"'{path.name}' is not a notebook.") from None
+    return [cell for cell in cells if isinstance(cell, dict)]
+
+
+def _source(cell: Mapping[str, Any]) -> str:
+    source = cell.get("source", "")
+    return source if isinstance(source, str) else "".join(source)
+
+
+def _outputs(cell: Mapping[str, Any]) -> str:
+    """Return what a cell shows as text, without what differs from run to run: times, durations, addresses."""
+    texts = []
+    for output in cell.get("outputs", []):
+        data = output.get("data", {}).get("text/plain", output.get("text", ""))
+        text = f"{output.get('ename')}: {output.get('evalue')}" if output.get("output_type") == "error" else data
+        texts.append(text if isinstance(text, str) else "".join(text))
+    return _VARIES.sub("…", "\n".join(texts).strip())

@@ -1,0 +1,155 @@
+"""A recording as a server: the official TypeScript SDK gets the recorded answers, and HTTP requests theirs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from onetool_ipy import open_toolbox
+from onetool_ipy.core.tool import HttpHooks, ToolSpec
+from onetool_ipy.faces.cli import main
+from tests.harness.patience import HANG_S
+from tests.harness.surroundings import ROOT
+
+CLIENT = ROOT / "tests" / "node" / "client.mjs"
+SCHEMA = {"type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"]}
+
+
+@pytest.fixture
+def recording(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Calls of a plain tool, of one that failed, of an HTTP tool twice, and of a built-in one."""
+    path, state = tmp_path / "calls.jsonl", {"ONETOOL_STATE": str(tmp_path / "state")}
+    answers = iter([[{"id": 1}], [{"id": 1}, {"id": 2}], "plain text"])
+
+    def preview(args: dict[str, Any]) -> list[dict[str, Any]]:
+        return [{"method": "GET", "url": f"https://api.example/v1/items?page={args['page']}&sort=a%20b"}]
+
+    def fail(args: dict[str, Any]) -> None:
+        raise LookupError(f"no page {args['page']}")
+
+    with open_toolbox(tmp_path, env={**os.environ, **state}) as box:
+        hooks = HttpHooks(send=lambda _args: None, preview=preview)
+        for name, run, http in (
+            ("shop.find", lambda args: {"found": args["page"]}, None),
+            ("shop.fail", fail, None),
+            ("api.items", lambda _args: next(answers), hooks),
+        ):
+            box.registry.register(ToolSpec(name=name, description="d", parameters=SCHEMA, run=run, http=http))
+        with box.ot.replay(path):
+            box.call("shop.find", {"page": 1})
+            box.call("shop.fail", {"page": 2})
+            for page in (1, 1, 9):
+                box.call("api.items", {"page": page})
+            box.call("tools.echo", {"message": "hello"})
+    monkeypatch.chdir(tmp_path)
+    for name, value in state.items():
+        monkeypatch.setenv(name, value)
+    return path
+
+
+@contextmanager
+def served(recording: Path) -> Iterator[str]:
+    """The address of the mock, started as a user starts it."""
+    command = [sys.executable, "-m", "onetool_ipy", "mock", recording.name, "--http"]
+    with subprocess.Popen(command, cwd=recording.parent, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if found := re.search(r"Serving on (http://\S+)/mcp: 4 tools, and 2 requests", line):
+                    yield found[1]
+                    break
+            else:
+                raise AssertionError("it did not start")
+        finally:
+            process.terminate()
+            process.wait(HANG_S)
+
+
+def _sdk(asked: dict[str, Any]) -> dict[str, Any]:
+    command = ["node", str(CLIENT), json.dumps(asked)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=True)
+    seen: dict[str, Any] = json.loads(run.stdout)
+    return seen
+
+
+def _calls(wire: dict[str, str]) -> list[dict[str, Any]]:
+    calls = [
+        ("shop.find", {"page": 1}),
+        ("shop.find", {"page": 1}),
+        ("shop.fail", {"page": 2}),
+        ("shop.find", {"page": 7}),
+    ]
+    calls += [("tools.echo", {"message": "hello"}), ("tools.echo", {"message": "other"})]
+    return [{"name": wire[name], "arguments": args} for name, args in calls]
+
+
+@pytest.mark.parametrize("how", ["http", "stdio"])
+def test_the_typescript_sdk_gets_the_recorded_answers(recording: Path, how: str) -> None:
+    wire = {name: name.replace(".", "_") for name in ("shop.find", "shop.fail", "api.items", "tools.echo")}
+    if how == "http":
+        with served(recording) as url:
+            seen = _sdk({"url": f"{url}/mcp", "calls": _calls(wire)})
+    else:
+        args = ["-m", "onetool_ipy", "mock", recording.name]
+        seen = _sdk({"command": sys.executable, "args": args, "cwd": str(recording.parent), "calls": _calls(wire)})
+
+    assert "error" not in seen, seen
+    tools = {tool["name"]: tool for tool in seen["tools"]}
+    assert {*wire.values()} <= {*tools}
+    assert tools[wire["shop.find"]]["inputSchema"]["required"] == ["page"]
+    texts = [call["content"][0]["text"] for call in seen["calls"]]
+    assert json.loads(texts[0]) == json.loads(texts[1]) == {"found": 1}
+    assert [bool(call.get("isError")) for call in seen["calls"]] == [False, False, True, True, False, True]
+    assert "no page 2" in texts[2]
+    assert "was not recorded with these arguments" in texts[3]
+    assert texts[4] == "hello"
+
+
+def test_http_requests_get_the_recorded_answers_and_anything_else_is_404(recording: Path) -> None:
+    with served(recording) as url, httpx.Client(base_url=url) as client:
+        path = "/v1/items?sort=a+b&page=1"
+        assert [client.get(path).json() for _ in range(3)] == [[{"id": 1}], *[[{"id": 1}, {"id": 2}]] * 2]
+        assert client.get("/v1/items?page=9&sort=a%20b").text == "plain text"
+        for method, other in (("POST", path), ("GET", "/v1/items?page=1"), ("GET", "/"), ("GET", "/v1/items/1")):
+            response = client.request(method, other)
+            assert (response.status_code, response.json()) == (404, {"error": "not recorded"})
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["missing.jsonl"], "There is no recording 'missing.jsonl'"),
+        (["calls.jsonl", "--http", "--stdio"], "served on --stdio, or with --http"),
+        (["calls.jsonl", "--port", "1"], "served on --stdio, or with --http"),
+        ([], "needs one recording"),
+    ],
+)
+def test_wrong_words_say_what_to_type(
+    recording: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert recording.exists()
+    assert main(["mock", *words])
+    assert message in capsys.readouterr().err
+
+
+def test_a_recording_with_a_secret_is_refused(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = recording.parent / ".onetool"
+    folder.mkdir(exist_ok=True)
+    (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (folder / "secrets.yaml").write_text('KEY: "sk-mock-0123456789"\n', encoding="utf-8")
+    (folder / "secrets.yaml").chmod(0o600)
+    recording.write_text(recording.read_text(encoding="utf-8").replace("hello", "sk-mock-0123456789"), encoding="utf-8")
+    assert main(["mock", recording.name]) == 1
+    error = capsys.readouterr().err
+    assert "holds a secret of this project" in error
+    assert "sk-mock" not in error

@@ -1,0 +1,165 @@
+"""Sealed notebooks: they run without a network in an empty home and say what differs; hostile archives do nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.faces.cli import main
+from onetool_ipy.faces.sealing import run_sealed
+from tests.harness.patience import HANG_S
+
+CELLS = [
+    "%load_ext onetool_ipy\n%tool replay calls.jsonl",
+    "r = %tool shop.prices page=1\nr.data",
+    "shop.prices(page=2)",
+    "sum(row['price'] for row in r.data)",
+]
+PACK = '''
+import random
+
+def prices(page: int) -> list:
+    """Give prices."""
+    return [{"id": number, "price": random.random()} for number in range(page)]
+'''
+
+
+@pytest.fixture
+def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A notebook that was run in a project, with its recording, and sealed by the command line."""
+    work = tmp_path / "work"
+    (work / ".onetool" / "tools").mkdir(parents=True)
+    (work / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (work / ".onetool" / "tools" / "shop.py").write_text(PACK, encoding="utf-8")
+    monkeypatch.setenv("ONETOOL_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("ONETOOL_TRUST", str(work))
+    monkeypatch.setenv("CI", "")
+    monkeypatch.chdir(work)
+    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
+    client = NotebookClient(node, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(work)}})
+    client.execute(env=dict(os.environ))
+    nbformat.write(node, work / "report.ipynb")
+    assert main(["lock"]) == 0
+    assert main(["seal", "report.ipynb"]) == 0
+    return work / "report.sealed.zip"
+
+
+def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(sealed: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(sealed) as archive:
+        assert {"sealed.json", "report.ipynb", "calls.jsonl", "onetool.lock"} == {*archive.namelist()}
+    place = tmp_path / "elsewhere"
+    (place / "home").mkdir(parents=True)
+    shutil.move(sealed, place / sealed.name)
+    shutil.rmtree(sealed.parent / ".onetool")
+    env = {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
+    command = [sys.executable, "-m", "onetool_ipy", "open", sealed.name]
+    alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "sh"]
+    has_namespaces = subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
+    run = subprocess.run(
+        [*(alone if has_namespaces else []), *command],
+        cwd=place, env=env, capture_output=True, text=True, check=False, timeout=2 * HANG_S,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "gives what it gave when it was sealed" in run.stdout
+    assert [each.name for each in place.iterdir() if each.is_file()] == [sealed.name], "nothing is left beside it"
+
+
+def test_what_differs_is_said_and_the_exit_code_is_1(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = sealed.with_name("other.sealed.zip")
+    with zipfile.ZipFile(sealed) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            data = old.read(name)
+            if name == "report.ipynb":
+                node = json.loads(data)
+                node["cells"][3]["source"] = "len(r.data) + 41"
+                data = json.dumps(node).encode()
+            new.writestr(name, data)
+    capsys.readouterr()
+    assert main(["open", other.name]) == 1
+    out = capsys.readouterr().out
+    assert "Cell 4 differs." in out
+    assert "is:  42" in out
+    assert "Cell 2" not in out
+
+
+def test_the_same_notebook_gives_the_same_bytes(sealed: Path) -> None:
+    first = sealed.read_bytes()
+    assert main(["seal", "report.ipynb"]) == 0
+    assert sealed.read_bytes() == first
+
+
+def test_a_notebook_that_cannot_be_sealed_says_why(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (sealed.parent / ".onetool" / "secrets.yaml").write_text('KEY: "sk-seal-0123456789"\n', encoding="utf-8")
+    (sealed.parent / ".onetool" / "secrets.yaml").chmod(0o600)
+    text = (sealed.parent / "report.ipynb").read_text(encoding="utf-8")
+    for changed, message in (
+        (text.replace("%tool replay calls.jsonl", "pass"), "replays no recording"),
+        (text.replace("replay calls.jsonl", "replay ../calls.jsonl"), "is not beside the notebook"),
+        (text.replace("replay calls.jsonl", "replay none.jsonl"), "There is no recording"),
+        (text.replace("page=2", "page='sk-seal-0123456789'"), "holds a secret"),
+        ("{}", "is not a notebook"),
+    ):
+        (sealed.parent / "bad.ipynb").write_text(changed, encoding="utf-8")
+        assert main(["seal", "bad.ipynb"]) == 1
+        assert message in capsys.readouterr().err
+    assert not (sealed.parent / "bad.sealed.zip").exists()
+
+
+def _archive(path: Path, *parts: tuple[str, bytes, int]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data, mode in parts:
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = mode << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED)
+    return path
+
+
+PLAIN = stat.S_IFREG | 0o644
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([("../evil", b"x", PLAIN)], "may not have"),
+        ([("a/../../evil", b"x", PLAIN)], "may not have"),
+        ([("/tmp/evil", b"x", PLAIN)], "may not have"),
+        ([("..\\evil", b"x", PLAIN)], "may not have"),
+        ([("C:evil", b"x", PLAIN)], "may not have"),
+        ([(".onetool/tools/evil.py", b"x", PLAIN)], "may not have"),
+        ([("link", b"/etc/passwd", stat.S_IFLNK | 0o777)], "is a link"),
+        ([("pipe", b"", stat.S_IFIFO | 0o644)], "is a link or no plain file"),
+        ([("bomb", bytes(1 << 26), PLAIN)], "too much"),
+        ([(f"part{number}", b"", PLAIN) for number in range(1_200)], "too much"),
+        ([("sealed.json", b'{"version": 2}', PLAIN)], "later version"),
+        ([("sealed.json", b'{"version": 1, "notebook": "../x", "recordings": ["y"]}', PLAIN)], "is missing or wrong"),
+        ([("sealed.json", b"[]", PLAIN)], "is missing or wrong"),
+        ([], "is missing or wrong"),
+    ],
+)
+def test_a_hostile_archive_is_refused_and_writes_nothing(
+    tmp_path: Path, parts: list[tuple[str, bytes, int]], message: str
+) -> None:
+    path = _archive(tmp_path / "bad.sealed.zip", *parts)
+    with pytest.raises(UsageProblem, match=message):
+        run_sealed(path)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "bad.sealed.zip"
+    path.write_bytes(b"PK\x03\x04 no zip")
+    with pytest.raises(UsageProblem, match="not a sealed notebook"):
+        run_sealed(path)
+    with pytest.raises(UsageProblem, match="There is no file"):
+        run_sealed(tmp_path / "missing.zip")

@@ -1,0 +1,82 @@
+"""Named sessions on disk: after a restart, from two kernels, damaged, forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onetool_ipy.llm import Outcome, Outcomes, ScriptedModel, Turn, User
+from tests.llm.ask.conftest import MakeBox
+
+
+def test_rule_18_a_session_goes_on_after_a_restart(make_box: MakeBox) -> None:
+    image = ("image/png", "iVBORw0KGgo=")
+    first = make_box(secrets="KEY: key-of-the-tests-1\n")
+    first.ask("key-of-the-tests-1", model=ScriptedModel([("tools.echo", {"message": 1}), "One."]), session="my work/1")
+    first.ask.session("my work/1").commit(
+        [User("Look", (image,)), Turn("Seen.", parts=({"text": "Seen."},), provider="gemini")]
+    )
+    first.close()
+
+    second = make_box()
+    model = ScriptedModel(["Two."])
+    second.ask("And?", model=model, session="my work/1")
+
+    messages = model.requests[0].messages[1:]
+    assert [type(message).__name__ for message in messages] == [
+        "User",
+        "Turn",
+        "Outcomes",
+        "Turn",
+        "User",
+        "Turn",
+        "User",
+    ]
+    assert getattr(messages[0], "text", "") == "***"
+    assert getattr(messages[4], "images", ()) == (image,)
+    assert messages[2] == Outcomes((Outcome(messages[1].calls[0], {"data_from": "tools.echo", "data": 1}),))  # type: ignore[union-attr]  # a Turn
+    assert second.ask.session_names() == ["my work/1"]
+    (file,) = (second.config.paths.state / "sessions").glob("*.json")
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "key-of-the-tests-1" not in file.read_text(encoding="utf-8")
+
+
+def test_rule_18_two_kernels_in_one_session_lose_nothing(make_box: MakeBox) -> None:
+    one, other = make_box(), make_box()
+    one.ask("1", model=ScriptedModel(["a"]), session="s")
+    other.ask("2", model=ScriptedModel(["b"]), session="s")
+
+    def meanwhile(request: Any) -> str:
+        other.ask("3", model=ScriptedModel(["c"]), session="s")
+        return "d"
+
+    one.ask("4", model=ScriptedModel([meanwhile]), session="s")
+
+    texts = [getattr(message, "text", "") for message in other.ask.session("s").messages]
+    assert texts == ["1", "a", "2", "b", "3", "c", "4", "d"]
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b'{"format": 99}', b'{"format": 1, "messages": [{"kind": "turn"}]}', b"[]"]
+)
+def test_rule_18_a_damaged_session_begins_anew_and_is_put_aside(make_box: MakeBox, damage: bytes) -> None:
+    box = make_box()
+    box.ask("1", model=ScriptedModel(["a"]), session="s")
+    (file,) = (box.config.paths.state / "sessions").glob("*.json")
+    file.write_bytes(damage)
+
+    fresh = make_box()
+    fresh.ask("2", model=ScriptedModel(["b"]), session="s")
+
+    assert len(fresh.ask.session("s")) == 2
+    assert file.with_suffix(".damaged").read_bytes() == damage
+
+
+def test_rule_18_a_cleared_session_is_gone_from_disk(make_box: MakeBox) -> None:
+    box = make_box()
+    box.ask("1", model=ScriptedModel(["a"]), session="s")
+
+    box.ask.session("s").clear()
+
+    assert len(make_box().ask.session("s")) == 0
