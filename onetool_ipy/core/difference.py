@@ -120,16 +120,16 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
     is_gone = np.ones(len(before), dtype=bool)
     is_gone[kept_places] = False
     shared = [name for name in after.columns if name in before.columns and name not in names]
-    changes, touched = [], np.zeros(len(kept), dtype=bool)
-    marked: dict[Any, tuple[Any, Any, Any]] = {}
+    changes, has_change = [], np.zeros(len(kept), dtype=bool)
+    cells_by_column: dict[Any, tuple[Any, Any, Any]] = {}
     for name in shared:
         old, new = before[name].take(kept_places), after[name].take(kept)
         differs = _differs(old, new, tolerance)
         if differs.any():
             where = np.flatnonzero(differs)
-            touched |= differs
+            has_change |= differs
             cells = {"column": name, "old": _objects(old, where), "new": _objects(new, where)}
-            marked[name] = (where, cells["old"], cells["new"])
+            cells_by_column[name] = (where, cells["old"], cells["new"])
             changes.append(pd.DataFrame({**_key_cells(after, names, kept[where], new_keys), **cells}))
     head = [*(names or ["row"]), "column", "old", "new"]
     changed = pd.concat(changes, ignore_index=True) if changes else pd.DataFrame(columns=head)
@@ -140,7 +140,7 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
         removed=removed,
         changed=changed,
         columns=_column_changes(before, after),
-        rows=_changed_rows(added, removed, after.take(kept[touched]), np.flatnonzero(touched), marked),
+        rows=_changed_rows(added, removed, after.take(kept[has_change]), np.flatnonzero(has_change), cells_by_column),
         key=tuple(names),
     )
 
@@ -259,18 +259,18 @@ def _kind(column: pd.Series) -> str:
 
 
 def _changed_rows(
-    added: pd.DataFrame, removed: pd.DataFrame, changed: pd.DataFrame, places: Any, marked: Mapping[Any, Any]
+    added: pd.DataFrame, removed: pd.DataFrame, changed: pd.DataFrame, places: Any, cells_by_column: Mapping[Any, Any]
 ) -> pd.DataFrame:
     """Return one table with only the rows that differ; a changed cell is `old → new`."""
     import numpy as np
     import pandas as pd
 
-    shown = changed.astype(object)
-    for name, (where, old, new) in marked.items():
-        column = shown[name].to_numpy(copy=True)
+    table = changed.astype(object)
+    for name, (where, old, new) in cells_by_column.items():
+        column = table[name].to_numpy(copy=True)
         column[np.searchsorted(places, where)] = [f"{_cell(a)} → {_cell(b)}" for a, b in zip(old, new, strict=True)]
-        shown[name] = column
-    parts = [("added", added), ("removed", removed), ("changed", shown)]
+        table[name] = column
+    parts = [("added", added), ("removed", removed), ("changed", table)]
     full = [part.astype(object).assign(change=word) for word, part in parts if len(part)]
     if not full:
         return pd.DataFrame(columns=["change", *added.columns])
@@ -290,17 +290,17 @@ def _cell(value: Any) -> str:
 def _compare_data(before: Any, after: Any, key: Any, tolerance: float) -> Changes:
     import pandas as pd
 
-    found = list(_walk(before, after, "", None if key is None else str(key), tolerance))
-    added = [(path, new) for word, path, _, new in found if word == "added"]
-    removed = [(path, old) for word, path, old, _ in found if word == "removed"]
-    changed = [(path, old, new) for word, path, old, new in found if word == "changed"]
+    differing = list(_walk(before, after, "", None if key is None else str(key), tolerance))
+    added = [(path, new) for word, path, _, new in differing if word == "added"]
+    removed = [(path, old) for word, path, old, _ in differing if word == "removed"]
+    changed = [(path, old, new) for word, path, old, new in differing if word == "changed"]
     return Changes(
         kind="data",
         added=pd.DataFrame(added, columns=["path", "value"], dtype=object),
         removed=pd.DataFrame(removed, columns=["path", "value"], dtype=object),
         changed=pd.DataFrame(changed, columns=["path", "old", "new"], dtype=object),
         columns=pd.DataFrame(columns=["column", "change", "old", "new"]),
-        rows=pd.DataFrame(found, columns=["change", "path", "old", "new"], dtype=object),
+        rows=pd.DataFrame(differing, columns=["change", "path", "old", "new"], dtype=object),
         key=() if key is None else (key,),
     )
 
