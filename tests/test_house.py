@@ -129,11 +129,14 @@ def test_a_public_class_name_means_one_thing() -> None:
 
 
 def test_no_class_is_recognised_by_its_name_in_a_string() -> None:
-    """A rename would break it, and no type checker would notice: compare with the class, or give it an attribute."""
+    """A rename would break it, and no type checker would notice: compare with the class, or give it an attribute.
+
+    One module recognises the tools of frameworks that it must not import.
+    """
     names = {
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in _sources()
-        if path.suffix == ".py"
+        if path.suffix == ".py" and path.name != "adopted.py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Compare | ast.ListComp | ast.SetComp | ast.GeneratorExp)
         for part in ([node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.elt])

@@ -265,12 +265,12 @@ def _changed_rows(
     import numpy as np
     import pandas as pd
 
-    table = changed.astype(object)
+    cells = changed.astype(object)
     for name, (where, old, new) in cells_by_column.items():
-        column = table[name].to_numpy(copy=True)
+        column = cells[name].to_numpy(copy=True)
         column[np.searchsorted(places, where)] = [f"{_cell(a)} → {_cell(b)}" for a, b in zip(old, new, strict=True)]
-        table[name] = column
-    parts = [("added", added), ("removed", removed), ("changed", table)]
+        cells[name] = column
+    parts = [("added", added), ("removed", removed), ("changed", cells)]
     full = [part.astype(object).assign(change=word) for word, part in parts if len(part)]
     if not full:
         return pd.DataFrame(columns=["change", *added.columns])
@@ -290,17 +290,17 @@ def _cell(value: Any) -> str:
 def _compare_data(before: Any, after: Any, key: Any, tolerance: float) -> Changes:
     import pandas as pd
 
-    differing = list(_walk(before, after, "", None if key is None else str(key), tolerance))
-    added = [(path, new) for word, path, _, new in differing if word == "added"]
-    removed = [(path, old) for word, path, old, _ in differing if word == "removed"]
-    changed = [(path, old, new) for word, path, old, new in differing if word == "changed"]
+    differences = list(_walk(before, after, "", None if key is None else str(key), tolerance))
+    added = [(path, new) for word, path, _, new in differences if word == "added"]
+    removed = [(path, old) for word, path, old, _ in differences if word == "removed"]
+    changed = [(path, old, new) for word, path, old, new in differences if word == "changed"]
     return Changes(
         kind="data",
         added=pd.DataFrame(added, columns=["path", "value"], dtype=object),
         removed=pd.DataFrame(removed, columns=["path", "value"], dtype=object),
         changed=pd.DataFrame(changed, columns=["path", "old", "new"], dtype=object),
         columns=pd.DataFrame(columns=["column", "change", "old", "new"]),
-        rows=pd.DataFrame(differing, columns=["change", "path", "old", "new"], dtype=object),
+        rows=pd.DataFrame(differences, columns=["change", "path", "old", "new"], dtype=object),
         key=() if key is None else (key,),
     )
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import Conflict
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
 from onetool_ipy.faces.creation import wire_auth
 from onetool_ipy.toolbox import Toolbox
@@ -47,7 +48,7 @@ class Sending(NamedTuple):
         before = f"is used with {places}" if places else "is in secrets.yaml and used nowhere yet"
         return f"The secret '{self.secret}' {before}; this would send it to '{self.host}'."
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         return {"pointer": "", "message": self.said, "secret": self.secret, "host": self.host} | {
             "usedWith": list(self.used_with)
         }
@@ -55,7 +56,7 @@ class Sending(NamedTuple):
 
 def new_sendings(
     box: Toolbox,
-    records: Iterable[Mapping[str, Any]],
+    records: Iterable[Mapping[str, object]],
     *,
     made_up: Collection[str] | None = (),
     base_url: str | None = None,
@@ -78,7 +79,7 @@ def new_sendings(
     return sendings
 
 
-def shared_request(base_url: str | None, auth: Mapping[str, Any] | None) -> dict[str, Any]:
+def shared_request(base_url: str | None, auth: Mapping[str, object] | None) -> Json:
     """A record that sends what all tools of a bundle with this base URL and auth send."""
     return {"http": {"request": {"urlTemplate": base_url or "", "auth": auth}}}
 
@@ -115,7 +116,7 @@ def _sent(record: Mapping[str, Any], base_url: str | None = None) -> Iterator[tu
             )
 
 
-def _parts(request: Mapping[str, Any], base_url: str | None) -> Iterator[tuple[Any, str]]:
+def _parts(request: Mapping[str, object], base_url: str | None) -> Iterator[tuple[Any, str]]:
     """The parts of a request, each with the host and port that receives it."""
     url = request.get("urlTemplate")
     place = _place(base_url if isinstance(url, str) and url.startswith("/") else url)
@@ -126,7 +127,7 @@ def _parts(request: Mapping[str, Any], base_url: str | None) -> Iterator[tuple[A
         yield signs, _place(auth.get("tokenUrl")) if auth.get("type") == "oauth2" else place
 
 
-def _names(part: Any, own: Collection[str]) -> Iterator[str]:
+def _names(part: object, own: Collection[str]) -> Iterator[str]:
     try:
         names = {placeholder.name for placeholder in placeholders_in(part)}
     except ValueError:  # refused when it is stored
@@ -137,7 +138,7 @@ def _names(part: Any, own: Collection[str]) -> Iterator[str]:
             yield name
 
 
-def _place(url: Any) -> str:
+def _place(url: object) -> str:
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         host, port = (parts.hostname or "").removesuffix("."), parts.port or _PORTS.get(parts.scheme)
@@ -183,7 +184,7 @@ def _of_servers(box: Toolbox) -> Iterator[tuple[str, str]]:
         yield from ((secret, f"the pack '{name}'") for secret in _within(pack.data, values))
 
 
-def _within(data: Any, values: Mapping[str, str]) -> list[str]:
+def _within(data: object, values: Mapping[str, str]) -> list[str]:
     texts = list(_texts(data))
     return [
         name
@@ -192,7 +193,7 @@ def _within(data: Any, values: Mapping[str, str]) -> list[str]:
     ]
 
 
-def _texts(data: Any) -> Iterator[str]:
+def _texts(data: object) -> Iterator[str]:
     if isinstance(data, str):
         yield data
     elif isinstance(data, Mapping):

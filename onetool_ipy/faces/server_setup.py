@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
 from onetool_ipy.faces.client_files import CLIENTS, FoundServer, as_ours, parse_json, servers_in, without_secrets
@@ -141,7 +142,7 @@ class ServerSetup:
         project = self._box.config.paths.project
         return CLIENTS[word].path(project, Path.home()) if word in CLIENTS else Path(word).expanduser()
 
-    def written(self, name: str) -> dict[str, Any]:
+    def written(self, name: str) -> Json:
         """The entry of a server as it is written, with every `${NAME}` unfilled."""
         saved = self._box.config.settings.servers.get(name)
         if saved is not None and name not in self._box.servers.added():
@@ -195,7 +196,7 @@ def is_card(document: Any) -> bool:
     return named and any(isinstance(document.get(key), list) for key in ("packages", "remotes"))
 
 
-def card_name(card: Mapping[str, Any]) -> str:
+def card_name(card: Mapping[str, object]) -> str:
     """A short name for the server of a card: `weather` for `io.github.someone/weather`."""
     return re.sub(r"[^\w-]+", "-", str(card["name"]).rpartition("/")[2]).strip("-")[:40] or "server"
 
@@ -222,7 +223,7 @@ def server_of(card: Mapping[str, Any], name: str, answer: Answer) -> FoundServer
     )
 
 
-def _is_startable(package: Mapping[str, Any]) -> bool:
+def _is_startable(package: Mapping[str, object]) -> bool:
     transport = package.get("transport")
     kind = transport.get("type") if isinstance(transport, dict) else "stdio"
     return package.get("registryType") in _PROGRAMS and kind == "stdio"
@@ -233,7 +234,7 @@ def _program(package: Mapping[str, Any]) -> str:
     return package["runtimeHint"] if package.get("runtimeHint") in programs else programs[0]
 
 
-def _from_package(package: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
+def _from_package(package: Mapping[str, object], answer: Answer) -> Json:
     kind, program = package["registryType"], _program(package)
     identifier, version = str(package.get("identifier") or ""), str(package.get("version") or "")
     if not _PACKAGE.fullmatch(identifier) or (version and not _VERSION.fullmatch(version)):
@@ -260,7 +261,7 @@ def _from_remote(remote: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
     return {"type": "http", "url": url, **({"headers": headers} if headers else {})}
 
 
-def _values(listed: Any, answer: Answer, form: re.Pattern[str], what: str) -> dict[str, str]:
+def _values(listed: object, answer: Answer, form: re.Pattern[str], what: str) -> dict[str, str]:
     """The values of variables or headers, by name."""
     headers: dict[str, str] = {}
     for one in listed[:_MAX_INPUTS] if isinstance(listed, list) else ():
@@ -273,7 +274,7 @@ def _values(listed: Any, answer: Answer, form: re.Pattern[str], what: str) -> di
     return headers
 
 
-def _arguments(listed: Any, answer: Answer) -> list[str]:
+def _arguments(listed: object, answer: Answer) -> list[str]:
     """The words of arguments, named and positional."""
     arguments: list[str] = []
     for one in listed[:_MAX_INPUTS] if isinstance(listed, list) else ():
@@ -299,7 +300,7 @@ def _value(one: Mapping[str, Any], name: str, answer: Answer) -> str | None:
     return answer(_input(one, name)) if one.get("isRequired") is True else None
 
 
-def _substituted(text: str, variables: Any, answer: Answer) -> str:
+def _substituted(text: str, variables: object, answer: Answer) -> str:
     declared = variables if isinstance(variables, dict) else {}
 
     def value(hit: re.Match[str]) -> str:
@@ -310,7 +311,7 @@ def _substituted(text: str, variables: Any, answer: Answer) -> str:
     return _PLACEHOLDER.sub(value, text)
 
 
-def _input(one: Mapping[str, Any], name: str) -> CardInput:
+def _input(one: Mapping[str, object], name: str) -> CardInput:
     choices = one.get("choices")
     description = values.cut(str(one.get("description") or ""), 300)
     listed = tuple(map(str, choices[:50])) if isinstance(choices, list) else ()

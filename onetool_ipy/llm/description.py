@@ -240,8 +240,8 @@ class _Describer:
         if isinstance(value, Mapping):
             return self._beginning(value, f"dict with {len(value):,} keys", "keys")
         if isinstance(value, _LISTS):
-            kinds = Counter(type(item).__name__ for item in islice(value, _SAMPLE))
-            names = ", ".join(kind for kind, _ in kinds.most_common(_VALUES))
+            kinds = Counter(map(type, islice(value, _SAMPLE)))
+            names = ", ".join(str(kind.__name__) for kind, _ in kinds.most_common(_VALUES))
             return self._beginning(value, f"{type(value).__name__} with {len(value):,} items ({names})", "items")
         text = values.safe_repr(value, self._limit + _LONGEST_SECRET)
         return self._text(f"{type(value).__name__}: {text}")

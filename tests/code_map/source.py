@@ -177,13 +177,15 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
     tree = ast.parse(text)
     found = list(_statements(tree))
     functions = [node for node, _, _ in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    uses = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
+    uses = Counter(node.id for node in names)
+    tokens = list(tokenize.generate_tokens(io.StringIO(text).readline))
     return Module(
         name=name,
         path=path,
         lines=len(text.splitlines()),
-        code_lines=_code_lines(text, tree),
-        comments=_own_line_comments(text),
+        code_lines=_code_lines(tokens, tree),
+        comments=sum(token.type == tokenize.COMMENT and token.line.strip().startswith("#") for token in tokens),
         classes=tuple(
             (node.name, node.lineno)
             for node in tree.body
@@ -200,9 +202,7 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
         signatures=len(functions),
         signatures_with_any=tuple((node.name, node.lineno) for node in functions if _has_any(node)),
         participles=tuple(
-            (node.id, node.lineno)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in PARTICIPLES
+            (node.id, node.lineno) for node in names if isinstance(node.ctx, ast.Store) and node.id in PARTICIPLES
         ),
         imports=tuple(
             Import(module, node.lineno, is_late and not is_for_types, is_for_types)
@@ -214,28 +214,18 @@ def _read(folder: Path, path: Path, known: set[str]) -> Module:
     )
 
 
-def _code_lines(text: str, tree: ast.Module) -> int:
+def _code_lines(tokens: list[tokenize.TokenInfo], tree: ast.Module) -> int:
     """Lines that hold code proper: no blank line, docstring, comment, import or `__all__`."""
-    lines = {
-        line
-        for token in tokenize.generate_tokens(io.StringIO(text).readline)
-        if token.type not in _NO_CODE
-        for line in range(token.start[0], token.end[0] + 1)
-    }
+    lines = {line for token in tokens if token.type not in _NO_CODE for line in range(token.start[0], token.end[0] + 1)}
     for node in ast.walk(tree):
         is_import = isinstance(node, ast.Import | ast.ImportFrom)
         is_docstring = (
             isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         )
-        is_all = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        is_all = isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__"
         if (is_import or is_docstring or is_all) and isinstance(node, ast.stmt):
             lines -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(lines)
-
-
-def _own_line_comments(text: str) -> int:
-    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
-    return sum(token.type == tokenize.COMMENT and token.line.strip().startswith("#") for token in tokens)
 
 
 def _has_any(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -261,7 +251,10 @@ def _statements(
         if isinstance(node, ast.stmt):
             yield node, is_late, is_for_types
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        is_guard = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        is_guard = isinstance(node, ast.If) and "TYPE_CHECKING" in (
+            getattr(node.test, "id", ""),
+            getattr(node.test, "attr", ""),
+        )
         yield from _statements(node, is_late or is_function, is_for_types or is_guard)
 
 

@@ -31,6 +31,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.line.tokenizer import Word, bracket_end, closed_words, require_quotes, show, words
 from onetool_ipy.faces.line.values import (
     MISSING,
@@ -136,7 +137,7 @@ def _read_options(text: str, found: Sequence[Word], known: Mapping[str, OptionKi
     return Options([word.text for word in kept], values)
 
 
-def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[dict[str, Any], str]:
+def read_prompt(line: str, known: Mapping[str, OptionKind]) -> tuple[Json, str]:
     """Read the options at the start of a line; return them and the rest of the line as written."""
     tokens = words(line)
     options: dict[str, Any] = {}
@@ -161,7 +162,7 @@ def _take_options(
     text: str,
     found: Sequence[Word],
     known: Mapping[str, OptionKind],
-    given: dict[str, Any],
+    given: Json,
     leading: int | None = None,
 ) -> list[Word]:
     """Read the options before a lone `--`, or among the first `leading` words, into `given`; return the other words."""
@@ -178,9 +179,7 @@ def _take_options(
     return [*kept, *found[index:]]
 
 
-def _skip_options(
-    text: str, found: Sequence[Word], index: int, known: Mapping[str, OptionKind], given: dict[str, Any]
-) -> int:
+def _skip_options(text: str, found: Sequence[Word], index: int, known: Mapping[str, OptionKind], given: Json) -> int:
     """Read the options from word `index` on; return the index of the first word that is not an option."""
     while index < len(found) and _OPTION.match(text, found[index].start, found[index].end):
         word = found[index]
@@ -266,8 +265,8 @@ _LISTED = 8
 
 
 def read_arguments(
-    text: str, schema: Mapping[str, Any], evaluate: Evaluate, found: Sequence[Word] | None = None
-) -> dict[str, Any]:
+    text: str, schema: Mapping[str, object], evaluate: Evaluate, found: Sequence[Word] | None = None
+) -> Json:
     """Read argument text, each value by its schema. An error that `evaluate` raises becomes a UsageProblem.
 
     `found` are the words of the text, if they are known.
@@ -297,7 +296,7 @@ def _lone_group(text: str, start: int) -> str:
     return text[start:end]
 
 
-def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> dict[str, Any]:
+def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> Json:
     source = "f" + group.replace("\r\n", "\n").replace("\r", "\n")
     call = parse_expression(source)
     if not isinstance(call, ast.Call):
@@ -344,7 +343,7 @@ class _Segments:
         return f"({segment})" if isinstance(node, ast.NamedExpr) or "\n" in segment else segment
 
 
-def _require_items(value: object, source: str) -> list[Any]:
+def _require_items(value: object, source: str) -> list[object]:
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         return list(value)
     raise UsageProblem(
@@ -353,7 +352,7 @@ def _require_items(value: object, source: str) -> list[Any]:
     )
 
 
-def _read_words(text: str, found: Sequence[Word], expected: Expected, evaluate: Evaluate) -> dict[str, Any]:
+def _read_words(text: str, found: Sequence[Word], expected: Expected, evaluate: Evaluate) -> Json:
     args: dict[str, Any] = {}
     bare: list[Word] = []
     for word, after in zip_longest(found, found[1:]):
@@ -399,12 +398,12 @@ def _require_joined(text: str, word: Word, after: Word | None) -> None:
         )
 
 
-def _require_new(name: str, args: Mapping[str, Any]) -> None:
+def _require_new(name: str, args: Mapping[str, object]) -> None:
     if name in args:
         raise UsageProblem(f"{show(name)} is given twice.", hint="Keep one of them.")
 
 
-def _read_value(text: str, word: Word, name: str, expected: Expected, evaluate: Evaluate) -> Any:
+def _read_value(text: str, word: Word, name: str, expected: Expected, evaluate: Evaluate) -> object:
     value = word.value
     if word.unclosed == word.value_start and (word.quoted or not expected.takes_text):
         _refuse_open(text, word.unclosed)
@@ -429,7 +428,7 @@ def _name_of_bare(
     found: Sequence[Word],
     bare: Sequence[Word],
     expected: Expected,
-    args: Mapping[str, Any],
+    args: Mapping[str, object],
 ) -> str:
     """Return the one argument that the first word can be, if only that word lacks a key."""
     candidates = expected.required or expected.names
@@ -488,7 +487,7 @@ def read_snippet_definition(line: str, body: str) -> tuple[Snippet, bool]:
     return read_snippet(name, data, "this session"), "--save" in options.values
 
 
-def read_snippet_arguments(text: str, evaluate: Evaluate) -> dict[str, Any]:
+def read_snippet_arguments(text: str, evaluate: Evaluate) -> Json:
     """Read `key=value ...` after a snippet's name.
 
     `{expression}` gives its object. Any other value without quotes is `Bare`, as typed; a quoted one is text.
@@ -515,12 +514,12 @@ _MAX_LEVELS = 64
 
 def read_body(
     body: str,
-    args: Mapping[str, Any],
-    schema: Mapping[str, Any],
+    args: Mapping[str, object],
+    schema: Mapping[str, object],
     *,
     body_arg: str | None = None,
     as_args: bool = False,
-) -> dict[str, Any]:
+) -> Json:
     """Join the arguments of the line and of the cell's body; raise UsageProblem for one given twice."""
     if body_arg is not None and as_args:
         raise UsageProblem("--body and --args cannot go together.", hint="Keep one of them.")
@@ -553,11 +552,11 @@ def _require_argument(name: str, expected: Expected) -> str:
     )
 
 
-def _read_text(text: str, expected: Expected) -> Any:
+def _read_text(text: str, expected: Expected) -> object:
     return text if expected.takes_text else read_plain(text.strip(), expected)
 
 
-def _missing_text(args: Mapping[str, Any], expected: Expected) -> str:
+def _missing_text(args: Mapping[str, object], expected: Expected) -> str:
     missing = [name for name in expected.required if name not in args]
     texts = [name for name in missing if expected.at(name).takes_text]
     if len(texts) == 1:
@@ -570,7 +569,7 @@ def _missing_text(args: Mapping[str, Any], expected: Expected) -> str:
     raise UsageProblem(message, hint=f"Say which one it is: --body {other}. Or give all as YAML: --args.")
 
 
-def _read_mapping(text: str, expected: Expected) -> dict[str, Any]:
+def _read_mapping(text: str, expected: Expected) -> Json:
     if not text.strip():
         return {}
     value = read_json(text) if text.lstrip().startswith("{") else MISSING
@@ -584,7 +583,7 @@ def _read_mapping(text: str, expected: Expected) -> dict[str, Any]:
     )
 
 
-def _read_yaml(text: str, expected: Expected) -> Any:
+def _read_yaml(text: str, expected: Expected) -> object:
     import yaml
 
     if len(text) > _MAX_YAML:
@@ -614,7 +613,7 @@ def _read_yaml(text: str, expected: Expected) -> Any:
     return value
 
 
-def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth: int) -> Any:
+def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth: int) -> object:
     import yaml
 
     if isinstance(event, yaml.AliasEvent):
@@ -641,7 +640,7 @@ def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth:
     return mapping
 
 
-def _read_scalar(text: str, expected: Expected) -> Any:
+def _read_scalar(text: str, expected: Expected) -> object:
     if text in ("", "~") and expected.kinds != {"string"}:
         return None
     return read_plain(text, expected)

@@ -32,6 +32,7 @@ from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.records import once
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.line.tokenizer import show
 from onetool_ipy.schema.read import Param, params, resolve
 
@@ -51,7 +52,7 @@ class Expected:
     root: Any
 
     @classmethod
-    def of(cls, schema: Any) -> Expected:
+    def of(cls, schema: object) -> Expected:
         """The place of a whole schema."""
         return cls(schema, schema)
 
@@ -66,7 +67,7 @@ class Expected:
         return "string" in self.kinds
 
     @once
-    def choices(self) -> list[Any]:
+    def choices(self) -> list[object]:
         """The values of `enum` and `const`, of all alternatives."""
         choices: list[Any] = []
         for part in self._all_parts:
@@ -103,11 +104,11 @@ class Expected:
         return Expected(next((schema for schema in more if isinstance(schema, dict)), {}), self.root)
 
     @once
-    def _all_parts(self) -> list[dict[str, Any]]:
+    def _all_parts(self) -> list[Json]:
         return list(self._parts(_ALTERNATIVES))
 
     @once
-    def _properties(self) -> dict[str, Any]:
+    def _properties(self) -> Json:
         collected: dict[str, Any] = {}
         for part in self._all_parts:
             properties = part.get("properties")
@@ -115,7 +116,7 @@ class Expected:
                 collected |= {name: each for name, each in properties.items() if name not in collected}
         return collected
 
-    def _parts(self, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    def _parts(self, keys: tuple[str, ...]) -> Iterator[Json]:
         """Walk the schema, the schemas it refers to and those it lists under `keys`, each part once."""
         waiting, seen = [self.schema], set[int]()
         for part in waiting:
@@ -129,7 +130,7 @@ class Expected:
                 waiting += _listed(part, key)
 
 
-def kind_of(value: Any) -> str:
+def kind_of(value: object) -> str:
     """Return the JSON type of a value; empty for a type that JSON does not have."""
     if value is None:
         return "null"
@@ -164,7 +165,7 @@ def _kinds(schema: Any, root: Any, seen: dict[str, frozenset[str]], depth: int) 
     return kinds
 
 
-def _listed(part: dict[str, Any], key: str) -> list[Any]:
+def _listed(part: Json, key: str) -> list[object]:
     items = part.get(key)
     return items if isinstance(items, list) else []
 
@@ -185,7 +186,7 @@ _UNREADABLE = (ValueError, RecursionError, MemoryError)
 _TOLD = 200
 
 
-def read_plain(text: str, expected: Expected) -> Any:
+def read_plain(text: str, expected: Expected) -> object:
     """Read a value typed without quotes, by what is expected at its place."""
     kinds = expected.kinds
     if kinds == {"string"}:
@@ -223,7 +224,7 @@ def read_literal(text: str) -> Any:
     return MISSING if isinstance(tree, str) or is_several else _build(tree)
 
 
-def read_word(text: str) -> Any:
+def read_word(text: str) -> object:
     """Read a word whose type nothing tells: the literal if it is one, else the text."""
     value = read_literal(text)
     return text if value is MISSING else value
@@ -237,7 +238,7 @@ def read_json(text: str) -> Any:
         return MISSING
 
 
-def read_expression(text: str, name: str, expected: Expected, evaluate: Evaluate) -> Any:
+def read_expression(text: str, name: str, expected: Expected, evaluate: Evaluate) -> object:
     """Read `{...}`: JSON, else a Python dict, else the object that the expression inside gives."""
     value = read_json(text)
     whole = parse_expression(text) if value is MISSING else None
@@ -261,7 +262,7 @@ def read_expression(text: str, name: str, expected: Expected, evaluate: Evaluate
     )
 
 
-def evaluate_for(name: str, source: str, evaluate: Evaluate) -> Any:
+def evaluate_for(name: str, source: str, evaluate: Evaluate) -> object:
     """Evaluate an argument's expression; an exception that it raises becomes a UsageProblem."""
     try:
         return evaluate(source)
@@ -295,7 +296,7 @@ def parse_expression(source: str) -> ast.expr | str:
         return "it holds a character that Python does not take."
 
 
-def require_arguments(value: object, shown: str) -> dict[str, Any]:
+def require_arguments(value: object, shown: str) -> Json:
     """Return a mapping with text keys as a dict; raise UsageProblem for anything else."""
     if not isinstance(value, Mapping):
         problem = f"is of type {type(value).__name__}, not arguments by name"
@@ -306,7 +307,7 @@ def require_arguments(value: object, shown: str) -> dict[str, Any]:
     raise UsageProblem(f"{shown} {problem}.", hint='Write key=value, or {"key": value} for all arguments.')
 
 
-def _is_meant(value: Any, text: str, expected: Expected) -> bool:
+def _is_meant(value: object, text: str, expected: Expected) -> bool:
     """Whether a literal and not its text is meant, where both would fit."""
     if value is MISSING or kind_of(value) not in expected.kinds:
         return False
@@ -314,7 +315,7 @@ def _is_meant(value: Any, text: str, expected: Expected) -> bool:
     return chosen or text not in expected.choices
 
 
-def _build(node: ast.expr) -> Any:
+def _build(node: ast.expr) -> object:
     """Build the value of a literal's syntax tree, with JSON's words; MISSING if it is not a literal."""
     match node:
         case ast.Constant(value=None | bool() | int() | float() | str()):
@@ -336,7 +337,7 @@ def _build(node: ast.expr) -> Any:
     return MISSING
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _object(pairs: list[tuple[str, Any]]) -> Json:
     mapping = dict(pairs)
     if len(mapping) < len(pairs):
         _refuse_twice(Counter(name for name, _ in pairs).most_common(1)[0][0])

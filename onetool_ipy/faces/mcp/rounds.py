@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from onetool_ipy.base.background import clock_stopped
 from onetool_ipy.base.errors import CallCancelled, Unavailable
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply, form_errors
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.sdk.tools import LogLevel, Roots, Sample
@@ -98,7 +99,7 @@ class ServedRequest:
         self._sending: asyncio.Task[None] | None = None
 
     async def next_round(
-        self, context: ServerRequestContext[Any], answers: Mapping[str, Any]
+        self, context: ServerRequestContext[Any], answers: Mapping[str, object]
     ) -> dict[str, types.InputRequest] | None:
         """Go on until there is a result (None) or questions."""
         self._context, self._answers, self._asked = context, dict(answers), self._loop.create_future()
@@ -148,7 +149,7 @@ class ServedRequest:
         filled = self.ask({"question": question})["question"]
         return Reply("decline") if filled is None else Reply("accept", filled)
 
-    def ask(self, questions: Mapping[str, Any]) -> dict[str, Any]:
+    def ask(self, questions: Mapping[str, object]) -> Json:
         """Ask the client all of these at once and wait; in the thread of a tool."""
         self._require_answers(questions)
         waiting = asyncio.run_coroutine_threadsafe(self._ask(dict(questions)), self._loop)
@@ -185,7 +186,7 @@ class ServedRequest:
             data: dict[str, Any] = {"requiredCapabilities": {name: {} for name in sorted(self._lacking)}}
             raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, result.error.message, data)
 
-    def _require_answers(self, questions: Mapping[str, Any]) -> None:
+    def _require_answers(self, questions: Mapping[str, object]) -> None:
         lacking = {_NEEDS[type(question)] for question in questions.values()} - self.can()
         if lacking:
             self._lacking |= lacking
@@ -194,7 +195,7 @@ class ServedRequest:
                 f"The tool needs a client that can {what}; this one did not declare it ({', '.join(sorted(lacking))})."
             )
 
-    async def _ask(self, questions: dict[str, Any]) -> dict[str, Any]:
+    async def _ask(self, questions: Json) -> Json:
         task = asyncio.current_task()
         if self._is_cancelled or task is None:
             raise asyncio.CancelledError
@@ -244,7 +245,7 @@ def _request(question: Any) -> types.InputRequest:
     )
 
 
-def _read(question: object, answer: object) -> Any:
+def _read(question: object, answer: object) -> object:
     """Return what a client answered; _UNANSWERED if it did not, or not what was asked."""
     if isinstance(question, Question):
         if not isinstance(answer, types.ElicitResult):
@@ -261,7 +262,7 @@ def _read(question: object, answer: object) -> Any:
     return "".join(part.text for part in parts if isinstance(part, types.TextContent))
 
 
-async def _over_session(context: ServerRequestContext[Any], question: object) -> Any:
+async def _over_session(context: ServerRequestContext[Any], question: object) -> object:
     kinds: dict[type, Any] = {Question: types.ElicitResult, Roots: types.ListRootsResult}
     expected = kinds.get(type(question), types.CreateMessageResult)
     related = ServerMessageMetadata(related_request_id=context.request_id)

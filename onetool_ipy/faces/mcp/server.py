@@ -47,6 +47,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import NotAllowed, OneToolError, TooLarge, UsageProblem
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current, names
 from onetool_ipy.core.resolve import Allow, ResolvedCall
 from onetool_ipy.core.result import ToolResult
@@ -441,7 +442,7 @@ class ToolboxServer:
             both = self._wire = (wire, {each: name for name, each in wire.items()})
         return both
 
-    def _note_client(self, context: ServerRequestContext[Any]) -> Any:
+    def _note_client(self, context: ServerRequestContext[Any]) -> object:
         """Remember the client of a request, to tell it of changes; return its connection."""
         self._loop = asyncio.get_running_loop()
         # The SDK's session lives for one request only; the connection behind it has no public name.
@@ -656,7 +657,7 @@ def _prompt_result(value: object, mask: Callable[[str], str]) -> types.GetPrompt
     return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block) for block in blocks])
 
 
-def _typed_arguments(args: Mapping[str, Any], spec: ToolSpec) -> dict[str, Any]:
+def _typed_arguments(args: Mapping[str, object], spec: ToolSpec) -> Json:
     """Return texts as the values that a tool's schema wants."""
     expected = Expected.of(spec.parameters)
     return {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
 from onetool_ipy.render.media import Image
@@ -49,7 +50,7 @@ class CellOptions(CellLimits, Protocol):
     def timeout(self) -> float | None: ...
 
 
-def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[dict[str, Any], dict[str, Any]]:
+def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[Json, Json]:
     """The MIME bundle of a result, and its metadata. A line below says what is to be known of it."""
     mime_bundle, about = _bundle(shell, box, result, limits)
     note = box.mask(note_line(result.meta))
@@ -61,7 +62,7 @@ def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> 
     return mime_bundle, about
 
 
-def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[dict[str, Any], dict[str, Any]]:
+def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[Json, Json]:
     meta = {key: result.meta[key] for key in ("tool", "call_id", "duration_ms", "handle") if key in result.meta}
     about = {"onetool": meta}
     if result.error is not None:
@@ -84,7 +85,7 @@ def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) ->
     return {"text/plain": box.mask(text), "text/html": box.mask(rendered.html + _rest_html(note, about))}, about
 
 
-def _rest(box: Toolbox, result: ToolResult, cut: str, about: dict[str, Any]) -> str:
+def _rest(box: Toolbox, result: ToolResult, cut: str, about: Json) -> str:
     """How much is shown and how to get the rest; if it cannot be stored, why."""
     try:
         handle = store_result(box, result)
@@ -95,7 +96,7 @@ def _rest(box: Toolbox, result: ToolResult, cut: str, about: dict[str, Any]) -> 
     return f"{cut} · open all of it: ot.view('{handle}') · by line: ot.result(handle='{handle}')"
 
 
-def _with_table_note(box: Toolbox, result: ToolResult, own: dict[str, Any], about: dict[str, Any]) -> dict[str, Any]:
+def _with_table_note(box: Toolbox, result: ToolResult, own: Json, about: Json) -> Json:
     """A table as pandas shows it, with a note if pandas has cut it."""
     cut = _cut_by_pandas(result.data)
     if not cut:
@@ -105,7 +106,7 @@ def _with_table_note(box: Toolbox, result: ToolResult, own: dict[str, Any], abou
     return {mime: body + below[mime] if mime in below else body for mime, body in own.items()}
 
 
-def _rest_html(said: str, about: dict[str, Any]) -> str:
+def _rest_html(said: str, about: Json) -> str:
     handle = about["onetool"].get("handle")
     return html.viewer_note(said, handle) if handle else html.note(said)
 
@@ -158,7 +159,7 @@ def store_result(box: Toolbox, result: ToolResult) -> str:
     return handle
 
 
-def _image(data: Any) -> tuple[str, str] | None:
+def _image(data: object) -> tuple[str, str] | None:
     """The type and the base64 text of an image: bytes, or the body of an HTTP response as a tool gives it."""
     if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:
         raw = decoded(data["base64"])
@@ -179,7 +180,7 @@ def decoded(text: Any) -> bytes:
         return b""
 
 
-def _own_bundle(shell: Any, box: Toolbox, data: Any) -> dict[str, Any] | None:
+def _own_bundle(shell: Any, box: Toolbox, data: object) -> Json | None:
     """The shell's own representation of the data; None if it has none or is too large."""
     mime_bundle, _ = shell.display_formatter.format(data)
     bodies = {mime: box.mask(body) if isinstance(body, str) else body for mime, body in mime_bundle.items()}

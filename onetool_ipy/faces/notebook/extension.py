@@ -191,7 +191,7 @@ class Extension:
         plain.for_type_by_name(*_LISTING, table)
         plain.for_type_by_name(*_RECORD, table)
 
-    def _before_cell(self, _info: Any) -> None:
+    def _before_cell(self, _info: object) -> None:
         if "ot" not in self.shell.user_ns_hidden:  # `%reset` has emptied it, or the name is the user's
             self.names.restore()
         self._is_in_cell = True
@@ -203,7 +203,7 @@ class Extension:
             with suppress(OneToolError):
                 self.host.offer_packs()
 
-    def _after_cell(self, _result: Any) -> None:
+    def _after_cell(self, _result: object) -> None:
         self._is_in_cell = False
         if self._host is not None:
             self._host.progress.after_cell()

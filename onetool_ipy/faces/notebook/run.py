@@ -15,6 +15,7 @@ from typing import Any
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.edit import save_snippet
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.resolve import seconds
@@ -60,18 +61,18 @@ class LineRunner:
         self._commands = Commands(context)
         self._pages = self._commands.pages
 
-    def run_code(self, code: str, name: str) -> Any:
+    def run_code(self, code: str, name: str) -> object:
         """Run the code of a snippet in the notebook."""
         return self._run_code(name, code, self._shell.user_ns, since="")
 
-    def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
+    def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> object:
         """`%tool` and `%%tool`."""
         with self._remembered():
             request = split_line(line, self._words)
             value = self._answer(request, cell, local_ns)
             return None if cell is None and request.is_silent else value
 
-    def _answer(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
+    def _answer(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> object:
         if request.flags.save is not None:
             return self._save(request.flags.save, cell)
         if request.kind == "empty":
@@ -84,7 +85,7 @@ class LineRunner:
             return self._pages.usage(request.name)
         return self._call(request, cell, local_ns)
 
-    def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> Any:
+    def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> object:
         """`%snippet NAME k=v [--show]`, `%snippet NAME --save`, and `%%snippet NAME [param[=default] ...] [--save]`."""
         with self._remembered():
             if cell is not None:
@@ -93,7 +94,7 @@ class LineRunner:
             value = self._answer_snippet(text.strip(), local_ns)
             return value if text == line else None
 
-    def _answer_snippet(self, line: str, local_ns: dict[str, Any]) -> Any:
+    def _answer_snippet(self, line: str, local_ns: dict[str, Any]) -> object:
         name, _, rest = line.partition(" ")
         if not name:
             return self._list_snippets()
@@ -102,7 +103,7 @@ class LineRunner:
             raise self._no_shortcut(name, self._box.shortcuts.snippets)
         return self._use_snippet(snippet, rest.rstrip(), local_ns)
 
-    def shortcut(self, line: str, local_ns: dict[str, Any]) -> Any:
+    def shortcut(self, line: str, local_ns: dict[str, Any]) -> object:
         """`$name k=v`: run a snippet, or call an alias or tool; `$name?` shows its page."""
         with self._remembered():
             name, _, rest = line.strip().partition(" ")
@@ -156,7 +157,7 @@ class LineRunner:
             return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
         return page(self._box, [Rows(tuple(rows))])
 
-    def _use_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> Any:
+    def _use_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> object:
         if rest.strip() == "--save":
             return Page(f"Saved to {self._saved(snippet)}")
         if rest.strip() == "--show" and (
@@ -185,13 +186,13 @@ class LineRunner:
             message += f"\nSaved to {self._saved(snippet)}"
         return Page(message)
 
-    def _run_snippet(self, name: str, code: str, local_ns: dict[str, Any]) -> Any:
+    def _run_snippet(self, name: str, code: str, local_ns: dict[str, Any]) -> object:
         namespace = self._shell.user_ns
         if local_ns and local_ns is not namespace:
             namespace = {**namespace, **local_ns}
         return self._run_code(name, code, namespace, since=snippet_file(name))
 
-    def _run_code(self, name: str, code: str, namespace: dict[str, Any], *, since: str) -> Any:
+    def _run_code(self, name: str, code: str, namespace: dict[str, Any], *, since: str) -> object:
         try:
             return run_source(self._shell.transform_cell(code), name, namespace)
         except OneToolError:
@@ -200,7 +201,7 @@ class LineRunner:
             self._last.style(exc, since=since)
             raise
 
-    def _shortcut_page(self, name: str) -> Any:
+    def _shortcut_page(self, name: str) -> object:
         """The page of a snippet, an alias, a tool or a pack. Starts nothing."""
         query = f"${name}" if name in self._box.shortcuts.snippets else name
         page = page_of(self._box, query)
@@ -240,10 +241,10 @@ class LineRunner:
             self._last.style(exc)
             raise
 
-    def _call(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> Any:
+    def _call(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> object:
         flags, name = request.flags, request.name
 
-        def arguments(spec: ToolSpec) -> dict[str, Any]:
+        def arguments(spec: ToolSpec) -> Json:
             args = read_arguments(request.rest, spec.parameters, self._evaluator(local_ns), request.words)
             if cell is None:
                 return args
@@ -299,7 +300,7 @@ class LineRunner:
             )
         self._commands.require_here(name)
 
-    def _example(self, line: str) -> Any:
+    def _example(self, line: str) -> object:
         """Run one line of a docstring's example."""
         self._box.gate.require()
         text = line.removeprefix(">>>").strip()
@@ -308,7 +309,7 @@ class LineRunner:
         packs = {name: PackProxy(self._box, name) for name in self._box.registry.known_packs()}
         return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
 
-    def _finish(self, request: Line, result: ToolResult) -> Any:
+    def _finish(self, request: Line, result: ToolResult) -> object:
         if not result.ok:
             self._last.remember(result)
             if not (request.flags.soft or self._options.soft):
@@ -318,8 +319,8 @@ class LineRunner:
         self._shell.user_ns[request.flags.output] = result
         return None
 
-    def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], Any]:
-        def evaluate(source: str) -> Any:
+    def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], object]:
+        def evaluate(source: str) -> object:
             return eval(source, {**self._shell.user_ns, **local_ns})  # noqa: S307 - the user's own expression
 
         return evaluate

@@ -113,7 +113,7 @@ def _is_path(text: str) -> bool:
     return True
 
 
-def _parts(text: str) -> list[Callable[[Any], Any]]:
+def _parts(text: str) -> list[Callable[[Any], object]]:
     """The steps from the namespace to the object: names, attributes and constant subscripts only."""
     problem = UsageProblem(f"'={text[:40]}' is not a variable.", hint="Write =name, =name.attribute or =name[0].")
     try:
@@ -133,7 +133,7 @@ def _parts(text: str) -> list[Callable[[Any], Any]]:
     return steps[::-1]
 
 
-def _tool_line(name: str, args: dict[str, Any]) -> str:
+def _tool_line(name: str, args: Json) -> str:
     nested = [key for key, value in args.items() if _has_variable(value) and not isinstance(value, Variable)]
     if nested or any(isinstance(v, Variable) and not key.isidentifier() for key, v in args.items()):
         return f"%tool {name}({_arguments(args)})" if all(map(_is_name, args)) else f"%tool {name} {args!r}"
@@ -142,7 +142,7 @@ def _tool_line(name: str, args: dict[str, Any]) -> str:
     return " ".join([format_call(name, plain), *variables])
 
 
-def _python(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) -> str:
+def _python(spec: ToolSpec, args: Json, namespace: Mapping[str, object]) -> str:
     """`pack.tool(...)` if the pack is a name in the notebook and all names are valid in Python; else `ot.run(...)`."""
     pack, tool = spec.pack.replace("-", "_"), spec.short_name.replace("-", "_")
     is_here = isinstance(namespace.get(pack), PackProxy) or pack == "ot"
@@ -155,7 +155,7 @@ def _python(spec: ToolSpec, args: dict[str, Any], namespace: Mapping[str, Any]) 
     return f"ot.run({spec.name!r}, **{args!r})"
 
 
-def _arguments(args: Mapping[str, Any]) -> str:
+def _arguments(args: Mapping[str, object]) -> str:
     return ", ".join(f"{key}={value!r}" for key, value in args.items())
 
 

@@ -100,6 +100,38 @@ class ScreenRequests:
     def _slow_kinds(self) -> dict[str, Callable[[Json], Any]]:
         """The requests that are answered from a thread."""
         return {
+            **self._result_kinds(),
+            "servers": lambda _payload: self._servers.list(),
+            "server": lambda p: self._servers.act(_text(p, "name"), _text(p, "action")),
+            "serverPage": lambda p: self._servers.page(_text(p, "name")),
+            "serverMessages": lambda p: self._servers.messages(_text(p, "name"), int(p.get("after") or 0)),
+            "serverMessage": lambda p: self._servers.message(_text(p, "name"), int(p["number"])),
+            "serverLogs": lambda p: self._servers.logs(_text(p, "name")),
+            "addServer": lambda p: self._servers.add(
+                _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
+            ),
+            "problemLines": lambda p: lines_around(self._box, _text(p, "where")),
+            "health": lambda _payload: check_health(self._box),
+            "httpTool": self._http.start,
+            "httpCurl": self._http.read_curl,
+            "httpSecret": self._http.keep_secret,
+            "allowHosts": self._http.allow_hosts,
+            "httpSend": self._http.send,
+            "httpSelect": self._http.select,
+            "environments": self._http.environments,
+            "switchEnvironment": self._http.switch,
+            "httpSave": self._http.save,
+            "runBundle": lambda p: {
+                "runs": [run._asdict() for run in run_bundle(self._box, _text(p, "bundle"), source="widget")]
+            },
+            "history": lambda p: history_page(self._box, p),
+            "results": lambda _payload: stored_results(self._box),
+            "usage": lambda p: usage_data(self._box, p),
+        }
+
+    def _result_kinds(self) -> dict[str, Callable[[Json], Any]]:
+        """The requests of the viewer about one result."""
+        return {
             "open": lambda p: self._viewer.open(_text(p, "handle")) if p.get("handle") else self._open_first(),
             "page": lambda p: self._viewer.page(**_result_id(p), offset=int(p["offset"]), limit=int(p["limit"])),
             "find": lambda p: self._viewer.find(
@@ -132,32 +164,6 @@ class ScreenRequests:
             ),
             "image": lambda p: self._viewer.image(**_result_id(p)),
             "assign": self._assign,
-            "servers": lambda _payload: self._servers.list(),
-            "server": lambda p: self._servers.act(_text(p, "name"), _text(p, "action")),
-            "serverPage": lambda p: self._servers.page(_text(p, "name")),
-            "serverMessages": lambda p: self._servers.messages(_text(p, "name"), int(p.get("after") or 0)),
-            "serverMessage": lambda p: self._servers.message(_text(p, "name"), int(p["number"])),
-            "serverLogs": lambda p: self._servers.logs(_text(p, "name")),
-            "addServer": lambda p: self._servers.add(
-                _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
-            ),
-            "problemLines": lambda p: lines_around(self._box, _text(p, "where")),
-            "health": lambda _payload: check_health(self._box),
-            "httpTool": self._http.start,
-            "httpCurl": self._http.read_curl,
-            "httpSecret": self._http.keep_secret,
-            "allowHosts": self._http.allow_hosts,
-            "httpSend": self._http.send,
-            "httpSelect": self._http.select,
-            "environments": self._http.environments,
-            "switchEnvironment": self._http.switch,
-            "httpSave": self._http.save,
-            "runBundle": lambda p: {
-                "runs": [run._asdict() for run in run_bundle(self._box, _text(p, "bundle"), source="widget")]
-            },
-            "history": lambda p: history_page(self._box, p),
-            "results": lambda _payload: stored_results(self._box),
-            "usage": lambda p: usage_data(self._box, p),
         }
 
     def show_first(self, result: ToolResult) -> None:

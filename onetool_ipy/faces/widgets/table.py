@@ -167,12 +167,12 @@ class ResultTable:
         ]
         return {"items": items, "total": len(counts)}
 
-    def chosen(self, column: int, numbers: Sequence[int]) -> list[Any]:
+    def chosen(self, column: int, numbers: Sequence[int]) -> list[object]:
         """The values of a column by their numbers; None is a missing one."""
         cells = self._coded(column)[1]
         return [cells[at] if 0 <= at < len(cells) else None for at in numbers]
 
-    def _coded(self, column: int) -> tuple[Any, list[Any]]:
+    def _coded(self, column: int) -> tuple[Any, list[object]]:
         """The number of each cell's value, and the values in the order in which they come up."""
         import pandas as pd
 
@@ -183,7 +183,7 @@ class ResultTable:
             self._values[column] = (codes, list(uniques))
         return self._values[column]
 
-    def _counts(self, column: int, positions: Any) -> dict[int, int]:
+    def _counts(self, column: int, positions: object) -> dict[int, int]:
         """How often each value is in some rows, by its number, the most frequent first; -1 counts the missing ones."""
         import numpy as np
 
@@ -329,7 +329,7 @@ class ResultTable:
     def _plain(self, cell: object) -> str:
         return "" if is_missing(cell) else " ".join(values.to_text(cell).split("\t")).replace("\n", " ")
 
-    def _masked(self, cell: object) -> Any:
+    def _masked(self, cell: object) -> object:
         return values.map_text(values.to_json(cell), self._mask) if isinstance(cell, (str, Mapping, list)) else cell
 
     def _require_column(self, column: int) -> None:
@@ -337,7 +337,7 @@ class ResultTable:
             raise UsageProblem("There is no such column.")
 
 
-def column_kind(cells: Sequence[Any]) -> str:
+def column_kind(cells: Sequence[object]) -> str:
     """The kind of a column from its plain values: integer, number, boolean, date, text or nested."""
     kinds = {_cell_kind(cell) for cell in cells if not is_missing(cell)}
     if len(kinds) == 1:
@@ -352,7 +352,7 @@ class CellShape(NamedTuple):
     is_days: bool = True
 
 
-def shape_of(cells: Sequence[Any], kind: str) -> CellShape:
+def shape_of(cells: Sequence[object], kind: str) -> CellShape:
     """The shape of a column, from its first cells that are not missing."""
     if kind == "date":
         return CellShape(is_days=not any(_date_parts(cell)[1].strip("0:Z+.") for cell in cells))
@@ -377,7 +377,7 @@ def shown_cell(cell: object, shape: CellShape = CellShape()) -> str:  # noqa: B0
     return " ".join(values.to_text(cell).splitlines())
 
 
-def _date_parts(cell: Any) -> tuple[str, str]:
+def _date_parts(cell: object) -> tuple[str, str]:
     """The day and the time of a date."""
     text = cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
     day, _, time = text.replace("T", " ").partition(" ")
@@ -507,7 +507,7 @@ def _is_plain(cells: pd.Series) -> bool:
     return True
 
 
-def _no_formula(cell: object) -> Any:
+def _no_formula(cell: object) -> object:
     """Text that a spreadsheet would run as a formula, with a `'` before it; any other cell as it is."""
     return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r", "\n")) else cell
 
@@ -534,7 +534,7 @@ def _sheet(part: pd.DataFrame) -> bytes:
     if len(part) > _MOST_SHEET_ROWS:
         raise UsageProblem(f"A sheet has at most {_MOST_SHEET_ROWS:,} rows.", hint="Filter them, or save them as CSV.")
 
-    def plain(cell: Any) -> Any:
+    def plain(cell: object) -> object:
         # Excel keeps 15 digits of a number; text keeps all.
         is_number = isinstance(cell, (int, float)) and abs(cell) < _MOST_SHEET_NUMBER
         is_local_time = hasattr(cell, "isoformat") and getattr(cell, "tzinfo", None) is None

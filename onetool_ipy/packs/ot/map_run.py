@@ -27,6 +27,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
 from onetool_ipy.base.frames import is_missing, is_sparse
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec, code_hash
@@ -107,7 +108,7 @@ class MapRun:
         rows: TableRows,
         *,
         workers: int,
-        engine: Any,
+        engine: object,
         retries: int,
         per_minute: float | None,
         timeout_s: float | None,
@@ -165,7 +166,7 @@ class MapRun:
         self._report(is_last=True)
         return self._results
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> Json:
         """Return what the frame says in `attrs["onetool"]` about the run."""
         called = self._finished - self._resumed
         here = current.scope()
@@ -244,7 +245,7 @@ class MapRun:
         raise type(exc)(f"{stored:,} of {total:,} rows are done and kept; run it again to go on.") from None
 
 
-def require_options(spec: ToolSpec, *, engine: Any, workers: int, retries: int, per_minute: float | None) -> None:
+def require_options(spec: ToolSpec, *, engine: object, workers: int, retries: int, per_minute: float | None) -> None:
     """Raise UsageProblem for options that cannot be used, also if no row is left to call."""
     if spec.name == "ot.map":
         raise UsageProblem("'ot.map' cannot be mapped.")
@@ -388,7 +389,7 @@ def _call_row(box: Toolbox, task: _RowTask, stored: MapProgress | None, item: It
     return RowResult(True, result.data, "", ms, is_stored)
 
 
-def _call_with_retries(box: Toolbox, task: _RowTask, args: dict[str, Any]) -> ToolResult:
+def _call_with_retries(box: Toolbox, task: _RowTask, args: Json) -> ToolResult:
     """Call until it succeeds, fails for good, or has used up its retries."""
     tries = waits = 0
     call_id = f"{task.run}-{box.new_id()}"
@@ -432,7 +433,11 @@ class TableRows(Sequence[dict[str, Any]]):
     """The arguments of each row, built on demand. `table_index` is None for a plain list."""
 
     def __init__(
-        self, cells: Mapping[str, Sequence[Any]], const: Mapping[str, Any], required: frozenset[str], table: _Table
+        self,
+        cells: Mapping[str, Sequence[object]],
+        const: Mapping[str, object],
+        required: frozenset[str],
+        table: _Table,
     ) -> None:
         self.table_index = table.index
         self._cells = cells
@@ -471,11 +476,11 @@ class _Table(NamedTuple):
 
 def read_rows(
     spec: ToolSpec,
-    data: Any,
-    arguments: Mapping[str, Any],
+    data: object,
+    arguments: Mapping[str, object],
     *,
-    columns: Mapping[str, Any] | None = None,
-    const: Mapping[str, Any] | None = None,
+    columns: Mapping[str, object] | None = None,
+    const: Mapping[str, object] | None = None,
 ) -> TableRows:
     """Match the data to the arguments of a tool. Raises UsageProblem if they do not match."""
     table = _read_table(data)
@@ -506,7 +511,7 @@ def read_rows(
     return TableRows(cells, fixed, required, table)
 
 
-def _read_table(data: Any) -> _Table:
+def _read_table(data: object) -> _Table:
     import pandas as pd
 
     if isinstance(data, pd.DataFrame):
@@ -549,7 +554,7 @@ def _read_table(data: Any) -> _Table:
     return _Table(len(items), None, [], lambda _label: items, items)
 
 
-def _is_column(name: str, value: Any, table: _Table) -> bool:
+def _is_column(name: str, value: object, table: _Table) -> bool:
     """Whether a value names a column. A text does; a constant that equals a column's label is ambiguous."""
     if isinstance(value, str):
         if table.single is not None:
@@ -584,7 +589,7 @@ def _require_known(spec: ToolSpec, names: Iterable[str]) -> None:
             raise UsageProblem(f"'{spec.name}' has no argument '{name}'. {near}".rstrip(), hint=spec.signature)
 
 
-def _only_argument(spec: ToolSpec, fixed: Mapping[str, Any], required: frozenset[str]) -> str:
+def _only_argument(spec: ToolSpec, fixed: Mapping[str, object], required: frozenset[str]) -> str:
     left = [param.name for param in spec.params if param.required and param.name not in fixed]
     if not left and not required:
         left = [param.name for param in spec.params if param.name not in fixed]
@@ -608,7 +613,7 @@ def _same_named(spec: ToolSpec, table: _Table, required: frozenset[str], *, is_a
     return [p.name for p in spec.params if p.name in table.labels and (is_alone or p.name in required)]
 
 
-def _column(label: Any, table: _Table) -> Sequence[Any]:
+def _column(label: object, table: _Table) -> Sequence[object]:
     count = sum(1 for other in table.labels if other == label)
     if count != 1:
         message = f"There are {count} columns" if count else "There is no column"
@@ -616,7 +621,7 @@ def _column(label: Any, table: _Table) -> Sequence[Any]:
     return table.cells(label)
 
 
-def _listed(labels: Sequence[Any]) -> str:
+def _listed(labels: Sequence[object]) -> str:
     text = ", ".join(str(label) for label in labels[:_MAX_LISTED])
     return (text + (", ..." if len(labels) > _MAX_LISTED else "")) or "none"
 
@@ -624,9 +629,7 @@ def _listed(labels: Sequence[Any]) -> str:
 # --- results -> DataFrame -------------------------------------------------------------------------
 
 
-def to_frame(
-    name: str, index: Any, rows: Sequence[RowResult | None], *, expand: bool, about: dict[str, Any]
-) -> pd.DataFrame:
+def to_frame(name: str, index: object, rows: Sequence[RowResult | None], *, expand: bool, about: Json) -> pd.DataFrame:
     """Return the frame on the given index: the results, then ok, error, ms; `attrs["onetool"]` is `about`.
 
     If `expand` and every result is a dict, each key is a column, unless nearly all cells would be empty; else the one
@@ -670,7 +673,7 @@ def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.D
     return frame
 
 
-def _frame_column(cells: list[Any]) -> Any:
+def _frame_column(cells: list[object]) -> object:
     """Return cells as pandas stores them. Integers next to missing cells become Int64: floats would change them."""
     import numpy as np
     import pandas as pd
