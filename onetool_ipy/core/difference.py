@@ -120,16 +120,16 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
     is_gone = np.ones(len(before), dtype=bool)
     is_gone[kept_places] = False
     shared = [name for name in after.columns if name in before.columns and name not in names]
-    changes, touched = [], np.zeros(len(kept), dtype=bool)
-    marked: dict[Any, tuple[Any, Any, Any]] = {}
+    changes, has_change = [], np.zeros(len(kept), dtype=bool)
+    cells_by_column: dict[Any, tuple[Any, Any, Any]] = {}
     for name in shared:
         old, new = before[name].take(kept_places), after[name].take(kept)
         differs = _differs(old, new, tolerance)
         if differs.any():
             where = np.flatnonzero(differs)
-            touched |= differs
+            has_change |= differs
             cells = {"column": name, "old": _objects(old, where), "new": _objects(new, where)}
-            marked[name] = (where, cells["old"], cells["new"])
+            cells_by_column[name] = (where, cells["old"], cells["new"])
             changes.append(pd.DataFrame({**_key_cells(after, names, kept[where], new_keys), **cells}))
     head = [*(names or ["row"]), "column", "old", "new"]
     changed = pd.concat(changes, ignore_index=True) if changes else pd.DataFrame(columns=head)
@@ -140,7 +140,7 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
         removed=removed,
         changed=changed,
         columns=_column_changes(before, after),
-        rows=_changed_rows(added, removed, after.take(kept[touched]), np.flatnonzero(touched), marked),
+        rows=_changed_rows(added, removed, after.take(kept[has_change]), np.flatnonzero(has_change), cells_by_column),
         key=tuple(names),
     )
 
@@ -259,14 +259,14 @@ def _kind(column: pd.Series) -> str:
 
 
 def _changed_rows(
-    added: pd.DataFrame, removed: pd.DataFrame, changed: pd.DataFrame, places: Any, marked: Mapping[Any, Any]
+    added: pd.DataFrame, removed: pd.DataFrame, changed: pd.DataFrame, places: Any, cells_by_column: Mapping[Any, Any]
 ) -> pd.DataFrame:
     """Return one table with only the rows that differ; a changed cell is `old → new`."""
     import numpy as np
     import pandas as pd
 
     cells = changed.astype(object)
-    for name, (where, old, new) in marked.items():
+    for name, (where, old, new) in cells_by_column.items():
         column = cells[name].to_numpy(copy=True)
         column[np.searchsorted(places, where)] = [f"{_cell(a)} → {_cell(b)}" for a, b in zip(old, new, strict=True)]
         cells[name] = column

@@ -1,6 +1,6 @@
 """Tools that somebody wrote for another framework, plain objects and modules, as tools of this session.
 
-A framework is recognised by the names of an object's classes; nothing here imports one that the user has not imported.
+A framework is recognised by its classes, as far as it is imported; nothing here imports one by itself.
 `_kinds` lists what is known, with one small reader for each. A reader returns `ForeignTool` values: their own schema,
 by which we check the arguments before their code runs, and a function that runs them and raises what really went wrong.
 Properties of a plain object never run: its tools are the public functions of its class.
@@ -13,6 +13,7 @@ import importlib
 import inspect
 import json
 import re
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,7 +38,6 @@ PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 _OTHER_PACK = 'Put the tools into another pack: ot.adopt(..., pack="name")'
 _JSON_TYPES = {"string", "boolean", "integer", "number", "array", "object", "null"}
-_WRAPPERS = ("ToolError", "UnexpectedToolError")
 
 Wait = Callable[[Callable[[], Awaitable[Any]]], Any]
 """Runs async work of a framework from sync code, and returns what it gave."""
@@ -167,7 +167,7 @@ def _module_members(module: ModuleType) -> dict[str, Callable[..., Any]]:
         name: member
         for name, member in vars(module).items()
         if isinstance(member, FunctionType)
-        and (name in listed if listed is not None else member.__module__ == module.__name__ and name[0] != "_")
+        and (name in listed if listed is not None else member.__globals__ is vars(module) and name[0] != "_")
     }
 
 
@@ -243,31 +243,38 @@ def _plain(name: object) -> str:
 
 def _kinds() -> tuple[Kind, ...]:
     """Return what is recognised."""
+    llama = "llama_index.core.tools"
     return (
-        Kind("langchain_core", "BaseTool", "langchain", "langchain-core", 1, _langchain_tool),
-        Kind("langchain_core", "BaseToolkit", "", "langchain-core", 1, lambda kit, *_: kit.get_tools()),
-        Kind("pydantic_ai", "Tool", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai),
-        Kind("pydantic_ai", "AbstractToolset", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai),
-        Kind("agents", "FunctionTool", "agents", "openai-agents", 0, _agents_tool),
-        Kind("llama_index", "BaseTool", "llama_index", "llama-index-core", 0, _llama_tool),
-        Kind("llama_index", "BaseToolSpec", "", "llama-index-core", 0, lambda kit, *_: kit.to_tool_list()),
-        Kind("smolagents", "Tool", "smolagents", "smolagents", 1, _smol_tool),
-        Kind("smolagents", "ToolCollection", "smolagents", "smolagents", 1, lambda group, *_: group.tools),
-        Kind("llm", "Tool", "llm", "llm", 0, _llm_tool),
-        Kind("llm", "Toolbox", "", "llm", 0, _llm_toolbox),
-        Kind("fastmcp", "FastMCP", "", "fastmcp", 4, _fastmcp_server),
-        Kind("mcp", "MCPServer", "", "mcp", 2, _mcp_server),
+        Kind("langchain_core.tools", "BaseTool", "langchain", "langchain-core", 1, _langchain_tool),
+        Kind("langchain_core.tools", "BaseToolkit", "", "langchain-core", 1, lambda kit, *_: kit.get_tools()),
+        Kind("pydantic_ai.tools", "Tool", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai),
+        Kind("pydantic_ai.toolsets", "AbstractToolset", "pydantic_ai", "pydantic-ai-slim", 2, _pydantic_ai),
+        Kind("agents.tool", "FunctionTool", "agents", "openai-agents", 0, _agents_tool),
+        Kind(f"{llama}.types", "BaseTool", "llama_index", "llama-index-core", 0, _llama_tool),
+        Kind(
+            "llama_index.core.tools.tool_spec.base",
+            "BaseToolSpec",
+            "",
+            "llama-index-core",
+            0,
+            lambda kit, *_: kit.to_tool_list(),
+        ),
+        Kind("smolagents.tools", "Tool", "smolagents", "smolagents", 1, _smol_tool),
+        Kind("smolagents.tools", "ToolCollection", "smolagents", "smolagents", 1, lambda group, *_: group.tools),
+        Kind("llm.models", "Tool", "llm", "llm", 0, _llm_tool),
+        Kind("llm.models", "Toolbox", "", "llm", 0, _llm_toolbox),
+        Kind("fastmcp.server.server", "FastMCP", "", "fastmcp", 4, _fastmcp_server),
+        Kind("mcp.server.mcpserver.server", "MCPServer", "", "mcp", 2, _mcp_server),
     )
 
 
 def _kind_of(thing: object) -> tuple[Kind, str] | None:
     """Return the kind of an object and the installed version of its framework; None if it is of no framework."""
-    for cls in type(thing).__mro__:
-        for kind in _kinds():
-            if cls.__name__ == kind.name and f"{cls.__module__}.".startswith(f"{kind.module}."):
-                # A module of the user's own may have the same name as a framework.
-                with suppress(metadata.PackageNotFoundError):
-                    return kind, metadata.version(kind.distribution)
+    for kind in _kinds():
+        # What nobody has imported cannot be the class of an object. A module of the user's own may have the same name.
+        if getattr(sys.modules.get(kind.module), kind.name, None) in type(thing).__mro__:
+            with suppress(metadata.PackageNotFoundError):
+                return kind, metadata.version(kind.distribution)
     return None
 
 
@@ -276,14 +283,13 @@ def _call_id() -> str:
     return scope.call.id if scope is not None and scope.call is not None else "onetool"
 
 
-async def _with_real_cause(work: Awaitable[Any]) -> Any:
-    """Await a call. A framework's own error that wraps another one gives way to that one."""
+async def _with_real_cause(work: Awaitable[Any], exceptions: str) -> Any:
+    """Await a call of a server. Its ToolError, of that module, gives way to what it wraps."""
+    wrapper: type[Exception] = importlib.import_module(exceptions).ToolError
     try:
         return await work
-    except Exception as exc:
-        if type(exc).__name__ in _WRAPPERS and exc.__cause__ is not None:
-            raise exc.__cause__ from None
-        raise
+    except wrapper as exc:
+        raise exc.__cause__ or exc from None
 
 
 # --- one reader for each kind
@@ -340,7 +346,7 @@ def _pydantic_ai(thing: Any, deps: object, wait: Wait) -> Iterable[ForeignTool]:
                 await check
         async with toolset:
             value = await toolset.call_tool(name, ready, here, tool)
-        return value.return_value if type(value).__name__ == "ToolReturn" else value
+        return value.return_value if isinstance(value, module.ToolReturn) else value
 
     for name, tool in wait(tools).items():
         schema = tool.tool_def.parameters_json_schema
@@ -413,7 +419,7 @@ def _llm_toolbox(toolbox: Any, _deps: object, wait: Wait) -> Iterable[Any]:
 
 def _fastmcp_server(server: Any, _deps: object, wait: Wait) -> Iterable[ForeignTool]:
     async def run(name: str, is_wrapped: bool, args: dict[str, Any]) -> Any:
-        result = await _with_real_cause(server.call_tool(name, args))
+        result = await _with_real_cause(server.call_tool(name, args), "fastmcp.exceptions")
         if result.structured_content is not None:
             return result.structured_content["result"] if is_wrapped else result.structured_content
         parts = [block.text if block.type == "text" else block.model_dump(mode="json") for block in result.content]
@@ -428,7 +434,8 @@ def _mcp_server(server: Any, _deps: object, _wait: Wait) -> Iterable[ForeignTool
     module = importlib.import_module("mcp.server.mcpserver")
 
     async def run(tool: Any, args: dict[str, Any]) -> Any:
-        return await _with_real_cause(tool.run(args, module.Context(mcp_server=server)))
+        call = tool.run(args, module.Context(mcp_server=server))
+        return await _with_real_cause(call, "mcp.server.mcpserver.exceptions")
 
     for tool in server._tool_manager.list_tools():
         yield ForeignTool(tool.name, tool.description, tool.parameters, partial(run, tool), True)

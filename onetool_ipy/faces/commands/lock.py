@@ -29,8 +29,10 @@ def lock(context: CommandContext, _options: Options) -> DataPage:
     place = f"{path.parent.name}/{path.name}"
     tools = counted(len(now["tools"]), "tool")
     lines = [f"Wrote {place} with {tools}." if is_new else f"{place} is as it should be: {tools}."]
-    found = [] if before is None else drifts(before, now)
-    return DataPage.of(text_page(box, [*lines, *_texts(found)]), {"tools": len(now["tools"]), "drift": _data(found)})
+    drifting = [] if before is None else drifts(before, now)
+    return DataPage.of(
+        text_page(box, [*lines, *_texts(drifting)]), {"tools": len(now["tools"]), "drift": _data(drifting)}
+    )
 
 
 def verify(context: CommandContext, _options: Options) -> DataPage:
@@ -38,12 +40,12 @@ def verify(context: CommandContext, _options: Options) -> DataPage:
     box = context.box
     before = read_lock(_path(box))
     now, silent = _now(box)
-    found = [drift for drift in drifts(before, now) if not _is_of(drift, silent)]
+    drifting = [drift for drift in drifts(before, now) if not _is_of(drift, silent)]
     lost = ("its tools are not known: it could not be asked for them",)
-    found += [Drift(kind="server", name=name, state="changed", lines=lost) for name in silent]
-    is_failure = any(drift.state != "new" for drift in found)
+    drifting += [Drift(kind="server", name=name, state="changed", lines=lost) for name in silent]
+    is_failure = any(drift.state != "new" for drift in drifting)
     head = f"{counted(len(before['tools']), 'tool')} of {NAME}: " + ("not as locked." if is_failure else "as locked.")
-    return DataPage.of(text_page(box, [head, *_texts(found)]), {"drift": _data(found)}, is_failure=is_failure)
+    return DataPage.of(text_page(box, [head, *_texts(drifting)]), {"drift": _data(drifting)}, is_failure=is_failure)
 
 
 def diff(context: CommandContext, options: Options) -> DataPage:
@@ -86,9 +88,9 @@ def _is_of(drift: Drift, servers: list[str]) -> bool:
     return drift.kind == "tool" and drift.name.partition(".")[0] in servers
 
 
-def _texts(found: list[Drift]) -> list[str]:
-    return [printable(drift.text) for drift in found]
+def _texts(drifting: list[Drift]) -> list[str]:
+    return [printable(drift.text) for drift in drifting]
 
 
-def _data(found: list[Drift]) -> list[dict[str, Any]]:
-    return [asdict(drift) for drift in found]
+def _data(drifting: list[Drift]) -> list[dict[str, Any]]:
+    return [asdict(drift) for drift in drifting]

@@ -140,18 +140,15 @@ class ScreenRequests:
             "table": lambda p: self._viewer.table(
                 query_of(p), **_result_id(p), offset=int(p["offset"]), limit=int(p["limit"])
             ),
-            "summary": lambda p: self._viewer.summary(query_of(p), **_result_id(p), column=int(p["column"])),
-            "values": lambda p: self._viewer.values(
-                query_of(p), **_result_id(p), column=int(p["column"]), text=str(p.get("text") or "")
+            "summary": lambda p: self._viewer.table_of(**_result_id(p)).summary(query_of(p), int(p["column"])),
+            "values": lambda p: self._viewer.table_of(**_result_id(p)).values(
+                query_of(p), int(p["column"]), str(p.get("text") or "")
             ),
-            "copied": lambda p: self._viewer.copied(
-                query_of(p),
-                **_result_id(p),
-                first=int(p["first"]),
-                last=int(p["last"]),
-                columns=_columns(p),
-                has_names=bool(p.get("hasNames")),
-            ),
+            "copied": lambda p: {
+                "text": self._viewer.table_of(**_result_id(p)).copied(
+                    query_of(p), int(p["first"]), int(p["last"]), _columns(p), has_names=bool(p.get("hasNames"))
+                )
+            },
             "pandasCode": lambda p: self._viewer.code(
                 query_of(p), **_result_id(p), columns=_columns(p), namespace=self._namespace()
             ),
@@ -420,7 +417,7 @@ class ScreenRequests:
         value = self._viewer.value(**result_id)
         query = query_of(payload)
         if query != TableQuery():
-            value = self._viewer.found(query, **result_id)
+            value = self._viewer.table_of(**result_id).found(query)
         self._namespace()[name] = value
         return {"said": f"{name}: {type(value).__name__}{_length(value)}"}
 

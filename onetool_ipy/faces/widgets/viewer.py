@@ -148,28 +148,9 @@ class ResultViewer:
             return {"columns": heads, "rows": rows, "total": len(cells), "offset": offset}
         return {**self._table(item).page(query, window), "offset": offset}
 
-    def summary(self, query: TableQuery, *, handle: str | None, call: str | None, column: int) -> Json:
-        """What is in one column of the found rows."""
-        return self._table(self._item(handle, call)).summary(query, column)
-
-    def values(self, query: TableQuery, *, handle: str | None, call: str | None, column: int, text: str) -> Json:
-        """The values of a column, with their counts among the rows of the other filters."""
-        return self._table(self._item(handle, call)).values(query, column, text)
-
-    def copied(
-        self,
-        query: TableQuery,
-        *,
-        handle: str | None,
-        call: str | None,
-        first: int,
-        last: int,
-        columns: list[int],
-        has_names: bool,
-    ) -> Json:
-        """Rows as text for the clipboard."""
-        table = self._table(self._item(handle, call))
-        return {"text": table.copied(query, first, last, columns, has_names=has_names)}
+    def table_of(self, *, handle: str | None, call: str | None) -> ResultTable:
+        """The whole table of a result: its summaries, values and rows."""
+        return self._table(self._item(handle, call))
 
     def code(
         self,
@@ -216,10 +197,6 @@ class ResultViewer:
         if offset + _PART >= len(item.download):
             item.download = b""
         return {"base64": base64.b64encode(piece).decode("ascii")}
-
-    def found(self, query: TableQuery, *, handle: str | None, call: str | None) -> Any:
-        """The found rows: of a frame a frame, of a list a list."""
-        return self._table(self._item(handle, call)).found(query)
 
     def tree(self, *, handle: str | None, call: str | None, path: Sequence[Any], offset: int, limit: int) -> Json:
         """A page of the children at a path."""

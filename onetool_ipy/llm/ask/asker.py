@@ -199,6 +199,15 @@ class AskRun:
 
     def run(self, attached: Attached, *, is_kept: bool) -> Answer:
         """Ask, and return the answer whatever happens. `is_kept` says that a later ask sees the session."""
+        with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
+            answer = self._run(attached, is_kept)
+            ended["gen_ai.usage.input_tokens"] = answer.usage.input
+            ended["gen_ai.usage.output_tokens"] = answer.usage.output
+            if answer.error is not None:
+                ended["error.type"] = answer.error.code
+        return answer
+
+    def _run(self, attached: Attached, is_kept: bool) -> Answer:
         message = attached.message
         if (kind := self._answer_type) is not None:
             message = replace(message, text=f"{message.text}\n\n{kind.instruction}", schema=self._schema)
@@ -547,12 +556,7 @@ class Asker:
             answer_type=answer_type,
         )
         message = self._attached(prompt, attach, conversation, selection, takes_images)
-        with traced_work("invoke_agent", names.ASK, {"gen_ai.agent.name": names.ASK}) as ended:
-            self.last = run.run(message, is_kept=session is not None)
-            ended["gen_ai.usage.input_tokens"] = self.last.usage.input
-            ended["gen_ai.usage.output_tokens"] = self.last.usage.output
-            if self.last.error is not None:
-                ended["error.type"] = self.last.error.code
+        self.last = run.run(message, is_kept=session is not None)
         self._record(self.last, source, attach)
         mismatch = run.mismatch if programs is None else programs.mismatch
         if mismatch is not None:
