@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.harness.kernel import Kernel
@@ -130,8 +132,10 @@ def test_a_model_writes_a_program_and_distil_makes_it_a_cell(loaded: Kernel) -> 
 )
 def test_rule_10_stop_ends_an_endless_program(loaded: Kernel, code: str) -> None:
     """Long before its five seconds are over; the kernel works on."""
-    running = loaded.start_execute(f"%%tool program -o a\nimport crm\ncrm.customers(region='x')\n{code}")
-    running.wait_for_output("reading")
+    reads = "crm.customers(region='x')\ncrm.customers(region='y')"
+    running = loaded.start_execute(f"%%tool program -o a\nimport crm\n{reads}\n{code}")
+    # When the second read begins, the first one has ended.
+    running.wait_for_output(re.compile("reading.*reading", re.DOTALL))
     loaded.interrupt()
     running.wait()
-    assert loaded.evaluate("(a.stop_reason, len(a.calls))") == "('interrupted', 1)"
+    assert loaded.evaluate("(a.stop_reason, len(a.calls) >= 1)") == "('interrupted', True)"
