@@ -13,7 +13,6 @@ import copy
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base import values
@@ -285,14 +284,8 @@ def compile_schema(parameters: Schema) -> Validator:
 
 def branch_count(schema: Schema) -> int:
     """Return the largest number of schemas that one value is checked against; counting ends beyond `MOST`."""
-    import orjson
-
-    # Few references cannot multiply. Their number in the text is at least that of the references, and is found ten
-    # times as fast; only a schema that is not JSON has no text.
-    with suppress(TypeError):
-        if orjson.dumps(schema).count(b'"$ref"') < _FEW_REFS:
-            return 1
     nodes = list(_nodes(schema))
+    # Few references cannot multiply.
     if sum("$ref" in node for node in nodes) < _FEW_REFS:
         return 1
     named = {f"#{node['$anchor']}": node for node in nodes if isinstance(node.get("$anchor"), str)}

@@ -160,7 +160,7 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
         (["tools", "invoke", "time.now", "--timeout", "-1"], 2, "wants a number of seconds above 0, got '-1'"),
         (["tools", "info", "shop.prise"], 1, "See all with: onetool-ipy tools list"),
         (["tools", "invoke", "shop.price"], 1, "Usage: shop.price(item: str"),
-        (["ask", "hello"], 1, "Write in onetool.yaml:"),
+        (["ask", "hello"], 1, "onetool.yaml, for example:"),
         (["export", "-o", "missing/x.py", "n.ipynb"], 1, "No such file or directory: 'missing/x.py'"),
         (["tools", "list", "--config", "missing.yaml"], 1, "missing.yaml: there is no such file"),
         (["tools"], 2, "usage"),

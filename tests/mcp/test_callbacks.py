@@ -231,8 +231,8 @@ def test_older_server_is_told_the_log_level(opened: Open, key: dict[str, str], l
 
     assert box.servers.start("every") == "connected"
     asked, answered = [row for row in box.servers.trace("every") if row["method"] == "logging/setLevel"]
-    assert (asked["way"], asked["message"]) == ("to the server", f'{{"level": "{level}"}}')
-    assert (answered["way"], answered["message"]) == ("from the server", "{}")
+    assert (asked["way"], asked["message"]) == ("→", f'{{"level": "{level}"}}')
+    assert (answered["way"], answered["message"]) == ("←", "{}")
 
 
 def test_server_that_takes_no_log_level_is_used_all_the_same(opened: Open) -> None:

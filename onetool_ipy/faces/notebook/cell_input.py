@@ -92,7 +92,7 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
 
     With `only_assigned` only for `x = %magic ...;`: its `;` hides the output, and the variable still gets the value.
     """
-    pattern = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
+    prompt_line = re.compile(rf"(?P<target>\s*|[^=%!$#\n]+=\s*)%{magic}[ \t]+\S")
 
     class Prompt(TokenTransformBase):
         priority = 1
@@ -101,7 +101,7 @@ def prompt_of(magic: str, *, only_assigned: bool = False) -> type[TokenTransform
         def find(cls, tokens_by_line: list[list[TokenInfo]]) -> Prompt | None:
             for tokens in tokens_by_line:
                 first = _first(tokens) if tokens else None
-                hit = None if first is None else pattern.match(first.line)
+                hit = None if first is None else prompt_line.match(first.line)
                 if first is None or hit is None or first.line[: first.start[1]].strip():
                     continue
                 target = hit["target"].rstrip().removesuffix("=")

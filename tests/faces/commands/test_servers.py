@@ -48,7 +48,7 @@ def test_the_life_of_a_server(loaded: Kernel) -> None:
     assert "connected" in loaded.execute("%tool server restart clock", timeout=HANG_S).text
     loaded.execute("%tool server logs clock")
     traced = loaded.execute("%tool server trace clock").text
-    assert all(word in traced for word in ("tools/call", "to the server", "Europe/Vienna"))
+    assert all(word in traced for word in ("tools/call", "→", "Europe/Vienna"))
     assert "removed" in loaded.execute("%tool server remove clock").text
     assert "clock" in refused(loaded, "%tool clock.get_current_time timezone=Europe/Vienna")
 
