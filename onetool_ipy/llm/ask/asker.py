@@ -175,7 +175,6 @@ class AskRun:
         budget: AskBudget,
         *,
         listener: AskListener,
-        streamed: bool = True,
         answer_type: AnswerType | None = None,
     ) -> None:
         self._box = box
@@ -188,7 +187,7 @@ class AskRun:
         self._runner = runner
         self._budget = budget
         self._listener = listener
-        self._streamed = streamed
+        self._streamed = box.config.settings.ask.stream
         self._messages: list[Message] = []
         self._partial = ""
         self._held_back = ""
@@ -519,9 +518,9 @@ class Asker:
         """Ask a model. None means the value in the settings under `ask`.
 
         `attach` goes with the prompt, as data: values by name, or a list of them. Results of calls go as results do,
-        pictures as pictures, and any other value as a short description. `as_` is the type that the answer must have:
-        then `answer.value` is of that type, or AnswerMismatch is raised. `source` is who asks. With `code` the model
-        writes one program over the tools, whose writes the person approves together; with `plan` it makes none now.
+        pictures as pictures, any other value as a short description. `as_` is the type of `answer.value`, else
+        AnswerMismatch is raised. With `code` the model writes one program, whose writes are approved together; `plan`
+        makes none now.
         """
         _require_prompt(prompt)
         answer_type = None if as_ is None else AnswerType(as_)
@@ -529,11 +528,10 @@ class Asker:
         if model is None:
             self.setup.offer()
         client = self._box.model(model)
-        box, settings = self._box, self._box.config.settings.ask
-        listener = listener or AskListener()
+        box, listener = self._box, listener or AskListener()
         conversation = self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
-        budget = self._budget(client, settings.max_steps if max_steps is None else max_steps)
+        budget = self._budget(client, max_steps)
         takes_images = cache(partial(image_limits, client))
         programs: ProgramCalls | None = None
         if code or plan:
@@ -550,10 +548,7 @@ class Asker:
             takes_images=takes_images,
         )
         run = AskRun(
-            *(box, client, conversation, selection, runner, budget),
-            listener=listener,
-            streamed=settings.stream,
-            answer_type=answer_type,
+            *(box, client, conversation, selection, runner, budget), listener=listener, answer_type=answer_type
         )
         message = self._attached(prompt, attach, conversation, selection, takes_images)
         self.last = run.run(message, is_kept=session is not None)
@@ -770,7 +765,7 @@ class Asker:
     def _budget(self, client: ModelClient, max_steps: object) -> AskBudget:
         """Return the limits of an ask. Says where the limit of the cost cannot be kept."""
         settings, price = self._box.config.settings, ModelPrice(client)
-        limits = replace(settings.ask, max_steps=_steps(max_steps))
+        limits = replace(settings.ask, max_steps=_steps(settings.ask.max_steps if max_steps is None else max_steps))
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
             self._box.host.note(
                 f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "

@@ -34,7 +34,7 @@ from onetool_ipy.llm.programs.stubs import tool_modules
 MAX_SEEN = 4_096
 _MAX_HITS = 12
 _CORRECTIONS = 2
-_FENCE = re.compile(r"^```[ \t]*(?P<kind>python|py)?[ \t]*\n(?P<code>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^```[ \t]*(?:(?P<kind>python|py)[ \t]*)?\n(?P<code>.*?)^```[ \t]*$", re.DOTALL | re.MULTILINE)
 _SCHEMA = {
     "type": "object",
     "properties": {"code": {"type": "string", "description": "The whole program, in Python."}},

@@ -73,7 +73,7 @@ def test_help_has_a_line_for_each_command_and_no_more() -> None:
         (["stats", "--tool"], "", [], ["tool"]),
         (["server", "read"], "", [], ["server"]),
         (["server", "read", "x"], "", [], ["uri"]),
-        (["bundle"], "", ["list", "show", "on", "off", "run", "env", "set", "delete"], []),
+        (["bundle"], "", ["list", "show", "on", "off", "run", "set", "env", "delete"], []),
         (["nothing"], "", [], []),
         (["import", "--tag", "a"], "--t", None, []),
     ],
