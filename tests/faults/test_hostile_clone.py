@@ -104,6 +104,7 @@ def said_in(outcome: Outcome) -> str:
 
 
 LOOKS = (
+    *("%ask --waiting", "%ask --resume x", "%ask --show hello"),
     *("%tool", "%tool list", "%tool list go", "%tool search go", "%tool health", "%tool why", "%tool help"),
     *("%tool history", "%tool stats", "%tool results", "%tool jobs", "%tool usage", "%tool browse", "%tool reload"),
     *("%tool bundle list", "%tool bundle show shop", "%tool bundle show shop.get", "%tool server", "%tool server list"),
@@ -147,6 +148,7 @@ OT = (
     *("version()", "reload()", "notify(topic='out', message='m')", "notify(topic='link', message='m')", "browser()"),
     *("browser('at_import.go')", "usage()", "view({'a': 1})", "run('boom')", "run('jinja')", "run('g')", "run('get')"),
     *("map('at_import.go', [{'x': 1}])", "map('shop.get', [{}])", "replay('/nowhere/x.jsonl')"),
+    *("origin({'a': 1})", "diff({'a': 1}, {'a': 2})", "refresh('x')", "adopt([])"),
 )
 """Every function of `ot`."""
 
@@ -178,6 +180,9 @@ CALLS = (
     ),
     *("%tool fs.list_dir path=../outside", "%tool fs.read_file path=../outside/secrets.yaml"),
     *("%tool fs.read_file path=.onetool/secrets.yaml", "%tool fs.search_text path=.. pattern=sec-"),
+    *("%tool lock", "%tool verify", "%tool diff at_import.go", "%tool diff srv.anything", "%tool adopt []"),
+    *("%%tool program\nimport at_import\nat_import.go()", "%%tool program\nimport shop\nshop.get()"),
+    *("%ask --code hello", "%ask --as int hello"),
     *("%tool serve", "%tool serve --allow *", "%tool serve stop", "%tool health", "%tool list"),
 )
 """What would run something of the project. Nobody can be asked here, so each is refused."""
@@ -187,7 +192,7 @@ def test_looking_in_a_notebook_does_nothing(notebook: Kernel, watch: Watch) -> N
     for line in LOOKS:
         watch.check(line, said_in(notebook.execute(line, allow_errors=True)))
     offered = set(re.findall(r"^\s*%%?tool ([a-z]+)\b", notebook.execute("%tool help").text, re.MULTILINE))
-    tried = {line.split()[1] for line in (*LOOKS, *CALLS) if line.startswith("%tool ")}
+    tried = {line.split()[1] for line in (*LOOKS, *CALLS) if line.startswith(("%tool ", "%%tool "))}
     assert offered - tried == {"new", "import", "view"}, "those write what a person asks for"
 
 
@@ -358,6 +363,12 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("server", "list"),
     ("server", "test", "srv"),
     ("server", "logs", "srv"),
+    ("lock",),
+    ("verify",),
+    ("diff", "at_import.go"),
+    ("mock", "missing.jsonl"),
+    ("seal", "hostile.ipynb"),
+    ("open", "missing.zip"),
     ("completion", "bash"),
     ("completion", "words", "onetool-ipy", "tools", "invoke", ""),
 )
