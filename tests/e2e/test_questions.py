@@ -353,3 +353,40 @@ def test_axe_finds_nothing_in_either_theme(lab: Lab, theme: str, code: str) -> N
     notebook.command("apputils:change-theme", theme="JupyterLab Light")
     notebook.command("notebook:interrupt-kernel")
     expect(question).to_have_count(0)
+
+
+PROGRAM = """\
+%%tool program -o p
+import shop
+
+# <img src=x onerror='window.hacked=1'>
+for item in ["pen", "ink", "<b>cup</b>"]:
+    try:
+        shop.order(item=item)
+    except PermissionError:
+        print("not", item)
+"""
+
+
+def test_rule_5_the_writes_of_a_program_are_chosen_in_a_table(lab: Lab) -> None:
+    """The program, a row for each write, and the buttons; "always" is not offered."""
+    notebook, question = _open(lab, PROGRAM, "p.text, p.stop_reason")
+    expect(question.locator("pre")).to_contain_text("# <img src=x onerror='window.hacked=1'>")
+    expect(question.locator("tr")).to_have_count(3)
+    expect(question.locator("tr").nth(2)).to_contain_text('"<b>cup</b>"')
+    expect(question.get_by_role("button")).to_have_text(["Run all", "Run chosen", "No"])
+    expect(question).to_contain_text("It has read nothing.")
+    question.get_by_role("checkbox", name="Run 2. shop.order").uncheck()
+    question.get_by_role("button", name="Run chosen").click()
+    expect(notebook.output(1)).to_contain_text("You allowed 2 of 3 writes of the program")
+    notebook.run_cell(2)
+    expect(notebook.output(2)).to_contain_text("not ink")
+    assert _ordered(notebook) == ["pen", "<b>cup</b>"]
+    assert notebook.page.evaluate("window.hacked") is None
+
+
+def test_rule_5_a_no_makes_no_write(lab: Lab) -> None:
+    notebook, question = _open(lab, PROGRAM)
+    question.get_by_role("button", name="No").click()
+    expect(notebook.output(1)).to_contain_text("were not made")
+    assert _ordered(notebook) == []

@@ -83,6 +83,8 @@ def _lend(installed: Installed) -> None:
     (site / "lent.pth").write_text("\n".join(lent) + "\n", encoding="utf-8")
     for name in ("share", "etc"):
         _link(Path(sys.prefix) / name, installed.prefix / name)
+    # The sandbox of programs is a program of its own beside the interpreter.
+    _link(Path(sysconfig.get_path("scripts")) / "monty", installed.prefix / "bin" / "monty")
 
 
 def _link(source: Path, target: Path) -> None:
