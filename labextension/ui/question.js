@@ -119,7 +119,7 @@ function programWrites({ calls, program, details }, send) {
     h('pre.otx-question-program', null, visible(program)),
     h('table.otx-question-writes', null, h('tbody', null, rows)),
     h('ul.otx-question-details', null, lines),
-    h('div.otx-question-buttons', null, button(calls.length === 1 ? 'Run' : 'Run all', () => finish(all), true), choose, button('No', () => send('decline'))),
+    h('div.otx-question-buttons', null, button(calls.length === 1 ? 'Run' : 'Run all', () => finish(all)), choose, button('No', () => send('decline'))),
   ];
 }
 
