@@ -252,9 +252,9 @@ def with_entry(client: str, path: Path, text: str, server: FoundServer) -> str:
     entry, is_toml = _entry_text(client, server), client == "codex"
     try:
         document = (_parsed_toml(text) if is_toml else json.loads(text)) if text.strip() else {}
-        known = servers_in(document).get(server.name)
-        if known is not None:
-            if {name: _entry(known).get(name) for name in server.data} == server.data:
+        present = servers_in(document).get(server.name)
+        if present is not None:
+            if {name: _entry(present).get(name) for name in server.data} == server.data:
                 return text
             message = f"'{path}' is not changed: it has another entry '{server.name}'."
             raise UsageProblem(message, hint=f"Replace that one by:\n{entry}")

@@ -132,9 +132,9 @@ def _to_pydantic_ai(module: ModuleType, tool: ExportedTool) -> Any:
             raise module.ModelRetry(tool.message(result)) from result.error.exception
         return module.ToolReturn(tool.content(result), metadata=result)
 
-    made = module.Tool.from_schema(run, tool.name, tool.description, tool.parameters)
-    made.requires_approval = tool.needs_approval
-    return made
+    exported = module.Tool.from_schema(run, tool.name, tool.description, tool.parameters)
+    exported.requires_approval = tool.needs_approval
+    return exported
 
 
 def _to_agents(module: ModuleType, tool: ExportedTool) -> Any:

@@ -105,7 +105,7 @@ def test_a_tool_that_hands_its_arguments_on_passes_their_origin_on(box: Toolbox)
     family = box.log.family(call_id)
     expected = [("first", first.meta["call_id"]), ("second", second.meta["call_id"])]
     assert family.calls[call_id].sources == expected
-    (inner,) = family.made[call_id]
+    (inner,) = family.inner[call_id]
     assert (inner.tool, inner.parent, inner.sources) == ("nb.join", call_id, expected)
 
     echoed = box.call("nb.echo", {"value": first.data})
@@ -252,7 +252,7 @@ def _random_pipeline(box: Toolbox, seed: int) -> None:
                 result = box.call("nb.join" if kind == "call" else "nb.nest", arguments)
             assert set(inputs(box, result)) == expected, (seed, kind)
             if kind == "nested":
-                (inner,) = box.log.family(result.meta["call_id"]).made[result.meta["call_id"]]
+                (inner,) = box.log.family(result.meta["call_id"]).inner[result.meta["call_id"]]
                 assert set(inner.sources) == expected, (seed, kind)
             made.append(result)
         elif kind == "map":

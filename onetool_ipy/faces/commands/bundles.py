@@ -413,28 +413,28 @@ def environment(context: CommandContext, options: Options) -> Page:
     """`%tool bundle env NAME [ENV]`: list the environments of a bundle, make one with --base-url, or switch to one."""
     words, box = options.words, context.box
     bundle, _ = _named(context, replace(options, words=words[:1]), "env")
-    known = environments_of(box, bundle.slug)
+    environments = environments_of(box, bundle.slug)
     if len(words) < 2:
         active = active_environment(box, bundle)
-        lines = [f"{'*' if name == active else ' '} {name}  {each.base_url}" for name, each in known.items()]
+        lines = [f"{'*' if name == active else ' '} {name}  {each.base_url}" for name, each in environments.items()]
         hint = f"Make one: %tool bundle env {bundle.slug} staging --base-url https://staging.example.com"
         return context.page(*(lines or [f"The bundle {bundle.slug} has no environments.", hint]))
     name = words[1]
     if "--base-url" in options.values:
         auth = creation.wire_auth(bundle)
         if "--auth" in options.values:
-            said = options.values["--auth"]
-            auth = None if said == "none" else creation.read_auth(said)[0]
+            auth_text = options.values["--auth"]
+            auth = None if auth_text == "none" else creation.read_auth(auth_text)[0]
         chosen = Environment(base_url=options.values["--base-url"].rstrip("/"), auth=auth)
-    elif name in known:
-        chosen = known[name]
+    elif name in environments:
+        chosen = environments[name]
     else:
-        near = did_you_mean(name, list(known))
+        near = did_you_mean(name, list(environments))
         raise UsageProblem(
             f"The bundle '{bundle.slug}' has no environment '{name[:40]}'. {near}".strip(),
             hint=f"Make it: %tool bundle env {bundle.slug} {name[:40]} --base-url URL",
         )
-    if bundle.base_url and not known:
+    if bundle.base_url and not environments:
         present = Environment(base_url=bundle.base_url, auth=creation.wire_auth(bundle))
         save_environment(box, bundle.slug, "default", present)
     page = _share(context, options, bundle, chosen.base_url, chosen.auth, "")

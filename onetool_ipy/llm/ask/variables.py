@@ -39,7 +39,7 @@ def variables_of(prompt: str, namespace: Mapping[str, object]) -> dict[str, obje
     names = named_variables(prompt)
     for name in names:
         if name not in namespace:
-            near = did_you_mean(name, [known for known in namespace if not known.startswith("_")])
+            near = did_you_mean(name, [other for other in namespace if not other.startswith("_")])
             raise UsageProblem(
                 f"The prompt names '@{name}', and there is no variable of that name. {near}".rstrip(),
                 hint=f"Nothing was sent. Write @@{name} for an @ that is text.",

@@ -509,8 +509,8 @@ class ProgramRun:
             f"The program has called tools that reach out {MAX_OPEN_WORLD} times, which is the limit without a yes."
         )
         text = f"{message} Now it calls '{spec.name}'. Each call can carry data out. Let it go on?"
-        shown = values.cut(json.dumps(args, ensure_ascii=False), 2_000)
-        question = Question("the program", text, details=(f"{spec.name} {shown}",), yes="Let it go on")
+        arguments = values.cut(json.dumps(args, ensure_ascii=False), 2_000)
+        question = Question("the program", text, details=(f"{spec.name} {arguments}",), yes="Let it go on")
         try:
             reply = self._put(question.masked(self._box.mask))
         except NobodyToAsk:

@@ -194,11 +194,11 @@ class OriginTree:
             return Origin(call_id=call_id, tool=row.tool, call=call, role=role, ok=row.ok, is_repeated=True)
         self._shown.add(call_id)
         parts = [self.of(source, name or "result", depth + 1) for name, source in row.sources]
-        made = self._family.made.get(call_id, ())
+        calls = self._family.inner.get(call_id, ())
         listed = {part.call_id for part in parts}
-        parts += [self.of(each.call_id, "called", depth + 1) for each in made if each.call_id not in listed]
-        times = self._family.made_counts.get(call_id, {})
-        rest = sum(times.values()) - len(made)
+        parts += [self.of(each.call_id, "called", depth + 1) for each in calls if each.call_id not in listed]
+        times = self._family.inner_counts.get(call_id, {})
+        rest = sum(times.values()) - len(calls)
         return Origin(
             call_id=call_id,
             tool=row.tool,

@@ -198,14 +198,14 @@ class CallRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallFamily:
-    """A call with all that it came from: `calls` by id, `made` by the id of the call that made them, the first ones.
+    """A call with all that it came from: `calls` by id, `inner` by the id of the call that made them, the first ones.
 
-    `made_counts` has how often each call called each tool.
+    `inner_counts` has how often each call called each tool.
     """
 
     calls: Mapping[str, CallRow]
-    made: Mapping[str, Sequence[CallRow]]
-    made_counts: Mapping[str, Mapping[str, int]]
+    inner: Mapping[str, Sequence[CallRow]]
+    inner_counts: Mapping[str, Mapping[str, int]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -459,7 +459,7 @@ def family_of(database: Connection, call_id: str) -> CallFamily:
         linked = [source for row in rows for _, source in row.sources]
         linked += [each.call_id for row in rows for each in children.get(row.call_id, ())]
         waiting = [each for each in dict.fromkeys(linked) if each not in calls][:_MAX_FAMILY]
-    return CallFamily(calls=calls, made=children, made_counts=counts)
+    return CallFamily(calls=calls, inner=children, inner_counts=counts)
 
 
 def _call_rows(database: Connection, terms: str, values: Sequence[Any]) -> list[CallRow]:
