@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 import jupyter_server
+from PIL import Image
 from playwright.sync_api import Locator, expect
 
 from tests.e2e import story
@@ -106,6 +107,28 @@ NOTEBOOK = (
     "%tool geo.locat address=Ring",
 )
 
+CUSTOMERS = """
+from onetool_ipy import tool
+
+@tool("crm.customers", read_only=True)
+def customers(region: str) -> list[dict]:
+    \"\"\"List the customers of a region.\"\"\"
+    return [{"id": 7, "owes": 120}, {"id": 12, "owes": 40}, {"id": 19, "owes": 310}, {"id": 31, "owes": 98}]
+
+@tool("crm.remind")
+def remind(customer: int, text: str) -> str:
+    \"\"\"Send a reminder.\"\"\"
+    return "sent"
+"""
+REMIND = """%%tool program -o reminders
+import crm
+
+late = [each for each in crm.customers(region="EU") if each["owes"] > 97]
+for each in late:
+    crm.remind(customer=each["id"], text=f"You owe {each['owes']} euros.")
+len(late)
+"""
+
 
 def main(folder: Path) -> None:
     """Take the pictures."""
@@ -113,12 +136,13 @@ def main(folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="onetool-pictures-") as scratch:
         place = Path(scratch)
         surroundings.enter(place / "home")
-        lab = Lab(wheel.install(wheel.build_wheel(place / "dist"), place / "venv"), place / "lab")
+        lab = Lab(wheel.install(wheel.build_wheel(place / "dist"), place / "venv"), place / "lab", scale=2)
         try:
             story.take(lab, folder / "first-minute.png")
             _notebook(lab, folder)
             _screens(lab, folder)
             _questions(lab, folder)
+            _program(lab, folder)
             _http_tool(lab, folder)
             _imports(lab, folder)
             _pages(lab, folder)
@@ -127,6 +151,9 @@ def main(folder: Path) -> None:
         finally:
             lab.close()
             surroundings.leave()
+    # Screens have few colours: 256 look the same in a third of the bytes.
+    for path in folder.glob("*.png"):
+        Image.open(path).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(path, optimize=True)
 
 
 def _notebook(lab: Lab, folder: Path) -> None:
@@ -185,6 +212,20 @@ def _questions(lab: Lab, folder: Path) -> None:
         _keep(notebook.page.locator(".jp-Notebook .jp-Cell").nth(cell), folder / name)
         question.get_by_role("button", name="Skip all" if cell == 1 else "Cancel").click()
         expect(question).to_have_count(0)
+    notebook.close()
+
+
+def _program(lab: Lab, folder: Path) -> None:
+    """The question of a program: its text, its writes, and what a yes is about."""
+    notebook = lab.open_notebook(["%load_ext onetool_ipy" + CUSTOMERS, REMIND], viewport=(1000, 900))
+    notebook.run_cell(0)
+    expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
+    notebook.begin_cell(1)
+    question = notebook.output(1).locator(".otx-question")
+    expect(question).to_be_visible()
+    _keep(question, folder / "plan.png")
+    question.get_by_role("button", name="No").click()
+    notebook.wait_for_cell()
     notebook.close()
 
 

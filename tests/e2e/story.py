@@ -56,10 +56,10 @@ def take(lab: Lab, path: Path) -> None:
         notebook.run_cell(0)  # so that none of the three looks chosen
         shots = [_cell(notebook, index) for index in range(1, len(cells))]
         notebook.close()
-    page = lab.browser.new_page(viewport={"width": 860, "height": 600})
+    page = lab.browser.new_page(viewport={"width": 860, "height": 600}, device_scale_factor=lab.scale)
     frames = (
         f"<section><h2><b>{number}</b>{html.escape(text)}</h2>"
-        f'<img src="data:image/png;base64,{base64.b64encode(shot).decode()}"></section>'
+        f'<img style="zoom: {1 / lab.scale}" src="data:image/png;base64,{base64.b64encode(shot).decode()}"></section>'
         for number, ((text, _), shot) in enumerate(zip(FRAMES, shots, strict=True), 1)
     )
     page.set_content(_PAGE + "".join(frames))

@@ -219,15 +219,17 @@ class Lab:
         browser: Browser | None = None,
         root: Path | None = None,
         env: Mapping[str, str] | None = None,
+        scale: int = 1,
     ) -> None:
         """Start the server with every Jupyter folder below `folder`; `flags` are more of its options.
 
         A `browser` of another Lab is borrowed: one thread can have one Playwright. `root` is the folder that is served,
-        by default a new one; `env` goes over the variables of the tests.
+        by default a new one; `env` goes over the variables of the tests. Pictures have `scale` times the pixels.
         """
         self.root = root or folder / "root"
         self.root.mkdir(parents=True, exist_ok=root is not None)
         self.token = secrets.token_hex(16)
+        self.scale = scale
         self.notebooks: list[Notebook] = []
         self._free_pages: list[tuple[Page, bool]] = []
         self._log: list[str] = []
@@ -358,7 +360,7 @@ class Lab:
             page, is_as_new = self._free_pages.pop()
             page.set_viewport_size({"width": width, "height": height})
             return page, is_as_new
-        context = self.browser.new_context(viewport={"width": width, "height": height})
+        context = self.browser.new_context(viewport={"width": width, "height": height}, device_scale_factor=self.scale)
         context.set_default_timeout(PAGE_TIMEOUT_MS)
         return context.new_page(), False
 
