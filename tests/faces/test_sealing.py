@@ -18,6 +18,7 @@ from nbclient import NotebookClient
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.sealing import run_sealed
+from tests.faces.test_cli_commands import at_terminal
 from tests.harness.patience import HANG_S
 
 CELLS = [
@@ -73,6 +74,14 @@ def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(sealed: Path,
     assert run.returncode == 0, run.stdout + run.stderr
     assert "gives what it gave when it was sealed" in run.stdout
     assert [each.name for each in place.iterdir() if each.is_file()] == [sealed.name], "nothing is left beside it"
+
+
+def test_a_person_is_asked_before_the_code_of_a_notebook_runs(sealed: Path) -> None:
+    code, text = at_terminal("open", sealed.name, typed="n\n")
+
+    assert code == 1
+    assert "This runs the code of 'report.sealed.zip' on this machine, with your rights. Run it? [y/N]" in text
+    assert text.rstrip().endswith("Nothing was run.")
 
 
 def test_what_differs_is_said_and_the_exit_code_is_1(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:

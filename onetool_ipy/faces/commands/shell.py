@@ -255,6 +255,11 @@ def open_sealed(_context: CommandContext, options: Options) -> DataPage:
     from onetool_ipy.faces.sealing import run_sealed
 
     file = Path(one_word(options, "open", what="sealed notebook", hint="For example: onetool-ipy open a.sealed.zip"))
+    # A script that names the file has said yes; a person may take "open" for a look.
+    question = f"This runs the code of '{file.name}' on this machine, with your rights. Run it? [y/N] "
+    reply = "y" if "--yes" in options.values or not file.is_file() else ask_at_terminal(question)
+    if reply is not None and reply.strip().lower() not in ("y", "yes"):
+        raise NotDone("Nothing was run.")
     lines = run_sealed(file)
     text = "\n".join(lines) if lines else f"{file.name} gives what it gave when it was sealed."
     return DataPage.of(Page(printable(text)), {"differs": lines}, is_failure=bool(lines))
