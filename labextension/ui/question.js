@@ -67,10 +67,17 @@ function approval(question, send) {
   const all = calls.map((_, at) => at + 1);
   const tools = [...new Set(calls.map(({ tool }) => tool))];
   const skip = button('', () => finish(chosen(), false));
+  const isDestructive = calls.some(({ badges }) => badges.includes('destructive'));
+  const run = h(isDestructive ? 'button.otx-failed' : 'button', { type: 'button', onclick: () => finish(unskipped(), false) });
   const cards = calls.map((call, at) => card(call, isOne ? '' : `${at + 1}. `, isOne ? null : isRun => decide(at + 1, isRun)));
 
   function chosen() {
     return all.filter(number => decided.get(number));
+  }
+
+  /** What a button for all runs: a call that was skipped by itself stays skipped. */
+  function unskipped() {
+    return all.filter(number => decided.get(number) !== false);
   }
 
   function finish(run, always) {
@@ -86,13 +93,12 @@ function approval(question, send) {
   function redraw() {
     cards.forEach(({ showDecision }, at) => showDecision(decided.get(at + 1)));
     fill(skip, isOne ? 'Skip' : decided.size ? 'Skip the rest' : 'Skip all');
+    fill(run, isOne ? 'Run' : decided.size ? 'Run the rest' : 'Run all');
   }
 
   drawings.add(redraw);
   redraw();
-  const isDestructive = calls.some(({ badges }) => badges.includes('destructive'));
-  const run = h(isDestructive ? 'button.otx-failed' : 'button', { type: 'button', onclick: () => finish(all, false) }, isOne ? 'Run' : 'Run all');
-  const always = button(tools.length === 1 ? `Always run ${plain(tools[0])}` : `Always run these ${tools.length} tools`, () => finish(all, true));
+  const always = button(tools.length === 1 ? `Always run ${plain(tools[0])}` : `Always run these ${tools.length} tools`, () => finish(unskipped(), true));
   const scope = `Always: every later call of ${plain(listed(tools))} in this session, with any arguments, until the tool changes.`;
   return [h('ol.otx-question-calls', null, cards.map(({ element }) => element)), h('div.otx-question-buttons', null, run, always, skip), h('p.otx-muted.otx-tip', null, scope)];
 }

@@ -21,7 +21,7 @@ export class TablePane {
     this.status = h('span.otx-muted', { role: 'status' });
     this.chips = h('div.otx-chips', { role: 'group', 'aria-label': 'Filters of columns', hidden: true });
     this.heads = h('div.otx-table-head', { role: 'row' });
-    this.list = new VirtualList({ rowHeight: ROW_HEIGHT, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at) });
+    this.list = new VirtualList({ rowHeight: ROW_HEIGHT, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at), onDraw: () => this.nameActive() });
     this.columnFilter = new ColumnFilter(this);
     const { element, spacer, body } = this.list;
     element.setAttribute('role', 'grid');
@@ -253,7 +253,6 @@ export class TablePane {
   select({ row, column }, { isRows = false, isLonger = false } = {}) {
     const to = { row: Math.max(0, Math.min(this.total - 1, row)), column };
     this.selection = { from: isLonger ? this.selection.from : to, to, isRows };
-    this.list.element.setAttribute('aria-activedescendant', this.id);
     const { top, bottom, left, right } = this.area();
     const [rows, columns] = [bottom - top + 1, right - left + 1];
     fill(this.status, rows * columns === 1 ? null : isRows ? `${counted(rows, 'row')} selected` : `${number(rows)} × ${number(columns)} cells selected`);
@@ -262,6 +261,12 @@ export class TablePane {
     else if (to.row > first + this.list.visible - 4) this.list.scrollTo(Math.min(to.row, to.row - this.list.visible + 4));
     else this.list.update();
     this.list.element.querySelector('.otx-cell.otx-current')?.scrollIntoView?.({ block: 'nearest', inline: 'nearest' });
+  }
+
+  /** Name the active cell to readers of screens, as long as it is drawn. */
+  nameActive() {
+    const active = this.list.element.querySelector(`#${this.id}`);
+    active ? this.list.element.setAttribute('aria-activedescendant', this.id) : this.list.element.removeAttribute('aria-activedescendant');
   }
 
   onKey(event) {

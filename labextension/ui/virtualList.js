@@ -7,11 +7,11 @@ const MAX_HEIGHT = 8_000_000; // pixels; browsers cannot lay out much more
 
 /**
  * `fetch(offset, limit)` returns rows (offset from 0); `draw(row, number)` returns an element of
- * `rowHeight` pixels; `onScroll(first, end)` receives the visible range.
+ * `rowHeight` pixels; `onScroll(first, end)` receives the visible range; `onDraw()` hears that rows were drawn.
  */
 export class VirtualList {
-  constructor({ rowHeight, fetch, draw, label, onScroll = () => {} }) {
-    Object.assign(this, { rowHeight, fetch, draw, onScroll });
+  constructor({ rowHeight, fetch, draw, label, onScroll = () => {}, onDraw = () => {} }) {
+    Object.assign(this, { rowHeight, fetch, draw, onScroll, onDraw });
     this.total = 0;
     this.height = 0;
     this.pages = new Map();
@@ -112,6 +112,7 @@ export class VirtualList {
     const isScaled = this.total * this.rowHeight > MAX_HEIGHT;
     this.body.style.transform = `translateY(${isScaled ? this.element.scrollTop : from * this.rowHeight}px)`;
     reconcile(this.body, [...drawn.values()].map(({ element }) => element));
+    this.onDraw();
   }
 
   onKey(event) {

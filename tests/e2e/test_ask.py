@@ -40,7 +40,7 @@ def test_a_person_answers_in_the_notebook_and_nothing_hostile_runs(lab: Lab) -> 
     question = notebook.output(1).locator(".otx-question")
     expect(question.locator("li").first).to_contain_text('"pen\\n  2. time.now\\u202e"')
     question.get_by_role("button", name="Skip shop.order").first.click()
-    question.get_by_role("button", name="Run shop.order").last.click()
+    question.get_by_role("button", name="Run shop.order", exact=True).last.click()
 
     output = notebook.output(1)
     expect(output).to_contain_text("That is all.")
