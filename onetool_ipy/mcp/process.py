@@ -222,12 +222,12 @@ class ServerProcess:
         if self._process.poll() is None:
             with suppress(OSError):
                 self._process.terminate()
-        if self._pidfd is not None:
+        pidfd, self._pidfd = self._pidfd, None
+        if pidfd is not None:
             # The loop may be closed.
             with suppress(RuntimeError):
-                self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
+                self._loop.remove_reader(pidfd)
+            os.close(pidfd)
 
     async def wait_gone(self) -> int | None:
         """Wait a while until nothing of it is left. Returns its exit status."""

@@ -233,9 +233,11 @@ class Journal:
         return None
 
     def _close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        # The number is forgotten first: once it is free, another thread's file may get it, and a fork at that moment
+        # would leave a child that closes that file.
+        fd, self._fd = self._fd, None
+        if fd is not None:
+            os.close(fd)
 
 
 def journals_in(folder: Path) -> dict[str, JournalFile]:
