@@ -230,7 +230,7 @@ class _Expansion:
 
         expansion, methods = self, frozenset(_METHODS.split())
 
-        class Sandbox(ImmutableSandboxedEnvironment):
+        class SandboxedTemplates(ImmutableSandboxedEnvironment):
             intercepted_binops = frozenset(("+", "*", "**", "%"))
 
             def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -266,7 +266,7 @@ class _Expansion:
         def refuse(*_args: object) -> Any:
             raise SecurityError("a snippet loads no other template")
 
-        env = Sandbox(
+        env = SandboxedTemplates(
             undefined=jinja2.StrictUndefined,
             finalize=jinja2.pass_context(lambda _context, value: expansion.placeholder(value)),
             trim_blocks=True,
