@@ -26,6 +26,10 @@ VERSION = 1
 _LEFT_OUT = ("builtin", "cell")
 _MAX_BYTES = 64 << 20
 
+LockedKind = Literal["server", "pack", "bundle", "tool"]
+_KINDS: dict[str, LockedKind] = {"servers": "server", "packs": "pack", "bundles": "bundle", "tools": "tool"}
+"""What each part of a lock file is about."""
+
 
 class LockProblem(OneToolError):
     """The lock file is missing, damaged, or of a later version."""
@@ -35,7 +39,7 @@ class LockProblem(OneToolError):
 class Drift:
     """One thing that is not as it was: a tool, server, pack or bundle that is gone, new, or changed."""
 
-    kind: Literal["tool", "server", "pack", "bundle"]
+    kind: LockedKind
     name: str
     state: Literal["gone", "new", "changed"]
     lines: tuple[str, ...] = ()
@@ -95,8 +99,7 @@ def read_lock(path: Path) -> Json:
     if isinstance(version, int) and version > VERSION:
         later = f"'{path}' was written by a later version of onetool-ipy (its version is {version})."
         raise LockProblem(later, hint="Upgrade: pip install --upgrade onetool-ipy")
-    parts = ("servers", "packs", "bundles", "tools")
-    if version != VERSION or not all(isinstance(lock.get(part), dict) for part in parts):
+    if version != VERSION or not all(isinstance(lock.get(part), dict) for part in _KINDS):
         raise LockProblem(f"'{path}' is damaged: it is not a lock file of version {VERSION}.", hint=hint)
     read: Json = lock
     return read
@@ -105,15 +108,15 @@ def read_lock(path: Path) -> Json:
 def drifts(before: Json, after: Json) -> list[Drift]:
     """Say what is not as the lock has it: servers, packs and bundles that came or went, and each tool that changed."""
     changes: list[Drift] = []
-    for part, kind in (("servers", "server"), ("packs", "pack"), ("bundles", "bundle"), ("tools", "tool")):
+    for part, kind in _KINDS.items():
         old, new = before[part], after[part]
         for name in sorted({*old, *new}):
             if name not in new:
-                changes.append(Drift(kind=kind, name=name, state="gone"))  # type: ignore[arg-type]  # one of these four
+                changes.append(Drift(kind=kind, name=name, state="gone"))
             elif name not in old:
-                changes.append(Drift(kind=kind, name=name, state="new"))  # type: ignore[arg-type]  # as above
+                changes.append(Drift(kind=kind, name=name, state="new"))
             elif lines := _lines(part, old[name], new[name]):
-                changes.append(Drift(kind=kind, name=name, state="changed", lines=tuple(lines)))  # type: ignore[arg-type]
+                changes.append(Drift(kind=kind, name=name, state="changed", lines=tuple(lines)))
     return changes
 
 
