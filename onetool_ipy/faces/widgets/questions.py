@@ -20,8 +20,8 @@ from onetool_ipy.core.question import Question, Reply, form_errors
 from onetool_ipy.render.views import counted
 
 MIME = "application/vnd.onetool.question+json"
-_SEEN_S, _HEARD_S, _FIRST_S = 20.0, 5.0, 1.0
-"""How long a page may take to report a question: one that showed questions before, that is connected, that may be."""
+_CONNECTED_S, _FIRST_S = 20.0, 1.0
+"""How long a page may take to report a question: one that has connected, and may be loading again; one that may be."""
 _EVERY_S = 0.1
 _MAX_ARGUMENT = 100_000
 
@@ -44,7 +44,7 @@ class OpenQuestions:
             if not _wait(one.seen, self._patience_s):
                 self._patience_s = 0.0
                 return None
-            self._patience_s = _SEEN_S
+            self._patience_s = _CONNECTED_S
             _wait(one.answered, None)
             return one.reply
         finally:
@@ -53,7 +53,7 @@ class OpenQuestions:
 
     def listed(self) -> list[Json]:
         """The open questions, for a page that has just connected."""
-        self._patience_s = max(self._patience_s, _HEARD_S)
+        self._patience_s = _CONNECTED_S
         return [one.data for one in self._open.values()]
 
     def seen(self, payload: Json) -> None:
