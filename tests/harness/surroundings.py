@@ -22,6 +22,7 @@ OUTSIDE: dict[str, str] = json.loads(os.environ[_KEPT]) if _KEPT in os.environ e
 
 # Set in a developer's shell, each would reach into a test.
 _UNWANTED = (
+    "CI",
     "DASK_SCHEDULER_ADDRESS",
     "JUPYTERLAB_DIR",
     "JUPYTERLAB_SETTINGS_DIR",
@@ -30,6 +31,7 @@ _UNWANTED = (
     "JUPYTER_PATH",
     "JUPYTER_TOKEN",
     "ONETOOL_CONFIG",
+    "ONETOOL_REPLAY",
     "PYTHONDONTWRITEBYTECODE",
     "PYTHONPATH",
     "PYTHONSTARTUP",
