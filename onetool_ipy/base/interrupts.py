@@ -9,7 +9,7 @@ No other code thinks about interrupts. Outside of a cell Python's own handler ho
 from __future__ import annotations
 
 import signal
-import threading
+from threading import get_ident, main_thread
 from typing import Final
 
 
@@ -26,11 +26,11 @@ class Deferral:
 
     def __enter__(self) -> None:
         # Signal handlers run in the main thread only, so other threads neither need the counter nor may change it.
-        if threading.get_ident() == threading.main_thread().ident:
+        if get_ident() == main_thread().ident:
             self._depth += 1
 
     def __exit__(self, *exc: object) -> None:
-        if threading.get_ident() != threading.main_thread().ident:
+        if get_ident() != main_thread().ident:
             return
         self._depth -= 1
         if self._has_stop and not self._depth:
