@@ -1,8 +1,10 @@
 """Change the package at random places, one at a time, and see whether the tests of the changed module's name notice.
 
 `make mutants` takes 100 places with a fixed seed: a comparison turned round, `and` for `or`, a dropped `not`, another
-returned constant. Each change is written into the working tree, which must be clean, and taken back afterwards.
-`ARGS="--count 20 --seed 3"` takes other ones, `--only stores/` those below a folder. It prints every survivor.
+returned constant. A place is drawn by its own text, so a change of one file leaves the places of the others as they
+were. Each change is written into the working tree, which must be clean, and taken back afterwards. A test that fails
+without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places, `--only stores/` those below
+a folder. Every survivor is printed.
 """
 
 from __future__ import annotations
@@ -10,17 +12,23 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import random
+import hashlib
+import re
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tests.harness.surroundings import ROOT
 
 PACKAGE = ROOT / "onetool_ipy"
-LIMIT_S = 600
+LIMIT_S = 300
+
+Verdict = Literal["died", "SURVIVED", "UNJUDGED"]
 
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -103,21 +111,45 @@ def tests_of(path: Path) -> list[str]:
     ]
 
 
-def survives(mutant: Mutant) -> bool:
-    """Whether the tests of the module's name pass with the change in it."""
+def sample(paths: list[Path], *, count: int, seed: int) -> tuple[list[Mutant], int]:
+    """Draw `count` mutants, and tell how many there are to draw from."""
+    ranks: list[tuple[bytes, Mutant]] = []
+    for path in paths:
+        twins: Counter[tuple[str, str]] = Counter()
+        for mutant in mutants_of(path):
+            change = mutant.before, mutant.after
+            key = (seed, path.relative_to(PACKAGE).as_posix(), *change, twins[change])
+            twins[change] += 1
+            ranks.append((hashlib.sha256(repr(key).encode()).digest(), mutant))
+    ranks.sort(key=lambda rank: rank[0])
+    return [mutant for _, mutant in ranks[:count]], len(ranks)
+
+
+def judge(mutant: Mutant) -> Verdict:
+    """Whether the tests of the module's name fail with the change in it, and because of it."""
     tests = tests_of(mutant.path)
     if not tests:
-        return True
+        return "SURVIVED"
     original = mutant.path.read_bytes()
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
         mutant.apply()
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return False
+        outcome = run(tests)
     finally:
         mutant.path.write_bytes(original)
-    return done.returncode == 0
+    if outcome is None or outcome.returncode == 0:
+        return "died" if outcome is None else "SURVIVED"
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - |$)", outcome.stdout, re.MULTILINE)
+    again = run(failed[:1]) if failed else None
+    return "UNJUDGED" if again is not None and again.returncode else "died"
+
+
+def run(tests: list[str]) -> subprocess.CompletedProcess[str] | None:
+    """Run tests up to the first failure; None where they hang."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
+    try:
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    except subprocess.TimeoutExpired:
+        return None
 
 
 def main() -> None:
@@ -131,19 +163,19 @@ def main() -> None:
         sys.exit(
             "The package has changes that are not committed. Commit them first: mutants are written over its files."
         )
-    every = [mutant for path in sorted((PACKAGE / options.only).rglob("*.py")) for mutant in mutants_of(path)]
-    chosen = random.Random(options.seed).sample(every, min(options.count, len(every)))
-    died = 0
-    for number, mutant in enumerate(chosen, 1):
+    paths = sorted((PACKAGE / options.only).rglob("*.py"))
+    mutants, places = sample(paths, count=options.count, seed=options.seed)
+    verdicts: Counter[Verdict] = Counter()
+    for number, mutant in enumerate(mutants, 1):
+        start = time.monotonic()
+        verdict = judge(mutant)
+        verdicts[verdict] += 1
+        change = "" if verdict == "died" else f"  {mutant.before}  ->  {mutant.after}"
         place = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
-        if survives(mutant):
-            print(f"{number:>3} SURVIVED {place}  {mutant.before}  ->  {mutant.after}", flush=True)
-        else:
-            died += 1
-            print(f"{number:>3} died     {place}", flush=True)
+        print(f"{number:>3} {verdict:<8} {time.monotonic() - start:>4.0f} s  {place}{change}", flush=True)
     print(
-        f"{died} of {len(chosen)} mutants died by the tests of their module's name"
-        f" (seed {options.seed}, {len(every)} places)"
+        f"{verdicts['died']} of {len(mutants)} mutants died by the tests of their module's name"
+        f" (seed {options.seed}, {places} places)"
     )
 
 
