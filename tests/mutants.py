@@ -13,21 +13,26 @@ import argparse
 import ast
 import copy
 import hashlib
+import inspect
 import re
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import pytest
 
 from tests.harness.surroundings import ROOT
 
 PACKAGE = ROOT / "onetool_ipy"
 LIMIT_S = 300
 
+_WORD = re.compile(r"[A-Za-z_]{4,}")
+_SLOW = re.compile(r"kernel|server|lab|wheel|page")
 Verdict = Literal["died", "SURVIVED", "UNJUDGED"]
 
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -50,6 +55,7 @@ class Mutant:
 
     path: Path
     line: int
+    words: frozenset[str]
     start: int
     end: int
     before: str
@@ -68,6 +74,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for line in data.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     tree = ast.parse(data)
+    words = _words_by_line(tree, data.decode())
     returned = {node.value for node in ast.walk(tree) if isinstance(node, ast.Return)}
     for node in ast.walk(tree):
         changed = _changed(node, is_returned=node in returned)
@@ -77,7 +84,25 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         end = starts[node.end_lineno - 1] + node.end_col_offset
         # Brackets keep the change one expression, whatever stands around it.
         after = f"({ast.unparse(changed)})"
-        yield Mutant(path=path, line=node.lineno, start=start, end=end, before=data[start:end].decode(), after=after)
+        yield Mutant(
+            path=path,
+            line=node.lineno,
+            words=words.get(node.lineno, frozenset()),
+            start=start,
+            end=end,
+            before=data[start:end].decode(),
+            after=after,
+        )
+
+
+def _words_by_line(tree: ast.Module, text: str) -> dict[int, frozenset[str]]:
+    """The words of the innermost function or class around each line."""
+    words: dict[int, frozenset[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            own = frozenset(_WORD.findall(ast.get_source_segment(text, node) or ""))
+            words.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), own))
+    return words
 
 
 def _changed(node: ast.AST, *, is_returned: bool) -> ast.expr | None:
@@ -133,7 +158,7 @@ def judge(mutant: Mutant) -> Verdict:
     original = mutant.path.read_bytes()
     try:
         mutant.apply()
-        outcome = run(tests)
+        outcome = run(tests, mutant.words)
     finally:
         mutant.path.write_bytes(original)
     if outcome is None or outcome.returncode == 0:
@@ -143,13 +168,35 @@ def judge(mutant: Mutant) -> Verdict:
     return "UNJUDGED" if again is not None and again.returncode else "died"
 
 
-def run(tests: list[str]) -> subprocess.CompletedProcess[str] | None:
-    """Run tests up to the first failure; None where they hang."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *tests]
+def run(tests: list[str], words: frozenset[str] = frozenset()) -> subprocess.CompletedProcess[str] | None:
+    """Run tests up to the first failure, the likely ones first; None where they hang."""
+    command = [sys.executable, "-m", "tests.mutants", "--tests", *tests]
     try:
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        return subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False, input="\n".join(words)
+        )
     except subprocess.TimeoutExpired:
         return None
+
+
+class LikelyFirst:
+    """A pytest plugin: tests without a kernel, server or browser first, and those that share words with the change."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = frozenset(words)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        # A word that most tests have says nothing.
+        shared = {item: self._words.intersection(_WORD.findall(inspect.getsource(item.function))) for item in items}  # type: ignore[attr-defined]  # all of ours are functions
+        rarity = Counter(word for words in shared.values() for word in words)
+
+        def turn(item: pytest.Item) -> tuple[bool, bool, float]:
+            fixtures = " ".join(getattr(item, "fixturenames", ()))
+            is_browser = item.get_closest_marker("browser") is not None
+            return is_browser, _SLOW.search(fixtures) is not None, -sum(1 / rarity[word] for word in shared[item])
+
+        items.sort(key=turn)
 
 
 def main() -> None:
@@ -158,7 +205,11 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--only", default="", help="take changes below this folder of the package")
+    parser.add_argument("--tests", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.tests:
+        flags = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
+        sys.exit(pytest.main([*flags, *options.tests], plugins=[LikelyFirst(sys.stdin.read().split("\n"))]))
     if subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "onetool_ipy"], cwd=ROOT, check=False).returncode:
         sys.exit(
             "The package has changes that are not committed. Commit them first: mutants are written over its files."
