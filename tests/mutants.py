@@ -74,7 +74,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for line in data.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     tree = ast.parse(data)
-    words = _words_by_line(tree, data.decode())
+    words = _words_by_line(tree, data.decode().splitlines())
     returned = {node.value for node in ast.walk(tree) if isinstance(node, ast.Return)}
     for node in ast.walk(tree):
         changed = _changed(node, is_returned=node in returned)
@@ -95,13 +95,14 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         )
 
 
-def _words_by_line(tree: ast.Module, text: str) -> dict[int, frozenset[str]]:
+def _words_by_line(tree: ast.Module, lines: list[str]) -> dict[int, frozenset[str]]:
     """The words of the innermost function or class around each line."""
     words: dict[int, frozenset[str]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            own = frozenset(_WORD.findall(ast.get_source_segment(text, node) or ""))
-            words.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), own))
+            end = node.end_lineno or node.lineno
+            own = frozenset(_WORD.findall("\n".join(lines[node.lineno - 1 : end])))
+            words.update(dict.fromkeys(range(node.lineno, end + 1), own))
     return words
 
 
