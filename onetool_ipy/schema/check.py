@@ -128,7 +128,8 @@ class Checker:
 
     def fit(self, ready: Json, plain: bool, tool: str, mask: Mask) -> None:
         """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
-        self._complete(ready, plain, tool, mask)
+        if not self._fits(ready, plain):
+            self._complete(ready, plain, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float and ready[name].is_integer():
                 ready[name] = int(ready[name])
@@ -140,7 +141,8 @@ class Checker:
         is expected, and text is not.
         """
         ready, plain, *_ = values.plain_copy(args)
-        self._complete(ready, plain, tool, mask)
+        if not self._fits(ready, plain):
+            self._complete(ready, plain, tool, mask)
         return ready
 
     def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
@@ -156,8 +158,6 @@ class Checker:
             return False
 
     def _complete(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
-        if self._fits(ready, plain):
-            return
         errors, violations = self._errors(ready, mask)
         # A default may lack what has a default in turn, so each round fills in one level.
         for _ in range(_MAX_ROUNDS):
