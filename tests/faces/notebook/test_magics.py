@@ -63,6 +63,10 @@ def test_load_ext_prints_nothing_and_starts_no_thread(kernel: Kernel) -> None:
     assert fresh.stdout.strip() == "[]"
 
 
+def test_a_line_before_the_last_shows_its_value(loaded: Kernel) -> None:
+    assert len(loaded.execute("%tool time.now\n1").displays) == 1
+
+
 def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> None:
     text = loaded.execute("%tool").result_text
     assert "time" in text
