@@ -149,18 +149,6 @@ def make_folder(folder: Path) -> None:
         raise StoreError.of(folder, exc, doing="make the folder") from exc
 
 
-def restrict_permissions(folder: Path) -> None:
-    """Remove the access of others to a folder of ours that is not a link. Never raises OSError."""
-    try:
-        status = os.lstat(folder)
-        if not stat.S_ISDIR(status.st_mode) or not stat.S_IMODE(status.st_mode) & 0o077:
-            return
-        if hasattr(os, "geteuid") and status.st_uid == os.geteuid():
-            os.chmod(folder, stat.S_IMODE(status.st_mode) & 0o700)
-    except (OSError, ValueError):
-        return
-
-
 def names_in(folder: Path) -> list[str]:
     """Return the names in a folder, sorted; none if it cannot be read."""
     try:

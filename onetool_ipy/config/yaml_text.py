@@ -1,9 +1,10 @@
 """YAML text -> a Document: plain values, the line of each key, and the faults. Imports PyYAML at the first parse.
 
-The parser's events are put together here, so that nothing is expanded before it is counted. Scalars follow the core rules of YAML 1.2, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is
-always the text as written. A fault costs only the value around it. Text that cannot be parsed, or that is too deep or
-too large, costs the whole document. Aliases (`*name`) and merge keys (`<<`) are for imported documents; configuration
-is to be read by people, who would have to follow them.
+The parser's events are put together here, so that nothing is expanded before it is counted. Scalars follow the core
+rules of YAML 1.2, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is always the text as written. A fault
+costs only the value around it. Text that cannot be parsed, or that is too deep or too large, costs the whole document.
+Aliases (`*name`) and merge keys (`<<`) are for imported documents; configuration is to be read by people, who would
+have to follow them.
 """
 
 from __future__ import annotations
