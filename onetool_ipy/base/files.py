@@ -376,29 +376,22 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
                 make_folder(path.parent)
                 fd = os.open(path, _APPEND_FLAGS, 0o600)
             try:
-                append_to(fd, data)
+                written = os.write(fd, data)
+                start = os.lseek(fd, 0, os.SEEK_CUR) - written
+                try:
+                    # After a short write the next one tells why it was short, or completes the record.
+                    while written < len(data):
+                        written += os.write(fd, memoryview(data)[written:])
+                except OSError:
+                    if os.fstat(fd).st_size == start + written:
+                        os.ftruncate(fd, start)
+                    raise
                 if sync:
                     os.fsync(fd)
             finally:
                 os.close(fd)
     except (OSError, ValueError) as exc:
         raise StoreError.of(path, exc) from exc
-
-
-def append_to(fd: int, data: bytes) -> None:
-    """Add one record to a file that is open with O_APPEND, as `append` does. Raises OSError."""
-    written = os.write(fd, data)
-    if written == len(data):
-        return
-    start = os.lseek(fd, 0, os.SEEK_CUR) - written
-    try:
-        # The next write tells why the first one was short, or completes the record.
-        while written < len(data):
-            written += os.write(fd, memoryview(data)[written:])
-    except OSError:
-        if os.fstat(fd).st_size == start + written:
-            os.ftruncate(fd, start)
-        raise
 
 
 @contextmanager
