@@ -251,8 +251,8 @@ class _Loading:
             pass  # There is none, or it is damaged.
         document = parse(data)
         if "state_dir" not in document.data:
-            faults = [(fault.line, fault.path, fault.message, fault.hint) for fault in document.faults]
-            record = {"key": key, "data": document.data, "lines": list(document.lines.items()), "faults": faults}
+            rows = [(fault.line, fault.path, fault.message, fault.hint) for fault in document.faults]
+            record = {"key": key, "data": document.data, "lines": list(document.lines.items()), "faults": rows}
             # The disk may be read-only, and JSON cannot hold every integer.
             with suppress(StoreError, TypeError):
                 write_whole(file, orjson.dumps(record), nofollow=True)

@@ -161,8 +161,8 @@ class _Builder:
                     raise NotYaml(_line(event), "holds a list at its top, not 'key: value' lines.")
                 data = self._collection(event, (), True)
             elif isinstance(event, self._kinds.NodeEvent):
-                is_scalar = isinstance(event, self._kinds.ScalarEvent)
-                if not is_scalar or not event.implicit[0] or _WORDS.get(event.value, event.value) is not None:
+                text: Any = event.value if isinstance(event, self._kinds.ScalarEvent) and event.implicit[0] else event
+                if _WORDS.get(text, text) is not None:
                     raise NotYaml(_line(event), "holds a single value at its top, not 'key: value' lines.")
         return data
 
