@@ -230,8 +230,8 @@ class _Records:
         """Remove bundles that were deleted two days ago and are still empty. Needs the store's lock."""
         gone = []
         for bundle_id, stored in snapshot.bundles.items():
-            if self.is_due(stored) and self._store.is_bare(bundle_id):
-                self._store.remove_bundle(bundle_id)
+            if self.is_due(stored) and self._store.is_bare(stored):
+                self._store.remove_bundle(stored)
                 gone.append(bundle_id)
         return gone
 
@@ -339,7 +339,7 @@ class Bundles:
                     message = f"The URL of '{relative[0]}' is relative to the base URL of the bundle."
                     raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
             bundle = self._records.fresh_bundle(bundle_id, body, None if before is None else before.bundle)
-            self._store.save_bundle(bundle)
+            self._store.save_bundle(bundle, before)
         self._needs.refresh()
         return bundle.created() if before is None else bundle
 
@@ -350,9 +350,10 @@ class Bundles:
             if bundle_id in _BUILT_IN:
                 self._switches.switch(bundle_id, enabled=switch.is_enabled)
             else:
-                bundle = self._records.stored(snapshot, bundle_id).bundle
-                if bundle.is_enabled is not switch.is_enabled:
-                    self._store.save_bundle(bundle.model_copy(update={"is_enabled": switch.is_enabled}))
+                stored = self._records.stored(snapshot, bundle_id)
+                if stored.bundle.is_enabled is not switch.is_enabled:
+                    bundle = stored.bundle.model_copy(update={"is_enabled": switch.is_enabled})
+                    self._store.save_bundle(bundle, stored)
         self._needs.refresh()
         return self.get_bundle(bundle_id)
 
@@ -363,12 +364,12 @@ class Bundles:
         with self._store.writing() as snapshot:
             self._records.reap(snapshot)
             stored = self._records.stored(snapshot, bundle_id)
-            if not self._store.is_bare(bundle_id):
+            if not self._store.is_bare(stored):
                 count = len(stored.tools)
                 content = f"holds {count} tool{'' if count == 1 else 's'}" if count else "holds files that are no tools"
                 raise Conflict(f"The bundle '{stored.bundle.slug}' {content}.", hint="Delete them first.")
             gone = stored.bundle.model_copy(update={"soft_deleted_at": self._needs.clock().astimezone(datetime.UTC)})
-            self._store.save_bundle(gone)
+            self._store.save_bundle(gone, stored)
         self._needs.refresh()
         return gone
 
@@ -429,7 +430,7 @@ class Bundles:
             bodies = [self._checked(*tool, bundle) for tool in tools]
         with self._store.writing() as snapshot:
             stored = self._records.changeable(snapshot, own)
-            taken = {*stored.tools, *stored.reserved}
+            taken = {*stored.tools}
             for pair, _ in bodies:
                 if pair in taken:
                     raise Conflict(
@@ -438,7 +439,7 @@ class Bundles:
                     )
                 taken.add(pair)
             records = [self._records.fresh_tool(own, pair, body) for pair, body in bodies]
-            self._store.save_tools(own, records)
+            self._store.save_tools(stored, records)
         self._needs.refresh()
         rows = self._records.rows_of(own)
         return self._records.shown(rows[tool.pair] for tool in records if tool.pair in rows)
@@ -469,7 +470,7 @@ class Bundles:
                 if tool is None:
                     raise _no_tool(pair)
                 if tool.is_enabled is not switch.is_enabled:
-                    self._store.save_tools(own, [tool.model_copy(update={"is_enabled": switch.is_enabled})])
+                    self._store.save_tools(stored, [tool.model_copy(update={"is_enabled": switch.is_enabled})])
         self._needs.refresh()
         return self.get_tool(own, *pair)
 
@@ -478,10 +479,10 @@ class Bundles:
         own, pair = _place(bundle_id, slug, version)
         _refuse_built_in(own)
         with self._store.writing() as snapshot:
-            tool = self._records.stored(snapshot, own).tools.get(pair)
-            if tool is None:
+            stored = self._records.stored(snapshot, own)
+            if pair not in stored.tools:
                 raise _no_tool(pair)
-            self._store.remove_tool(tool)
+            self._store.remove_tool(stored, stored.tools[pair])
         self._needs.refresh()
 
     def all_tools(self, bundle_id: str | None = None) -> list[Tool]:
