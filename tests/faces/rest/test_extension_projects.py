@@ -178,13 +178,15 @@ async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(tmp_path:
     for name in "abcd":
         write_config(tmp_path / name, upstream)
 
-    async with projects.use("a") as used:
+    async with projects.use("a") as opened:
+        used = opened.current()
         for name in "bcdb":
-            async with projects.use(name) as box:
-                assert box.call("tools.echo", {"message": name}).data == name
+            async with projects.use(name) as project:
+                assert project.current().call("tools.echo", {"message": name}).data == name
         assert used.call("tools.echo", {"message": "still"}).data == "still"
     async with projects.use("a") as again, projects.use("a") as same:
         assert again is same
+        assert again.current() is used
     assert len(projects.boxes()) == 2
     with pytest.raises(Forbidden):
         async with projects.use(os.fspath(tmp_path.parent)):
@@ -197,8 +199,8 @@ async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(tmp_path:
 
 
 async def _opened(projects: Projects, name: str) -> str:
-    async with projects.use(name) as box:
-        return str(box.config.paths.project)
+    async with projects.use(name) as project:
+        return str((await projects.work(project.current)).config.paths.project)
 
 
 def test_many_folders_asked_for_at_once_are_all_answered(server: Server, upstream: Upstream) -> None:
