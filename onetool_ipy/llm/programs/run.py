@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal
 
 from onetool_ipy.base import values
@@ -180,9 +179,7 @@ class Programs:
                 raise ProgramChanged(
                     f"The program '{program_id}' held a secret, which was not kept. It can be read, not resumed."
                 )
-            world = World(
-                variables=dict(record.variables), clock=datetime.fromisoformat(record.clock), seed=record.seed
-            )
+            world = World(variables=record.variables, clock=record.clock, seed=record.seed)
             options = ProgramOptions(
                 source=record.source,
                 allow=record.allow,
@@ -200,8 +197,8 @@ class Programs:
         return [
             {
                 "id": record.id,
-                "created": record.created,
-                "expires": record.expires,
+                "created": record.created.isoformat(),
+                "expires": record.expires.isoformat(),
                 "writes": store.planned(record.id),
                 "program": record.code,
             }
@@ -594,7 +591,7 @@ class ProgramRun:
             id=self.id,
             code=self._code,
             variables=dict(self._world.variables),
-            clock=self._world.clock.isoformat(),
+            clock=self._world.clock,
             seed=self._world.seed,
             source=self._options.source,
             allow=None if self._options.allow is None else list(self._options.allow),

@@ -6,7 +6,6 @@ import json
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -667,7 +666,7 @@ def test_a_program_that_comes_to_another_place_makes_nothing_more(shop: Shop) ->
     with programs.open(shop.waiting) as kept:
         record, lines = kept.record, list(kept.lines)
         kept.delete()
-    other = replace(record, code="import crm\nlen(crm.customers(region='us'))\ncrm.remind(customer=1)")
+    other = record.model_copy(update={"code": "import crm\nlen(crm.customers(region='us'))\ncrm.remind(customer=1)"})
     with programs.keep(other) as kept:
         for line in lines:
             kept.append(**line)
