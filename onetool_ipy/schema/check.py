@@ -99,13 +99,17 @@ class Converter(Protocol):
 class Checker:
     """The compiled check of one tool's arguments.
 
-    `check` gives a copy that the tool may change, converted to the types its function asks for.
+    `check` gives a copy that the tool may change, converted to the types its function asks for. With `writes_text`
+    a number or truth value is written out where only text fits: the arguments of a request end up as text.
     """
 
-    __slots__ = ("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator")
+    __slots__ = ("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator", "_writes")
 
-    def __init__(self, parameters: Schema, converters: Mapping[str, Converter] | None = None) -> None:
+    def __init__(
+        self, parameters: Schema, converters: Mapping[str, Converter] | None = None, *, writes_text: bool = False
+    ) -> None:
         self._parameters = parameters
+        self._writes = writes_text
         self._validator = compile_schema(parameters)
         self._valid: Callable[[object], bool] = self._validator.is_valid
         self._converters = dict(converters or {})
@@ -219,7 +223,7 @@ class Checker:
                 yield {"pointer": pointer(path), "message": message, "keyword": keyword}
 
     def _coerce(self, errors: list[ValidationError], args: Json, plain: bool) -> bool:
-        """Fill in defaults, and parse text that stands for JSON. Returns whether anything was changed."""
+        """Fill in defaults, parse text that stands for JSON, write out numbers. Returns whether anything changed."""
         is_changed = False
         for error in relevant_errors(errors):
             place = list(error.instance_path)
@@ -229,6 +233,9 @@ class Checker:
                 place = [*place, name]
             else:
                 value = _parse_nested(error, args)
+                plain_value = value_at(place, args, None)
+                if self._writes and type(plain_value) in (int, float, bool) and _expected_types(error) == {"string"}:
+                    value = json.dumps(plain_value)
             if value is NO_DEFAULT or not (plain or len(place) == 1):
                 continue
             holder = value_at(place[:-1], args, None)

@@ -333,7 +333,7 @@ class HttpRunner:
         limits = limits or ToolLimits()
         self.name = name
         self.secrets = tuple(sorted({ref.name for ref in refs if ref.kind == "secret"}))
-        self._checker = Checker(schema)
+        self._checker = Checker(schema, writes_text=True)
         self._defaults = {param.name: param.schema["default"] for param in parameters if param.has_default}
         self._output = OutputCheck(output_schema, is_strict=is_output_strict)
         self._client = client

@@ -76,6 +76,19 @@ def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> No
     assert ", this folder alone. There is no .onetool/ here or above" in " ".join(text.split())
 
 
+def test_a_project_made_above_since_the_start_is_named_and_taken_by_a_reload(kernel: Kernel) -> None:
+    (kernel.cwd / "inner").mkdir()
+    kernel.execute("%cd -q inner\n%load_ext onetool_ipy\n%tool time.now")
+    (kernel.cwd / ".onetool").mkdir()
+
+    for line in ("%tool", "%tool health"):
+        text = " ".join(kernel.execute(line).text.split())
+        assert "There is no .onetool/" not in text
+        assert f"There is a project in {kernel.cwd} now: %tool reload" in text
+    kernel.execute("%tool reload")
+    assert kernel.execute("%tool health").text.strip().endswith(f"Project: {kernel.cwd}")
+
+
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
