@@ -627,8 +627,8 @@ def _imports_of(cells: Iterable[str], names: set[str]) -> list[str]:
                 for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
                     name = alias.asname or alias.name.partition(".")[0]
                     if name in names:
-                        is_from = isinstance(node, ast.ImportFrom)
-                        alone = ast.ImportFrom(node.module, [alias], 0) if is_from else ast.Import([alias])
+                        module = node.module if isinstance(node, ast.ImportFrom) else ""
+                        alone = ast.ImportFrom(module, [alias], 0) if module else ast.Import([alias])
                         statements[name] = ast.unparse(alone)
     return sorted(statements.values())
 

@@ -198,7 +198,9 @@ TABLE: tuple[Command, ...] = (
         takes=("bundle",)),
     Command("bundle env", "NAME [ENV]", "its environments; switch to one, or make one with --base-url",
         bundles.environment, options=(Option("--base-url", "text", "what the addresses begin with", "URL"),
-        Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"), _SECRET_HOST, _ALLOW_HOST),
+        Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"),
+        Option("--set", "texts", "a variable for ${NAME} in requests; again for more", "NAME=VALUE"),
+        _SECRET_HOST, _ALLOW_HOST),
         takes=("bundle",)),
     Command("bundle delete", "NAME", "delete a bundle, or NAME.tool@version", bundles.delete_bundle,
         options=(Option("--with-tools", help="with all its tools"),), takes=("bundle",)),
@@ -340,7 +342,7 @@ def search(context: CommandContext, options: Options) -> object:
     answer = checked(context.box.ot.help(query=query))
     if not isinstance(answer, Page) or not answer.startswith(("# Results for", "No matches")):
         return answer if not isinstance(answer, Page) else page(context.box, answer.parts)
-    place = "shell" if context.shell is None else "notebook"
+    place: Literal["notebook", "shell"] = "shell" if context.shell is None else "notebook"
     lead = "onetool-ipy" if context.shell is None else "%tool"
     index = Index(Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in rows(place).values())
     hits = [hit.item for hit in index.search(query, limit=3) if hit.tier != "fuzzy"]
