@@ -254,12 +254,8 @@ class Toolbox:
         if not check and source not in TYPED:
             hint = "check=False is for a person's own calls."
             raise UsageProblem(f"A call from '{source}' is always checked.", hint=hint)
-        return self.parts.resolver.resolve(
-            *(call_id or self.new_id(), tool, {} if args is None else args, source),
-            timeout_s=timeout,
-            allow=allow,
-            check=check,
-        )
+        arguments = {} if args is None else args
+        return self.parts.resolver.resolve(call_id or self.new_id(), tool, arguments, source, timeout, allow, check)
 
     async def aresolve(self, tool: str | ToolCall, args: Arguments | None = None, **options: Any) -> ResolvedCall:
         """`resolve` without blocking the event loop; takes the same options."""

@@ -418,6 +418,7 @@ def put_bundle(request: RestRequest) -> RestResponse:
         enabled=body.is_enabled,
         base_url=body.base_url,
         auth=None if body.auth is None else body.auth.model_dump(mode="json", by_alias=True, exclude_none=True),
+        environment=None if body.environment is None else body.environment.model_dump(mode="json"),
     )
     return RestResponse(201 if bundle.was_created else 200, bundle.to_dict())
 
@@ -452,7 +453,7 @@ def put_tool(request: RestRequest) -> RestResponse:
     """
     if request.query.check_secrets and isinstance(request.body, Mapping):
         bundle = request.box.bundles.find_bundle(request.path["bundleID"])
-        sendings = new_sendings(request.box, [request.body], base_url=None if bundle is None else bundle.base_url)
+        sendings = new_sendings(request.box, [request.body], bundle=bundle)
         require_known(sendings, request.query.confirm_secrets)
     return RestResponse(201, request.box.bundles.put_tool(*_tool_key(request), request.body).to_dict())
 

@@ -148,11 +148,19 @@ class Asker:
         tool_allow: Sequence[str] | str | None = None,
         session: str | Session | None = None,
         attach: Attach = (),
+        as_: Any = None,
+        code: bool = False,
     ) -> list[RequestPart]:
         """Return what the first request of an ask would hold, part by part. Nothing is sent; no model is needed."""
         _require_prompt(prompt)
+        answer_type = None if as_ is None else AnswerType(as_)
         box, conversation = self._box, self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
+        if code:
+            options = self._program_options((), source="model", allow=selection.allow)
+            selection, _ = self._with_programs(prompt, conversation, attach, options, answer_type)
+            # The type is in the guide of the program, whose value is what is checked.
+            answer_type = None
         has_model = model is not None or bool(box.config.settings.models.named)
         takes_images = cache(partial(image_limits, box.model(model))) if has_model else ImageLimits
         attached = self._attached(prompt, attach, conversation, selection, takes_images)
@@ -162,9 +170,11 @@ class Asker:
         earlier = conversation.messages
         texts = [
             ("instructions", system.text, size(system)),
+            ("how to write a program, and its modules", selection.guide, len(selection.guide)),
             (f"{len(offered)} tools", ", ".join(tool.tool for tool in offered), len(tool_text) if offered else 0),
             (f"{len(earlier)} messages of the session", "", sum(size(message) for message in earlier)),
             ("prompt", prompt, len(prompt)),
+            *([] if answer_type is None else [("type", answer_type.instruction, len(answer_type.instruction))]),
             *((part.line, part.text, len(part.text) + IMAGE_CHARS * len(part.images)) for part in attached.parts),
         ]
         tokens = AskBudget(box.config.settings.ask, box.config.settings.stats.chars_per_token).tokens

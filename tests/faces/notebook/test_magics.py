@@ -63,6 +63,10 @@ def test_load_ext_prints_nothing_and_starts_no_thread(kernel: Kernel) -> None:
     assert fresh.stdout.strip() == "[]"
 
 
+def test_a_line_before_the_last_shows_its_value(loaded: Kernel) -> None:
+    assert len(loaded.execute("%tool time.now\n1").displays) == 1
+
+
 def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> None:
     text = loaded.execute("%tool").result_text
     assert "time" in text
@@ -70,6 +74,19 @@ def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> No
     assert "%tool info NAME" in text
     assert "%tool list" in text
     assert ", this folder alone. There is no .onetool/ here or above" in " ".join(text.split())
+
+
+def test_a_project_made_above_since_the_start_is_named_and_taken_by_a_reload(kernel: Kernel) -> None:
+    (kernel.cwd / "inner").mkdir()
+    kernel.execute("%cd -q inner\n%load_ext onetool_ipy\n%tool time.now")
+    (kernel.cwd / ".onetool").mkdir()
+
+    for line in ("%tool", "%tool health"):
+        text = " ".join(kernel.execute(line).text.split())
+        assert "There is no .onetool/" not in text
+        assert f"There is a project in {kernel.cwd} now: %tool reload" in text
+    kernel.execute("%tool reload")
+    assert kernel.execute("%tool health").text.strip().endswith(f"Project: {kernel.cwd}")
 
 
 @pytest.mark.parametrize(
