@@ -337,7 +337,7 @@ class HttpRunner:
         self._variables = definition.environment.variables if definition.environment else {}
         names = {ref.name for ref in refs if ref.kind == "secret"}
         self.secrets = tuple(sorted({secret for each in names for secret in secrets_of(each, self._variables)}))
-        self._checker = Checker(schema)
+        self._checker = Checker(schema, writes_text=True)
         self._defaults = {param.name: param.schema["default"] for param in parameters if param.has_default}
         self._output = OutputCheck(output_schema, is_strict=is_output_strict)
         self._client = client

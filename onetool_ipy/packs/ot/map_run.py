@@ -372,13 +372,13 @@ def _pack_spec(spec: ToolSpec) -> bytes:
     except ImportError as exc:
         raise UsageProblem(
             f"'{spec.name}' is a tool of this notebook, which only cloudpickle can send to another process.",
-            hint="Install it: pip install 'onetool-ipy[dask]', or save the tool: %%tool --save PACK",
+            hint="Install it: pip install 'onetool-ipy[dask]', or save the tool: %%tool save PACK",
         ) from exc
     try:
         packed: bytes = cloudpickle.dumps(spec.replace(load=None, function=replace(spec.function, returned=None)))
     except Exception as exc:  # pickling runs foreign code
         raise UsageProblem(
-            f"'{spec.name}' cannot be sent to another process: {exc}", hint="Save it to a pack file: %%tool --save PACK"
+            f"'{spec.name}' cannot be sent to another process: {exc}", hint="Save it to a pack file: %%tool save PACK"
         ) from exc
     return packed
 

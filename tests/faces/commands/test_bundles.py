@@ -122,6 +122,18 @@ def test_a_pasted_curl_is_a_tool_at_once(loaded: Kernel, api: Api) -> None:
     assert "/users/5" in loaded.execute("my_api.get_user(id=5)").text
 
 
+def test_a_number_is_text_in_an_address_wherever_it_is_typed(loaded: Kernel, api: Api) -> None:
+    """The line `Try it:` names the call in Python, and there an id is a number."""
+    loaded.execute(f"%tool new http api.orders --url http://{api.host}/orders/{{id}}?paid={{paid}} --allow-host")
+
+    loaded.execute("%tool api.orders id=3 paid=true")
+    loaded.execute("api.orders(id=3, paid=True)")
+    refused = loaded.execute("api.orders(id=[3], paid=True)", allow_errors=True)
+
+    assert [request["path"] for request in api.seen] == ["/orders/3?paid=true"] * 2
+    assert "argument 'id': [3] is not a string" in refused.text
+
+
 def test_a_host_is_not_allowed_without_a_yes(loaded: Kernel, api: Api) -> None:
     said = loaded.execute(f"%tool new http my-api.get --url http://{api.host}/x").result_text
 
