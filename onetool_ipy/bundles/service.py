@@ -196,11 +196,12 @@ class Bundles:
         enabled: bool = True,
         base_url: str | None = None,
         auth: Mapping[str, Any] | None = None,
+        environment: Mapping[str, Any] | None = None,
     ) -> Bundle:
         """Create a bundle, or replace what it says; `was_created` of the result says which."""
         bundle_id = require_id(id)
         fields = {"slug": slug, "displayName": display_name, "description": description, "isEnabled": enabled}
-        body = read(BundleBody, {**fields, "baseUrl": base_url, "auth": auth})
+        body = read(BundleBody, {**fields, "baseUrl": base_url, "auth": auth, "environment": environment})
         try:
             auth_of(body.auth, frozenset(), frozenset())
         except InvalidTool as exc:
