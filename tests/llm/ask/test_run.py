@@ -277,6 +277,9 @@ def test_rule_14_a_model_is_corrected_twice_at_most(box: Toolbox) -> None:
     assert (caught.value.text, caught.value.reasons) == ("seven", ("it is not JSON",))
     assert caught.value.answer is box.ask.last
     assert isinstance(caught.value, OneToolError)
+    failed, done = (row for row in box.log.history() if row.tool == "ask")
+    assert (done.ok, failed.ok, failed.reason) == (True, False, "answer_mismatch")
+    assert "not of the type 'int'" in failed.message
 
 
 @pytest.mark.parametrize("stop", ["cut", "refused"])
