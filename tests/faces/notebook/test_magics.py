@@ -143,10 +143,6 @@ def test_cell_magic_takes_the_body_as_the_missing_text(loaded: Kernel) -> None:
     assert loaded.execute("%%tool nb.count --args\ntext: xx\nof: x\n").result_text == "2"
 
 
-def test_semicolon_hides_the_output(loaded: Kernel) -> None:
-    assert loaded.execute("%tool time.now;").result is None
-
-
 @pytest.mark.parametrize(
     ("line", "first", "hint"),
     [
@@ -306,27 +302,6 @@ def test_soft_gives_the_failed_result_instead_of_raising(loaded: Kernel) -> None
     assert loaded.execute("x").result_text.startswith("failed: ")
 
 
-def test_timeout_gives_control_back(loaded: Kernel) -> None:
-    loaded.execute(
-        "from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while going:\n        pass\ngoing = True"
-    )
-    outcome = loaded.execute("%tool nb.forever --timeout 0.2", allow_errors=True)
-    loaded.execute("going = False")  # it is left behind, and other tests use this kernel too
-    assert outcome.error is not None
-    assert "'nb.forever' did not finish within 0.2 s." in outcome.error.text
-
-
-def test_async_tools_work_from_cells_plain_and_awaited(loaded: Kernel) -> None:
-    loaded.execute(
-        "import asyncio\nfrom onetool_ipy import tool\n@tool\n"
-        "async def later(x: int):\n    'Wait a bit.'\n    await asyncio.sleep(0.01)\n    return x"
-    )
-    assert loaded.execute("nb.later(5)").result_text == "5"
-    assert loaded.execute("await nb.later.aio(6)").result_text == "6"
-    gathered = loaded.execute("await asyncio.gather(*(nb.later.aio(i) for i in range(20)))")
-    assert gathered.result_text == repr(list(range(20)))
-
-
 def test_pack_files_are_callable_by_name_and_read_again_after_an_edit(kernel: Kernel) -> None:
     """Contract 8: packs of pack files are names; an edited pack file is used by its next call."""
     file = write_pack(
@@ -438,14 +413,6 @@ def test_secrets_never_show_in_outputs_or_errors(fresh_kernel: FreshKernel, tmp_
     assert kernel.evaluate(f"leaky.fail('no') == '{secret}'") == "True"
 
 
-def test_dry_shows_the_checked_arguments_and_runs_nothing(loaded: Kernel) -> None:
-    loaded.execute("ran = []\nfrom onetool_ipy import tool\n@tool\ndef act(n: int):\n    'Act.'\n    ran.append(n)")
-    assert "n = 5" in loaded.execute("%tool nb.act n=5 --dry").result_text
-    bad = loaded.execute("%tool nb.act n=x --dry", allow_errors=True)
-    assert "argument 'n'" in bad.text
-    assert loaded.evaluate("ran") == "[]"
-
-
 def test_help_forms_show_the_page_of_a_tool(loaded: Kernel) -> None:
     for line in ("%tool fs.read_file --help", "%tool info fs.read_file", "%tool help fs.read_file"):
         page = loaded.execute(line).result_text
@@ -522,14 +489,6 @@ def test_the_startup_file_says_nothing_where_the_package_is_gone(tmp_path: Path,
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60)
     assert "No module named 'onetool_ipy'" in ran.stdout + ran.stderr  # it is gone indeed
     assert ran.stdout.startswith("here: []\n")
-
-
-def test_live_gives_the_packs_of_the_notebooks_toolbox(kernel: Kernel) -> None:
-    write_pack(kernel.cwd, 'def good() -> int:\n    "Good."\n    return 1\n', "fine.py")
-    kernel.execute("%load_ext onetool_ipy")
-    assert kernel.execute("from onetool_ipy.live import fine as imported\nimported.good()").result_text == "1"
-    missing = kernel.execute("from onetool_ipy.live import nothing", allow_errors=True)
-    assert "nothing" in missing.text
 
 
 def test_a_mistyped_tool_of_a_pack_is_two_lines_too(loaded: Kernel) -> None:
