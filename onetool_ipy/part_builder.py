@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.records import once
@@ -31,7 +31,7 @@ from onetool_ipy.packs.ot import pack as ot
 from onetool_ipy.proxies import raise_failure
 from onetool_ipy.sdk.requirements import require_deps
 from onetool_ipy.sources.bundles import BundleTools, Switched, http_hosts
-from onetool_ipy.sources.declared import FILE, Declared, DefinitionChecks, read_definition
+from onetool_ipy.sources.declared import Declared, read_definition
 from onetool_ipy.sources.functions import Functions
 from onetool_ipy.sources.pack_files import EntryPoints, PackFiles
 from onetool_ipy.toolbox import Stores, Toolbox
@@ -42,30 +42,27 @@ if TYPE_CHECKING:
     from onetool_ipy.net.client import Rules
 
 
-class PartBuilder:
-    """Builds the parts of one toolbox from its configuration. `clock` is None for the system's own."""
+class PartSource(Protocol):
+    """What the builder needs of the project. `clock` is None for the system's own."""
 
-    def __init__(
-        self,
-        box: Toolbox,
-        config: Config,
-        files: PackFiles | None,
-        *,
-        env: Mapping[str, str],
-        home: Path,
-        cwd: Path | None,
-        clock: system.Clock | None,
-        record_trust: Callable[[str], None],
-    ) -> None:
-        self._box = box
-        self._config = config
-        self._files = files
-        self._env = env
-        self._home = home
-        self._cwd = cwd
-        self._given_clock = clock
-        self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
-        self._record_trust = record_trust
+    box: Toolbox
+    config: Config
+    files: PackFiles | None
+    env: Mapping[str, str]
+    cwd: Path | None
+    clock: system.Clock | None
+
+    def record_trust(self, part: str) -> None: ...
+
+
+class PartBuilder:
+    """Builds the parts of one toolbox from its project."""
+
+    def __init__(self, project: PartSource) -> None:
+        self._project = project
+        self._box = project.box
+        self._config = project.config
+        self._clock = project.clock or (lambda: datetime.datetime.now(datetime.UTC))
 
     def registry(self) -> Registry:
         """The tools of all sources."""
@@ -80,7 +77,6 @@ class PartBuilder:
                 "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
             }
 
-        checks = DefinitionChecks(config.paths.state / "cache" / FILE, config.fingerprint)
         context = self._context
         bundles = BundleTools(
             context.store, context.runners, find=self._known, http_timeout_s=config.settings.http.timeout_s
@@ -88,9 +84,9 @@ class PartBuilder:
         switched = Switched(builtins, context.switches)
         sources: list[Source] = [
             switched,
-            *([] if self._files is None else [self._files]),
+            *([] if self._project.files is None else [self._project.files]),
             EntryPoints(on_import=self._refresh),
-            Declared(config.settings.tools, handlers, checks),
+            Declared(config.settings.tools, handlers),
             bundles,
             ServerTools(box.servers),
         ]
@@ -150,7 +146,7 @@ class PartBuilder:
             ),
             log=CallLog(
                 state / "calls",
-                clock=self._given_clock,  # without one it has its own, which is cheaper
+                clock=self._project.clock,  # without one it has its own, which is cheaper
                 mask=mask,
                 enabled=settings.stats.enabled,
                 run_later=self._box.workers.submit,
@@ -186,7 +182,7 @@ class PartBuilder:
         count, hosts = http_hosts(self._context.store)
         return replace(
             inventory,
-            pack_files=() if self._files is None else tuple(self._files.shown()),
+            pack_files=() if self._project.files is None else tuple(self._project.files.shown()),
             http_tools=count,
             hosts=tuple(hosts),
             snippets=tuple(config.settings.snippets),
@@ -206,7 +202,7 @@ class PartBuilder:
             clock=self._clock,
             call=self._inner_call,
         )
-        trust_it = partial(self._record_trust, "")
+        trust_it = partial(self._project.record_trust, "")
         return BundleContext(
             folder or config.paths.project / FOLDER, needs, is_found=folder is not None, on_made=trust_it
         )
@@ -214,7 +210,7 @@ class PartBuilder:
     def _builtins(self) -> Functions:
         config = self._config
         roots = [Path(real_path(config.paths.project, root)) for root in config.settings.fs.roots]
-        working = os.getcwd if self._cwd is None else partial(str, self._cwd)
+        working = os.getcwd if self._project.cwd is None else partial(str, self._project.cwd)
         return Functions(
             [
                 *system.packs(self._clock, working),
@@ -226,10 +222,10 @@ class PartBuilder:
     def _private(self) -> fs.Private:
         """What `fs` never reads: the secrets of this project and of the user, and every state directory."""
         paths = self._config.paths
-        users = self._home / FOLDER / "secrets.yaml"
+        users = self._config.home / FOLDER / "secrets.yaml"
         secrets = (users,) if paths.secrets_file is None else (paths.secrets_file, users)
         state = paths.state.parent if paths.state.name == STATE_VERSION else paths.state
-        return fs.Private(secrets, (*state_bases(self._env, self._home), state))
+        return fs.Private(secrets, (*state_bases(self._project.env, self._config.home), state))
 
     def _before_list(self) -> None:
         """Start the servers whose tools are not known yet, as far as the user trusts them now."""

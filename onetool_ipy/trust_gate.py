@@ -173,13 +173,14 @@ class GuardedParts(Protocol):
     @property
     def registry(self) -> Registry: ...
 
-    def inventory(self) -> Inventory: ...
+    def inventory(self) -> Inventory:
+        """Return what of the project a yes would cover, as far as it needs one."""
 
-    @property
-    def record_trust(self) -> Callable[[str], None]: ...
+    def record_trust(self, part: str) -> None:
+        """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
 
-    @property
-    def forget_trust(self) -> Callable[[], bool]: ...
+    def forget_trust(self) -> bool:
+        """Take the project off the user's list; False where it was not on it."""
 
 
 class GuardedToolbox(Protocol):

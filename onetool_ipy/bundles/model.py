@@ -27,7 +27,7 @@ from pydantic.alias_generators import to_camel
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, OneToolError
 from onetool_ipy.base.values import Json
-from onetool_ipy.bundles.http.definition import Auth, BaseUrl, HttpDefinition, ToolLimits
+from onetool_ipy.bundles.http.definition import ActiveEnvironment, Auth, BaseUrl, HttpDefinition, ToolLimits
 from onetool_ipy.bundles.validation import fault, of_validation, require_id, require_slug, require_version, whole
 from onetool_ipy.core import names
 
@@ -134,13 +134,18 @@ def _auth_has_place(record: Kind) -> Kind:
     node: Any = record
     if node.auth is not None and node.base_url is None:
         raise ValueError("auth needs a baseUrl: it is sent to that host alone")
+    if node.environment is not None and node.base_url is None:
+        raise ValueError("environment needs a baseUrl")
     return record
 
 
 class Bundle(WireModel):
-    """A bundle: a name, one switch, a base URL and auth for all tools in it. The auth goes to that origin only."""
+    """A bundle: a name, one switch, a base URL and auth for all tools in it, and the variables of its environment.
 
-    _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt", "baseUrl", "auth"))
+    The auth goes to the origin of the base URL only.
+    """
+
+    _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt", "baseUrl", "auth", "environment"))
     _was_created: bool = PrivateAttr(default=False)
 
     bundle_id: Id
@@ -154,6 +159,7 @@ class Bundle(WireModel):
     soft_deleted_at: Moment | None = None
     base_url: BaseUrl | None = None
     auth: Auth | None = None
+    environment: ActiveEnvironment | None = None
 
     _check_auth = model_validator(mode="after")(_auth_has_place)
 
@@ -217,10 +223,10 @@ class _ToolFields(WireModel):
         return self
 
     def within(self, bundle: Bundle) -> Self:
-        """The tool with the base URL and the auth of its bundle, as it is called."""
+        """The tool with the base URL, the auth and the environment of its bundle, as it is called."""
         if self.http is None or bundle.base_url is None:
             return self
-        http = self.http.within(bundle.base_url, bundle.auth)
+        http = self.http.within(bundle.base_url, bundle.auth, bundle.environment)
         return self if http is self.http else self.model_copy(update={"http": http})
 
     def to_dict(self) -> Json:
@@ -302,6 +308,7 @@ class BundleBody(WireModel):
     is_enabled: bool = True
     base_url: BaseUrl | None = None
     auth: Auth | None = None
+    environment: ActiveEnvironment | None = None
 
     _check_auth = model_validator(mode="after")(_auth_has_place)
 

@@ -130,6 +130,10 @@ class Lineage:
             )
         return data.data if isinstance(data, ToolResult) else data
 
+    def calls(self) -> set[str]:
+        """Return the ids of the calls whose results are known here."""
+        return {held.call_id for held in tuple(self._held)} | {owner[0] for owner in tuple(self._owners.values())}
+
     def clear(self) -> None:
         """Let go of all results."""
         self._held.clear()

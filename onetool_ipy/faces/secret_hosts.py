@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import Conflict
 from onetool_ipy.base.values import Json
-from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
+from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in, secrets_of
+from onetool_ipy.bundles.model import Bundle
 from onetool_ipy.faces.creation import wire_auth
 from onetool_ipy.toolbox import Toolbox
 
@@ -59,14 +60,14 @@ def new_sendings(
     records: Iterable[Mapping[str, object]],
     *,
     made_up: Collection[str] | None = (),
-    base_url: str | None = None,
+    bundle: Bundle | None = None,
 ) -> list[Sending]:
     """Find what tools with these records would send to hosts that did not receive it before.
 
-    `base_url` is that of their bundle. `made_up` are names of secrets that the user did not type; those need
-    confirmation if the secret exists. None means all, as in a document.
+    `bundle` is theirs, with its base URL and variables. `made_up` are names of secrets that the user did not type;
+    those need confirmation if the secret exists. None means all, as in a document.
     """
-    pairs = {pair for record in records for pair in _sent(record, base_url)}
+    pairs = {pair for record in records for pair in _sent(record, bundle)}
     if not pairs:
         return []
     used = _used(box)
@@ -77,6 +78,15 @@ def new_sendings(
         if host not in places and (places or (secret in there and (made_up is None or secret in made_up))):
             sendings.append(Sending(secret, host, tuple(sorted(places))))
     return sendings
+
+
+def sendings_of(box: Toolbox, bundle: Bundle, *, made_up: Collection[str] | None = ()) -> list[Sending]:
+    """Find what the tools of a bundle would send to new hosts if the bundle were this one."""
+    tools = box.bundles.all_tools(bundle.bundle_id)
+    # The auth of the bundle is looked at by itself, since it counts for tools to come.
+    records = [{"http": tool.http.wire(), "argSchema": tool.arg_schema} for tool in tools if tool.http is not None]
+    records.append(shared_request(bundle.base_url, wire_auth(bundle)))
+    return new_sendings(box, records, made_up=made_up, bundle=bundle)
 
 
 def shared_request(base_url: str | None, auth: Mapping[str, object] | None) -> Json:
@@ -99,7 +109,7 @@ def require_known(found: Iterable[Sending], words: Iterable[str] = ()) -> None:
         raise SecretHost(message, hint=hint, details=[one.to_dict() for one in left])
 
 
-def _sent(record: Mapping[str, Any], base_url: str | None = None) -> Iterator[tuple[str, str]]:
+def _sent(record: Mapping[str, Any], bundle: Bundle | None = None) -> Iterator[tuple[str, str]]:
     """Pairs of secret, and host and port, for all that an HTTP tool sends. An invalid record sends nothing."""
     http = record.get("http")
     if not isinstance(http, Mapping):
@@ -108,11 +118,17 @@ def _sent(record: Mapping[str, Any], base_url: str | None = None) -> Iterator[tu
     listed = [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
     arguments = (record.get("argSchema") or {}).get("properties") or {}
     own = {*arguments, *(step.get("name") or f"step{number}" for number, step in enumerate(listed, start=1))}
+    base_url = bundle.base_url if bundle else None
+    variables = bundle.environment.variables if bundle and bundle.environment else {}
     for step in listed:
         request = step.get("request")
         if isinstance(request, Mapping):
             yield from (
-                (name, place) for part, place in _parts(request, base_url) for name in _names(part, own) if place
+                (secret, place)
+                for part, place in _parts(request, base_url)
+                for name in _names(part, own)
+                for secret in secrets_of(name, variables)
+                if place
             )
 
 
@@ -154,11 +170,11 @@ def _used(box: Toolbox) -> dict[str, set[str]]:
     bundles = {one.bundle_id: one for one in box.bundles.all_bundles()}
     for tool in box.bundles.all_tools():
         if tool.http is not None:
-            base_url = bundles[tool.bundle_id].base_url if tool.bundle_id in bundles else None
-            for secret, place in _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}, base_url):
+            record = {"http": tool.http.wire(), "argSchema": tool.arg_schema}
+            for secret, place in _sent(record, bundles.get(tool.bundle_id)):
                 hosts.setdefault(secret, set()).add(place)
     for bundle in bundles.values():
-        for secret, place in _sent(shared_request(bundle.base_url, wire_auth(bundle))):
+        for secret, place in _sent(shared_request(bundle.base_url, wire_auth(bundle)), bundle):
             hosts.setdefault(secret, set()).add(place)
     for secret, place in (*_of_models(box), *_of_servers(box)):
         hosts.setdefault(secret, set()).add(place)

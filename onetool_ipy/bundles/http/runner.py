@@ -43,6 +43,7 @@ from onetool_ipy.bundles.http.template import (
     Ref,
     SecretLookup,
     ValueSource,
+    secrets_of,
 )
 from onetool_ipy.core.failures import failure_of
 from onetool_ipy.net.body import HttpResponse
@@ -332,8 +333,11 @@ class HttpRunner:
         refs = {ref for step in self._steps for ref in step.refs()}
         limits = limits or ToolLimits()
         self.name = name
-        self.secrets = tuple(sorted({ref.name for ref in refs if ref.kind == "secret"}))
-        self._checker = Checker(schema)
+        self._environment = definition.environment.name if definition.environment else ""
+        self._variables = definition.environment.variables if definition.environment else {}
+        names = {ref.name for ref in refs if ref.kind == "secret"}
+        self.secrets = tuple(sorted({secret for each in names for secret in secrets_of(each, self._variables)}))
+        self._checker = Checker(schema, writes_text=True)
         self._defaults = {param.name: param.schema["default"] for param in parameters if param.has_default}
         self._output = OutputCheck(output_schema, is_strict=is_output_strict)
         self._client = client
@@ -520,7 +524,15 @@ class HttpRunner:
         return self._checker.check(args, self.name, self._mask)
 
     def _values(self, args: Mapping[str, object]) -> CallValues:
-        return CallValues(args, self._secret, defaults=self._defaults, room=self._room, tool=self.name)
+        return CallValues(
+            args,
+            self._secret,
+            defaults=self._defaults,
+            room=self._room,
+            tool=self.name,
+            environment=self._environment,
+            variables=self._variables,
+        )
 
 
 def phrase_of(status: int) -> str:

@@ -30,11 +30,6 @@ from onetool_ipy.net.hosts import pattern_of
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
-_FILE = {
-    "type": "object",
-    "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
-    "required": ["base64"],
-}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _SHORTEST = 6
 _MAX_DEFAULT = 20_000
@@ -161,7 +156,7 @@ class ArgumentNames:
 
     def file(self, name: str) -> str:
         """Add an argument that is a file."""
-        return self._add(name, {"anyOf": [{"type": "string"}, _FILE]}, required=True)
+        return self._add(name, labels.FILE_SCHEMA, required=True)
 
     def secret(self, name: str, value: str) -> str:
         """Add a secret. A variable keeps its name and has no value here."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -93,7 +93,7 @@ def _rest(box: Toolbox, result: ToolResult, cut: str, about: Json) -> str:
         result.meta["not_stored"] = about["onetool"]["not_stored"] = box.mask(exc.message)
         return f"{cut} · all of it is in .data of the result (not stored: {exc.message})"
     about["onetool"]["handle"] = handle
-    return f"{cut} · open all of it: ot.view('{handle}') · by line: ot.result(handle='{handle}')"
+    return f"{cut} · open in viewer: ot.view('{handle}') · by line: ot.result(handle='{handle}')"
 
 
 def _with_table_note(box: Toolbox, result: ToolResult, own: Json, about: Json) -> Json:
@@ -115,11 +115,15 @@ def _cut_by_pandas(data: Any) -> str:
     """Which part of a table pandas shows by its own settings; empty if all of it."""
     if not is_frame(data):
         return ""
-    pandas = sys.modules["pandas"]
-    most = pandas.get_option("display.max_rows"), pandas.get_option("display.max_columns")
-    wide = zip(data.shape, most, ("rows", "columns"), strict=False)
-    over = [f"{count:,} {what}" for count, limit, what in wide if limit and count > limit]
-    return f"a part of {' and '.join(over)}" if over else ""
+    option = sys.modules["pandas"].get_option
+    parts, is_cut = [], False
+    for count, axis in zip(data.shape, ("rows", "columns"), strict=False):
+        most = option(f"display.max_{axis}")
+        is_over = bool(most) and count > most
+        few = min(most, option("display.min_rows") or most) if is_over and axis == "rows" else most
+        parts.append(f"{few:,} of {count:,} {axis}" if is_over else counted(count, axis[:-1]))
+        is_cut |= is_over
+    return " × ".join(parts) if is_cut else ""
 
 
 def page_bundle(page: LinePage) -> dict[str, str]:
@@ -182,7 +186,11 @@ def decoded(text: Any) -> bytes:
 
 def _own_bundle(shell: Any, box: Toolbox, data: object) -> Json | None:
     """The shell's own representation of the data; None if it has none or is too large."""
-    mime_bundle, _ = shell.display_formatter.format(data)
+    # The line below a table says how many rows there are; that of pandas would say it again, without commas.
+    is_cut = bool(_cut_by_pandas(data))
+    quiet = sys.modules["pandas"].option_context("display.show_dimensions", False) if is_cut else nullcontext()
+    with quiet:
+        mime_bundle, _ = shell.display_formatter.format(data)
     bodies = {mime: box.mask(body) if isinstance(body, str) else body for mime, body in mime_bundle.items()}
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
     if not rich or sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:

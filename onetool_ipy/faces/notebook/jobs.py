@@ -163,7 +163,7 @@ class JobDisplay:
             elif is_new and not job.is_over:
                 self._draw(job)
         if is_new and self._is_live and self._out.key:
-            self._displays.loop.add(self)
+            self._displays.loop.add(self.refresh)
 
     def printed(self, text: str) -> None:
         """The tool has printed this."""

@@ -95,7 +95,12 @@ def run_map(
     here = current.scope()
     if here is not None and here.call is not None and here.call.source != "tool":
         box.host.note(box.mask(f"ot.map {tool}: {run.summary()}"))
-    return to_frame(spec.short_name, rows.table_index, result, expand=expand, about=run.about())
+    frame = to_frame(spec.short_name, rows.table_index, result, expand=expand, about=run.about())
+    # A list has no index by which the rows could be joined, so its values stand before their results.
+    for name, cells in reversed(rows.unindexed.items()):
+        if name not in frame:
+            frame.insert(0, name, _frame_column(cells))
+    return frame
 
 
 class MapRun:
@@ -367,13 +372,13 @@ def _pack_spec(spec: ToolSpec) -> bytes:
     except ImportError as exc:
         raise UsageProblem(
             f"'{spec.name}' is a tool of this notebook, which only cloudpickle can send to another process.",
-            hint="Install it: pip install 'onetool-ipy[dask]', or save the tool: %%tool --save PACK",
+            hint="Install it: pip install 'onetool-ipy[dask]', or save the tool: %%tool save PACK",
         ) from exc
     try:
         packed: bytes = cloudpickle.dumps(spec.replace(load=None, function=replace(spec.function, returned=None)))
     except Exception as exc:  # pickling runs foreign code
         raise UsageProblem(
-            f"'{spec.name}' cannot be sent to another process: {exc}", hint="Save it to a pack file: %%tool --save PACK"
+            f"'{spec.name}' cannot be sent to another process: {exc}", hint="Save it to a pack file: %%tool save PACK"
         ) from exc
     return packed
 
@@ -444,6 +449,18 @@ class TableRows(Sequence[dict[str, Any]]):
         self._const = const
         self._required = required
         self._length = table.length
+
+    @property
+    def unindexed(self) -> dict[str, list[object]]:
+        """The cells of each argument, if the data has no index of its own."""
+        if self.table_index is not None:
+            return {}
+        return {
+            name: [
+                None if cell is _ABSENT else values.encodable(cell) if isinstance(cell, str) else cell for cell in cells
+            ]
+            for name, cells in self._cells.items()
+        }
 
     def __len__(self) -> int:
         return self._length

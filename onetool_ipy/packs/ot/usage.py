@@ -73,12 +73,8 @@ class UsageStats(Record):
     def _repr_html_(self) -> str:
         tables = ("tools", "failures")
         facts = {key: value for key, value in self._measured().items() if key not in tables}
-        for key, value in facts.items():
-            if isinstance(value, int):
-                facts[key] = f"{value:,}"
-            elif key == "success_rate" and value is not None:
-                facts[key] = f"{value:g} %"
-        parts = [html.table([facts], numbers=[key for key in facts if key != "period"])]
+        facts["total_calls"] = f"{facts['total_calls']:,}"
+        parts = [html.table(people_rows([facts]), numbers=[key for key in facts if key != "period"])]
         parts += [html.table(people_rows(self["tools"]))] if self["tools"] else []
         if self.get("failures"):
             parts.append(html.note("Failed calls by message:") + html.table(people_rows(self["failures"])))
