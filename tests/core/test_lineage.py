@@ -20,7 +20,6 @@ from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm import ScriptedModel
 
-
 NUMBERS = itertools.count(100)
 
 

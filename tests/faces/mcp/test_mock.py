@@ -1,4 +1,4 @@
-"""A recording as a server: the official TypeScript SDK and Inspector get the recorded answers, and HTTP requests theirs."""
+"""A recording as a server: the TypeScript SDK and Inspector get the recorded answers, and HTTP requests theirs."""
 
 from __future__ import annotations
 

@@ -141,6 +141,10 @@ def test_cell_magic_takes_the_body_as_the_missing_text(loaded: Kernel) -> None:
     assert loaded.execute("%%tool nb.count --args\ntext: xx\nof: x\n").result_text == "2"
 
 
+def test_semicolon_hides_the_output(loaded: Kernel) -> None:
+    assert loaded.execute("%tool time.now;").result is None
+
+
 def test_unchecked_sends_what_was_typed_where_a_schema_is_wrong(kernel: Kernel) -> None:
     """A server's schema allows no `extra`; the line, the alias, and the dry run go past it."""
     server = hostile("--schemas")
@@ -270,24 +274,12 @@ def test_secrets_never_show_in_outputs_or_errors(fresh_kernel: FreshKernel, tmp_
     assert kernel.evaluate(f"leaky.fail('no') == '{secret}'") == "True"
 
 
-<<<<<<< HEAD
 def test_dry_shows_the_checked_arguments_and_runs_nothing(loaded: Kernel) -> None:
     loaded.execute("ran = []\nfrom onetool_ipy import tool\n@tool\ndef act(n: int):\n    'Act.'\n    ran.append(n)")
     assert "n = 5" in loaded.execute("%tool nb.act n=5 --dry").result_text
     bad = loaded.execute("%tool nb.act n=x --dry", allow_errors=True)
     assert "argument 'n'" in bad.text
     assert loaded.evaluate("ran") == "[]"
-=======
-def test_help_forms_show_the_page_of_a_tool(loaded: Kernel) -> None:
-    for line in ("%tool fs.read_file --help", "%tool info fs.read_file", "%tool help fs.read_file"):
-        page = loaded.execute(line).result_text
-        assert "fs.read_file(path: str, maxBytes: int = 204800)" in page
-        assert "required" in page
-        assert "Read a text file" in page
-        assert "Example:" in page
-    assert "key=value" in loaded.execute("%tool --help").result_text
-    assert "fs.list_dir" in loaded.execute("%tool fs").result_text
->>>>>>> mfaces
 
 
 def test_reload_picks_up_a_changed_configuration(kernel: Kernel) -> None:
@@ -357,20 +349,6 @@ def test_the_startup_file_says_nothing_where_the_package_is_gone(tmp_path: Path,
     assert ran.stdout.startswith("here: []\n")
 
 
-<<<<<<< HEAD
-=======
-def test_a_mistyped_tool_of_a_pack_is_two_lines_too(loaded: Kernel) -> None:
-    for cell in ("ot.tolos()", "ot['tolos']()"):
-        outcome = loaded.execute(cell, allow_errors=True)
-        assert outcome.error is not None
-        assert outcome.error.text.splitlines() == [
-            "NoSuchTool: No tool 'ot.tolos'. Did you mean 'ot.tools'?",
-            "  See all with: %tool list",
-        ]
-    assert loaded.evaluate("hasattr(ot, 'tolos')") == "False"
-
-
->>>>>>> mfaces
 @pytest.mark.parametrize("body", ["select (1", 'it\'s """ text', "{[(", "select 1;", "a = 1;"])
 def test_a_body_is_text_and_need_not_be_python(loaded: Kernel, body: str) -> None:
     """A bracket left open must not break the cell, nor a `;` at the end of a query hide what it gives."""
