@@ -33,7 +33,11 @@ _HEAD = f"{_CELL};color:{_SOFT};font-weight:500"
 EDGE = "padding-left:calc(var(--jp-code-font-size,0px)*.602)"
 """The left edge of what JupyterLab prints: one character of its code font."""
 CODE_BOX = "margin:0 0 6px;padding:0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;background:none"
-_PRE = f"margin:0;{EDGE};white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal"
+_PRE = (
+    f"margin:0;{EDGE};white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;"
+    "font-size:var(--jp-code-font-size,inherit);line-height:var(--jp-code-line-height,inherit)"
+)
+"""Preformatted text with the size and the lines of what `print` writes."""
 _CODE = "font-family:var(--jp-code-font-family,monospace);font-size:90%"
 _NUMBER = f"flex:none;min-width:5ch;margin-right:2ch;text-align:right;color:{_SOFT};user-select:none"
 _WRAP = f"{EDGE};max-height:40em;overflow:auto"
@@ -47,8 +51,8 @@ def escape(text: str) -> str:
 
 
 def as_text(body: str) -> str:
-    """Foreign HTML, such as a table of pandas, in an element whose dollar signs stay dollar signs."""
-    return f'<div class="{AS_TEXT}">{body}</div>'
+    """Foreign HTML, such as a table of pandas, at our left edge; its dollar signs stay dollar signs."""
+    return f'<div class="{AS_TEXT}" style="{EDGE}">{body}</div>'
 
 
 def pre(text: str) -> str:
@@ -80,7 +84,7 @@ def viewer_note(text: str, handle: str) -> str:
         f'<button type="button" class="otx-open" style="display:none" data-commandlinker-command="onetool:view"'
         f' data-commandlinker-args="{command}">Open in viewer</button>'
     )
-    return f'<div class="otx-cut">{note(text)}{button}</div>'
+    return f'<div class="otx-cut">{note(text)}<div style="{EDGE}">{button}</div></div>'
 
 
 def whole_link(label: str, url: str) -> str:
@@ -161,9 +165,11 @@ def _node(node: Node) -> str:
 
 
 def is_numeric(column: Iterable[object]) -> bool:
-    """Whether a column has only numbers, so that it is right-aligned."""
-    kinds = {type(value) for value in column if value is not None}
-    return bool(kinds) and kinds <= {int, float}
+    """Whether a column has only numbers or shares in percent, so that it is right-aligned."""
+    filled = [value for value in column if value is not None]
+    return bool(filled) and all(
+        type(value) in (int, float) or (isinstance(value, str) and value.endswith(" %")) for value in filled
+    )
 
 
 def cell_text(value: object) -> str:

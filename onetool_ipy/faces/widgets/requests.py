@@ -24,7 +24,7 @@ from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.bundle_run import run_bundle
-from onetool_ipy.faces.widgets.cell_saving import save_tool
+from onetool_ipy.faces.cell_saving import save_new_pack
 from onetool_ipy.faces.widgets.comparison import choices, compared
 from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
@@ -89,7 +89,7 @@ class ScreenRequests:
             "favourite": self._favourite,
             "trust": self._trust,
             "report": lambda _payload: {**report(self._box), "questions": questions.listed() if questions else []},
-            "saveTool": lambda p: save_tool(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
+            "saveTool": lambda p: save_new_pack(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
         }
         if questions is not None:
             self._quick |= {"questionSeen": questions.seen, "answer": questions.answer}

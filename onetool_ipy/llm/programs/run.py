@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal
 
 from onetool_ipy.base import values
@@ -59,7 +58,7 @@ from onetool_ipy.llm.programs.plan import (
     call_key,
     has_stand_in,
 )
-from onetool_ipy.llm.programs.sandbox import Finished, HostCall, Raised, Sandbox, StandIn, World
+from onetool_ipy.llm.programs.sandbox import HostCall, Raised, Sandbox, StandIn, World
 from onetool_ipy.llm.programs.stubs import ToolModules, arguments_of, tool_modules
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.stores.calls.record import encode_inputs, measure
@@ -181,9 +180,7 @@ class Programs:
                 raise ProgramChanged(
                     f"The program '{program_id}' held a secret, which was not kept. It can be read, not resumed."
                 )
-            world = World(
-                variables=dict(record.variables), clock=datetime.fromisoformat(record.clock), seed=record.seed
-            )
+            world = World(variables=record.variables, clock=record.clock, seed=record.seed)
             options = ProgramOptions(
                 source=record.source,
                 allow=record.allow,
@@ -201,8 +198,8 @@ class Programs:
         return [
             {
                 "id": record.id,
-                "created": record.created,
-                "expires": record.expires,
+                "created": record.created.isoformat(),
+                "expires": record.expires.isoformat(),
                 "writes": store.planned(record.id),
                 "program": record.code,
             }
@@ -344,32 +341,25 @@ class ProgramRun:
 
     def _rounds(self) -> Any:
         self._tools = modules_for(self._box, self._options.allow, self._code)
-        while True:
-            this = _Round()
-            try:
-                value = self._run_round(this)
-            except ProgramError as exc:
-                # A failure behind a write whose result nobody looks at is a failure of the program itself: no write is
-                # asked for. Otherwise the stand-in may be its reason, and the real result will not fail.
-                is_real = isinstance(exc, (ProgramLimit, ProgramChanged)) or not this.plan.may_be_more
-                if not this.is_fork or is_real:
-                    raise
-            else:
-                if not this.is_fork:
-                    return value
-            self._decide(this.plan)
-
-    def _run_round(self, this: _Round) -> Any:
-        assert self._tools is not None
         with Sandbox(self._code, self._tools.modules, self._world, self._box.workers) as sandbox:
-            try:
-                event = sandbox.start()
-                while isinstance(event, HostCall):
-                    event = sandbox.resume(self._answer(event, this))
-                assert isinstance(event, Finished)
-                return event.value
-            finally:
-                self._printed = sandbox.printed
+            while True:
+                this = _Round()
+                try:
+                    event = sandbox.start()
+                    while isinstance(event, HostCall):
+                        event = sandbox.resume(self._answer(event, this))
+                except ProgramError as exc:
+                    # A failure behind a write whose result nobody looks at is a failure of the program itself: no
+                    # write is asked for. Otherwise the stand-in may be its reason, and the real result will not fail.
+                    is_real = isinstance(exc, (ProgramLimit, ProgramChanged)) or not this.plan.may_be_more
+                    if not this.is_fork or is_real:
+                        raise
+                else:
+                    if not this.is_fork:
+                        return event.value
+                finally:
+                    self._printed = sandbox.printed
+                self._decide(this.plan)
 
     def _answer(self, call: HostCall, this: _Round) -> object:
         """Answer a call of the program: from before, by running it, or by a stand-in."""
@@ -625,7 +615,7 @@ class ProgramRun:
             id=self.id,
             code=self._code,
             variables=dict(self._world.variables),
-            clock=self._world.clock.isoformat(),
+            clock=self._world.clock,
             seed=self._world.seed,
             source=self._options.source,
             allow=None if self._options.allow is None else list(self._options.allow),
