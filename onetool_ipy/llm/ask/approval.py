@@ -81,12 +81,8 @@ class Approvals:
 
     def changes(self, spec: ToolSpec) -> tuple[str, ...]:
         """Say how a tool differs from the one that the person approved, as far as that one is known."""
-        if (named := self._named.get(spec.name)) is not None:
-            before = facts(named)
-        elif spec.name in self._always:
-            before = self._always[spec.name][1]
-        else:
-            before = _facts(self._place).get(spec.name)
+        named, always = self._named.get(spec.name), self._always.get(spec.name)
+        before = facts(named) if named else always[1] if always else _facts(self._place).get(spec.name)
         return tuple(changes(before, facts(spec))) if isinstance(before, dict) else ()
 
     def state(self, spec: ToolSpec, fingerprint: str) -> Literal["allowed", "unknown", "changed"]:
