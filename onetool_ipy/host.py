@@ -6,6 +6,7 @@ snippet runs in the namespace of its caller, and a person can be asked where the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base.errors import UsageProblem
@@ -81,6 +82,10 @@ class Host:
     def has_name(self, name: str) -> bool:  # noqa: ARG002 - the signature is the host's
         """Whether the person's code uses a name for something else, so that a new pack should not take it."""
         return False
+
+    def inputs(self) -> Sequence[str]:
+        """The cells that the person has run, oldest first."""
+        return ()
 
     def ask_for_trust(self, needed: Untrusted) -> None:
         """Let the person trust the project, before the call that needs it is refused."""

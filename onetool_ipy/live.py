@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from dis import opname
 from typing import Any
 
 from onetool_ipy.base.search import did_you_mean
@@ -18,7 +20,10 @@ def __getattr__(name: str) -> Any:
     if pack is None:
         packs = box.registry.known_packs()
         near = did_you_mean(name, packs) or f"There are: {', '.join(packs)}"
-        raise AttributeError(f"No pack '{name}'. {near}")
+        # `from ... import` replaces an AttributeError by an ImportError without these words, so it gets its own kind.
+        asking = sys._getframe(1)
+        is_import = opname[asking.f_code.co_code[asking.f_lasti]] == "IMPORT_FROM"
+        raise (ImportError if is_import else AttributeError)(f"No pack '{name}'. {near}")
     return pack
 
 

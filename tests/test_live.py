@@ -77,8 +77,8 @@ def test_a_pack_that_is_not_there_names_the_nearest(project: Project) -> None:
 
     with pytest.raises(AttributeError, match=r"No pack 'tme'\. Did you mean 'time'\?"):
         live.tme  # noqa: B018
-    with pytest.raises(ImportError):
-        from onetool_ipy.live import nothing_like_it  # noqa: F401
+    with pytest.raises(ImportError, match=r"No pack 'tmie'\. Did you mean 'time'\?"):
+        from onetool_ipy.live import tmie  # noqa: F401
     assert not hasattr(live, "zzzzzz")
 
 

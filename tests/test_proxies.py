@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.proxies import OtProxy, PackProxy
 from tests.core.support import Project, project
 
@@ -66,3 +68,15 @@ def test_what_is_shown_of_a_tool_has_no_secrets(project: Project, look: Callable
     assert "***" in shown
     assert SECRET not in shown
     assert geo.find() == SECRET, "a call is not altered"
+
+
+def test_an_argument_with_humps_has_a_name_as_python_spells_it(project: Project) -> None:
+    (project.root / "a.txt").write_text("12345678", encoding="utf-8")
+    fs = project.open().pack("fs")
+    assert fs is not None
+
+    assert fs.read_file(str(project.root / "a.txt"), max_bytes=8) == "12345678"
+    with pytest.raises(ToolCallError, match="more than maxBytes 4"):
+        fs.read_file(str(project.root / "a.txt"), max_bytes=4)
+    with pytest.raises(UsageProblem, match="'maxBytes' was given twice"):
+        fs.read_file(str(project.root / "a.txt"), max_bytes=4, maxBytes=4)

@@ -84,6 +84,10 @@ class Paths:
         """The project in words; without a `.onetool/` also what follows from that."""
         if self.onetool_dir is not None:
             return f"Project: {self.project}"
+        # A screen, a cell or a shell may have made one since this toolbox was opened.
+        now = find_config(None, env={}, cwd=self.cwd, home=Path.home()).onetool_dir
+        if now is not None:
+            return f"Project: {self.project}, this folder alone. There is a project in {now.parent} now: %tool reload"
         return (
             f"Project: {self.project}, this folder alone. There is no {FOLDER}/ here or above, so each folder has"
             " its own history and results; for one project, run at its top: onetool-ipy init"

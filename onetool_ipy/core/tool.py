@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,8 @@ CallSource = Literal["python", "magic", "shortcut", "widget", "model", "rest", "
 _MAX_META_SHOWN = 1_000
 
 _DEEP = 8
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _PLAIN = (str, bytes, int, float, type(None))
 
@@ -234,9 +237,12 @@ class ToolSpec:
 
     @once
     def spelled(self) -> dict[str, str]:
-        """The arguments whose names Python cannot spell, by the names it gives them."""
+        """The arguments by their other names in Python: those that it cannot spell, and `maxBytes` as `max_bytes`."""
         labels = python_names(self.params)
-        return {label: name for name, label in labels.items() if label != name}
+        snake = {_HUMP.sub("_", name).lower(): name for name in labels if _HUMP.search(name)}
+        return {label: name for label, name in snake.items() if label not in labels.values()} | {
+            label: name for name, label in labels.items() if label != name
+        }
 
     @once
     def signature(self) -> str:
@@ -261,7 +267,7 @@ class ToolSpec:
     @once
     def checker(self) -> Checker:
         """Return the compiled check of the arguments. Raises InvalidTool if the schema is not valid."""
-        return Checker(self.parameters, self.function.converters)
+        return Checker(self.parameters, self.function.converters, writes_text=self.http is not None)
 
     def __repr__(self) -> str:
         return printable(f"ToolSpec({self.signature})")

@@ -8,7 +8,7 @@ one output works in light themes, dark themes and static pages.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from onetool_ipy.base import values
@@ -28,11 +28,16 @@ _SOFT = "var(--jp-ui-font-color2,#777)"
 _TABLE = "border-collapse:collapse;margin:2px 0;font-variant-numeric:tabular-nums"
 _CELL = f"text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid {_LINE}"
 _RIGHT = ";text-align:right"
+_MARKED = ";font-weight:600;background:rgba(33,150,243,.16)"
 _HEAD = f"{_CELL};color:{_SOFT};font-weight:500"
 EDGE = "padding-left:calc(var(--jp-code-font-size,0px)*.602)"
 """The left edge of what JupyterLab prints: one character of its code font."""
 CODE_BOX = "margin:0 0 6px;padding:0;white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;background:none"
-_PRE = f"margin:0;{EDGE};white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal"
+_PRE = (
+    f"margin:0;{EDGE};white-space:pre-wrap;overflow-wrap:anywhere;word-break:normal;"
+    "font-size:var(--jp-code-font-size,inherit);line-height:var(--jp-code-line-height,inherit)"
+)
+"""Preformatted text with the size and the lines of what `print` writes."""
 _CODE = "font-family:var(--jp-code-font-family,monospace);font-size:90%"
 _NUMBER = f"flex:none;min-width:5ch;margin-right:2ch;text-align:right;color:{_SOFT};user-select:none"
 _WRAP = f"{EDGE};max-height:40em;overflow:auto"
@@ -46,8 +51,8 @@ def escape(text: str) -> str:
 
 
 def as_text(body: str) -> str:
-    """Foreign HTML, such as a table of pandas, in an element whose dollar signs stay dollar signs."""
-    return f'<div class="{AS_TEXT}">{body}</div>'
+    """Foreign HTML, such as a table of pandas, at our left edge; its dollar signs stay dollar signs."""
+    return f'<div class="{AS_TEXT}" style="{EDGE}">{body}</div>'
 
 
 def pre(text: str) -> str:
@@ -79,7 +84,7 @@ def viewer_note(text: str, handle: str) -> str:
         f'<button type="button" class="otx-open" style="display:none" data-commandlinker-command="onetool:view"'
         f' data-commandlinker-args="{command}">Open in viewer</button>'
     )
-    return f'<div class="otx-cut">{note(text)}{button}</div>'
+    return f'<div class="otx-cut">{note(text)}<div style="{EDGE}">{button}</div></div>'
 
 
 def whole_link(label: str, url: str) -> str:
@@ -110,6 +115,7 @@ def table(
     columns: Sequence[str] | None = None,
     *,
     numbers: Collection[str] | None = None,
+    is_marked: Callable[[object], bool] = lambda _cell: False,
 ) -> str:
     """Rows as a table, with the columns of all rows in their first order; columns of numbers are right-aligned."""
     names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
@@ -122,6 +128,7 @@ def table(
             text = cell_text(row.get(name, ""))
             label = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
             style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL
+            style += _MARKED * is_marked(row.get(name))
             body += f'<td style="{style}{_RIGHT * (name in right)}">{escape(label)}</td>'
         body += "</tr>"
     return (
@@ -158,9 +165,11 @@ def _node(node: Node) -> str:
 
 
 def is_numeric(column: Iterable[object]) -> bool:
-    """Whether a column has only numbers, so that it is right-aligned."""
-    kinds = {type(value) for value in column if value is not None}
-    return bool(kinds) and kinds <= {int, float}
+    """Whether a column has only numbers or shares in percent, so that it is right-aligned."""
+    filled = [value for value in column if value is not None]
+    return bool(filled) and all(
+        type(value) in (int, float) or (isinstance(value, str) and value.endswith(" %")) for value in filled
+    )
 
 
 def cell_text(value: object) -> str:

@@ -54,19 +54,24 @@ def span_labels(starts: Sequence[datetime.datetime], step_s: int) -> list[str]:
 
 
 def people_rows(rows: Sequence[Mapping[str, object]]) -> list[Json]:
-    """Rows as people read them: times local and short, columns without a value left out."""
+    """Rows as people read them, without the columns that have no value."""
     filled = {key for row in rows for key, value in row.items() if value is not None}
     return [{key: value for key, value in _for_people(row).items() if key in filled} for row in rows]
 
 
 def _for_people(row: Mapping[str, object]) -> Json:
-    """A row with its times as people read them; programs get ISO 8601 in UTC."""
-    return {
-        key: local_time(datetime.datetime.fromisoformat(value))
-        if isinstance(value, str) and _MOMENT.fullmatch(value)
-        else value
-        for key, value in row.items()
-    }
+    """A row as people read it: local times, shares in percent, times in ms without idle decimals."""
+    return {key: _shown(key, value) for key, value in row.items()}
+
+
+def _shown(key: str, value: object) -> object:
+    if isinstance(value, str) and _MOMENT.fullmatch(value):
+        return local_time(datetime.datetime.fromisoformat(value))
+    if isinstance(value, float) and key == "success_rate":
+        return f"{value:.3g} %"
+    if isinstance(value, float) and key.endswith("_ms"):
+        return round(value) if value >= 10 else round(value, 1)
+    return value
 
 
 class Listing(list[Any]):
@@ -114,7 +119,7 @@ class Record(dict[str, Any]):
     def to_text(self, width: int) -> str:
         """The record for a terminal of this width: its keys, and a table for each list of rows."""
         lines: list[str] = []
-        for key, value in self.items():
+        for key, value in _for_people(self).items():
             text = flow({key: value})
             if _is_table(value):
                 lines += [f"{key}:", *(f"  {line}" for line in _aligned_table(value, width - 2))]

@@ -99,13 +99,17 @@ class Converter(Protocol):
 class Checker:
     """The compiled check of one tool's arguments.
 
-    `check` gives a copy that the tool may change, converted to the types its function asks for.
+    `check` gives a copy that the tool may change, converted to the types its function asks for. With `writes_text`
+    a number or truth value is written out where only text fits: the arguments of a request end up as text.
     """
 
-    __slots__ = ("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator")
+    __slots__ = ("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator", "_writes")
 
-    def __init__(self, parameters: Schema, converters: Mapping[str, Converter] | None = None) -> None:
+    def __init__(
+        self, parameters: Schema, converters: Mapping[str, Converter] | None = None, *, writes_text: bool = False
+    ) -> None:
         self._parameters = parameters
+        self._writes = writes_text
         self._validator = compile_schema(parameters)
         self._valid: Callable[[object], bool] = self._validator.is_valid
         self._converters = dict(converters or {})
@@ -128,7 +132,8 @@ class Checker:
 
     def fit(self, ready: Json, plain: bool, tool: str, mask: Mask) -> None:
         """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
-        self._complete(ready, plain, tool, mask)
+        if not self._fits(ready, plain):
+            self._complete(ready, plain, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float and ready[name].is_integer():
                 ready[name] = int(ready[name])
@@ -140,7 +145,8 @@ class Checker:
         is expected, and text is not.
         """
         ready, plain, *_ = values.plain_copy(args)
-        self._complete(ready, plain, tool, mask)
+        if not self._fits(ready, plain):
+            self._complete(ready, plain, tool, mask)
         return ready
 
     def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
@@ -156,8 +162,6 @@ class Checker:
             return False
 
     def _complete(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
-        if self._fits(ready, plain):
-            return
         errors, violations = self._errors(ready, mask)
         # A default may lack what has a default in turn, so each round fills in one level.
         for _ in range(_MAX_ROUNDS):
@@ -219,7 +223,7 @@ class Checker:
                 yield {"pointer": pointer(path), "message": message, "keyword": keyword}
 
     def _coerce(self, errors: list[ValidationError], args: Json, plain: bool) -> bool:
-        """Fill in defaults, and parse text that stands for JSON. Returns whether anything was changed."""
+        """Fill in defaults, parse text that stands for JSON, write out numbers. Returns whether anything changed."""
         is_changed = False
         for error in relevant_errors(errors):
             place = list(error.instance_path)
@@ -229,6 +233,9 @@ class Checker:
                 place = [*place, name]
             else:
                 value = _parse_nested(error, args)
+                plain_value = value_at(place, args, None)
+                if self._writes and type(plain_value) in (int, float, bool) and _expected_types(error) == {"string"}:
+                    value = json.dumps(plain_value)
             if value is NO_DEFAULT or not (plain or len(place) == 1):
                 continue
             holder = value_at(place[:-1], args, None)
@@ -278,6 +285,20 @@ def compile_schema(parameters: Schema) -> Validator:
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS)
     try:
         return jsonschema_rs.validator_for(dict(parameters), pattern_options=options, offline=True)
+    except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
+        raise InvalidTool(_schema_fault(exc)) from exc
+
+
+def require_schema(parameters: Schema) -> None:
+    """Raise InvalidTool if this is not a JSON Schema. Only what has references or patterns is compiled."""
+    import jsonschema_rs
+
+    text = str(parameters)
+    if "$ref" in text or "pattern" in text:
+        compile_schema(parameters)
+        return
+    try:
+        jsonschema_rs.meta.validate(dict(parameters))
     except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
         raise InvalidTool(_schema_fault(exc)) from exc
 

@@ -81,3 +81,30 @@ def test_a_long_table_in_a_cell_scrolls_by_keyboard(screens: Screens) -> None:
     screens.page.keyboard.press("End")
     screens.page.wait_for_function("box => box.scrollTop > 100", arg=box.element_handle())
     assert serious(screens, ".jp-Notebook .jp-OutputArea") == []
+
+
+_LEFT_EDGES = """output => {
+  const base = output.querySelector('.jp-OutputArea-output').getBoundingClientRect().left;
+  const parts = output.querySelectorAll('table, .otx-open, .otx-cut > div:first-child, pre');
+  return [...parts].map(part => {
+    const left = part.getBoundingClientRect().left + parseFloat(getComputedStyle(part).paddingLeft);
+    return Math.round(part.matches('.otx-open') ? part.getBoundingClientRect().left - base : left - base);
+  });
+}"""
+
+
+def test_what_a_cell_shows_has_one_left_edge_and_the_size_of_print(screens: Screens) -> None:
+    """A table of pandas, the line and the button below it, text of a tool, and what `print` writes."""
+    first = len(screens.cells())
+    screens.notebook.execute("%tool tools.echo message={pd.DataFrame({'a': range(900)})}")
+    screens.notebook.execute("%tool time.now")
+    screens.notebook.execute("print('hello')")
+    outputs = [screens.notebook.output(first + n) for n in range(3)]
+    expect(outputs[0].get_by_role("button", name="Open in viewer")).to_be_visible()
+
+    edges = [edge for output in outputs for edge in output.evaluate(_LEFT_EDGES)]
+
+    assert len(edges) == 5
+    assert len(set(edges)) == 1
+    sizes = [output.locator("pre").evaluate("pre => getComputedStyle(pre).fontSize") for output in outputs[1:]]
+    assert len(set(sizes)) == 1

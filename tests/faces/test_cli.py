@@ -157,7 +157,7 @@ def test_invoke_calls_a_tool_and_prints_its_result(run: Any) -> None:
         (["tools", "invoke", "shop.price", "item=a", "--args", '{"item": "b"}'], 2, "'item' is given twice"),
         (["tools", "invoke", "shop.price", "item=a", "--args", "[]"], 2, "--args is of type list"),
         (["tools", "invoke", "shop.price", "item=a", "count=few"], 1, "count"),
-        (["tools", "invoke", "time.now", "--timeout", "-1"], 2, "wants a number of seconds above 0, got '-1'"),
+        (["tools", "invoke", "time.now", "--timeout", "-1"], 2, "needs a number of seconds above 0, not '-1'"),
         (["tools", "info", "shop.prise"], 1, "See all with: onetool-ipy tools list"),
         (["tools", "invoke", "shop.price"], 1, "Usage: shop.price(item: str"),
         (["ask", "hello"], 1, "onetool.yaml, for example:"),

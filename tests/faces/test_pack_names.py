@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox, UsageProblem, open_toolbox
+from onetool_ipy.faces.cell_saving import save_new_pack
 from onetool_ipy.faces.creation import name_bundle, store_draft
 from onetool_ipy.faces.pack_names import proposed_name, require_free_name
-from onetool_ipy.faces.widgets.requests import ServerRequests, save_tool
+from onetool_ipy.faces.widgets.requests import ServerRequests
 from tests.harness.kernel import Kernel
 from tests.harness.servers import hostile
 
@@ -105,7 +106,7 @@ def test_an_imported_bundle_gets_a_free_name(box: Toolbox) -> None:
 
 def test_a_saved_cell_takes_no_name_of_another_pack(box: Toolbox) -> None:
     with pytest.raises(UsageProblem, match="'time' is the name of a built-in pack") as refused:
-        save_tool(box, "time", "def now() -> int:\n    return 1\n")
+        save_new_pack(box, "time", "def now() -> int:\n    return 1\n")
     assert refused.value.hint == "Take another name: time_tools"
 
 

@@ -108,7 +108,14 @@ LOOKS = (
     *("%tool", "%tool list", "%tool list go", "%tool search go", "%tool health", "%tool why", "%tool help"),
     *("%tool history", "%tool stats", "%tool results", "%tool jobs", "%tool usage", "%tool browse", "%tool reload"),
     *("%tool bundle list", "%tool bundle show shop", "%tool bundle show shop.get", "%tool server", "%tool server list"),
-    *("%tool trust list", "%tool trust --remove", "%tool install", "%tool replay off", "%tool serve stop"),
+    *(
+        "%tool trust list",
+        "%tool trust --remove",
+        "%tool install",
+        "%tool replay off",
+        "%tool serve stop",
+        "%tool save x",
+    ),
     *("%tool shop", "%tool srv", "%tool web", "%tool at_import", "%tool in_requires", "%tool evil"),
     *(f"%tool info {name}" for name in TOOLS),
     *(f"%tool {name} --help" for name in (*TOOLS, *SERVED)),
@@ -320,7 +327,7 @@ def _rest(server: Server, route: Any, clone: Clone, project: str) -> Iterator[st
         if route.operation in ("putBundle", "importDocument"):
             body = {"slug": "no good"}
         query = {"project": project, "q": "go", "includeDisabled": "true"}
-        known = {param.name for param in route.query}
+        known = {field.alias for field in route.query.model_fields.values()}
         params = {name: value for name, value in query.items() if name == "project" or name in known}
         options: dict[str, Any] = {"json": body} if body is not None else {}
         answer = server.client.request(route.verb, path, params=params, **options)

@@ -121,3 +121,19 @@ def _shape(text: str) -> list[Any]:
     parser = _Shape()
     parser.feed(text)
     return parser.seen
+
+
+def test_shares_and_times_are_written_one_way() -> None:
+    """Numbers stay numbers for programs; a person reads one form above and below, without idle decimals."""
+    rows = [
+        {"tool": "a", "success_rate": 37.5, "avg_ms": 0.091, "p95_ms": 189.068},
+        {"tool": "b", "success_rate": 64.7058, "avg_ms": 9.96, "p95_ms": 2293.759},
+    ]
+    record = Record(success_rate=64.7058, tools=Listing(rows))
+
+    for text in (Listing(rows)._repr_html_(), Listing(rows).to_text(100), record._repr_html_(), record.to_text(100)):
+        assert {"37.5 %", "64.7 %", "0.1", "10.0", "189", "2294"} <= set(re.findall(r"[\d.]+(?: %)?", text)), text
+        assert "189.068" not in text
+    assert html.is_numeric(["37.5 %", None, 3])
+    assert not html.is_numeric(["37.5 %", "x"])
+    assert record["tools"].df["p95_ms"].tolist() == [189.068, 2293.759]

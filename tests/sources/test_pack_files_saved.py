@@ -47,7 +47,12 @@ def test_a_function_of_the_same_name_is_replaced_where_it_stands(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("cell", "pack", "said"),
-    [("x = 1", "geo", "defines no function"), ("def f(:", "geo", "not Python"), (CELL, "a b", "not a valid pack name")],
+    [
+        ("x = 1", "geo", "no function that could be a tool"),
+        ("def _f(): ...", "geo", "no function that could be a tool"),
+        ("def f(:", "geo", r"The cell is not plain Python \(line 1\): invalid syntax"),
+        (CELL, "a b", "not a valid pack name"),
+    ],
 )
 def test_what_cannot_be_saved_changes_nothing(tmp_path: Path, cell: str, pack: str, said: str) -> None:
     file = tmp_path / "geo.py"
@@ -61,6 +66,47 @@ def test_what_cannot_be_saved_changes_nothing(tmp_path: Path, cell: str, pack: s
 def test_a_broken_file_is_not_written_over(tmp_path: Path) -> None:
     file = tmp_path / "geo.py"
     file.write_text("def broken(:\n", encoding="utf-8")
-    with pytest.raises(InvalidTool, match=r"geo\.py' is not Python"):
+    with pytest.raises(InvalidTool, match=r"geo\.py' is not plain Python"):
         save_functions(file, CELL, pack="geo")
     assert file.read_text(encoding="utf-8") == "def broken(:\n"
+
+
+def test_an_import_of_an_earlier_cell_goes_along(tmp_path: Path) -> None:
+    cells = ["import math, json", "%time broken(", "from os import path as place\nimport math as m", "import os.path"]
+    cell = "def area(r: float = m.pi) -> str:\n    return math.inf, place, os.sep, [x for x in range(3)], __name__\n"
+
+    save_functions(tmp_path / "geo.py", cell, pack="geo", cells=cells)
+
+    text = (tmp_path / "geo.py").read_text(encoding="utf-8")
+    assert {*text.splitlines()[1:5]} == {
+        "import os.path",
+        "import math as m",
+        "import math",
+        "from os import path as place",
+    }
+    compile(text, "geo.py", "exec")
+
+
+def test_a_name_that_only_the_notebook_has_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InvalidTool, match="The cell uses 'rate', which only this notebook has") as refused:
+        save_functions(tmp_path / "geo.py", "def price(n):\n    return n * rate\n", pack="geo", cells=["rate = 3"])
+
+    assert "Define or import 'rate' in the cell" in refused.value.hint
+    assert not (tmp_path / "geo.py").exists()
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "rate = 3\ndef price(n):\n    return n * rate\n",
+        "from shop import *\ndef price(n):\n    return n * rate\n",
+        "def price(n):\n    global rate\n    rate = n\n    return rate\n",
+        "def price(n, *rest, **more):\n    def in_():\n        return n, rest\n    return [in_() for k in more]\n",
+        "class Rate: ...\ndef price(n: Rate) -> Rate:\n    return __file__, Rate\n",
+        "def price(n):\n    import math\n    return math.floor(n)\n",
+        "def low(n):\n    return n\ndef price(n):\n    return low(n)\n",
+    ],
+)
+def test_a_cell_that_has_all_that_it_uses_is_saved(tmp_path: Path, cell: str) -> None:
+    assert "price" in save_functions(tmp_path / "geo.py", cell, pack="geo")
+    assert "price" in save_functions(tmp_path / "geo.py", cell, pack="geo")

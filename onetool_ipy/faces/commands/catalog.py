@@ -35,7 +35,6 @@ USAGE = (
     "%tool NAME(a=1, b=x)           call it with Python expressions",
     '%tool NAME {"a": 1}            call it with all arguments as JSON',
     "%%tool NAME                    the cell's body is the text argument (--body ARG, --args)",
-    "%%tool --save PACK             the functions of the cell become tools of a pack file of the project",
     "x = %tool ...                  keep the result",
 )
 FLAGS = "Flags: --soft --timeout S --dry --bg --unchecked -o NAME --help; after -- everything is arguments"
@@ -145,12 +144,6 @@ def list_tools(context: CommandContext, options: Options) -> Page:
 def show_tool(context: CommandContext, options: Options) -> Page:
     """`%tool info NAME`."""
     return Pages(context.box).usage(one_word(options, "info"))
-
-
-def search(context: CommandContext, options: Options) -> object:
-    """`%tool search WORDS`."""
-    answer = checked(context.box.ot.help(query=" ".join(options.words)))
-    return page(context.box, answer.parts) if isinstance(answer, Page) else answer
 
 
 def reload(context: CommandContext, _options: Options) -> Page:

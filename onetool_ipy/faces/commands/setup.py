@@ -14,7 +14,8 @@ from typing import Literal
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.trust import TrustList
-from onetool_ipy.faces.commands import CommandContext, Page, WrongWords
+from onetool_ipy.faces import cell_saving
+from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, one_word
 from onetool_ipy.faces.line.grammar import Options
 
 Mode = Literal["lazy", "always"]
@@ -107,6 +108,20 @@ def list_trusted(_context: CommandContext, _options: Options) -> Page:
     """`%tool trust list`."""
     folders = TrustList.of(os.environ, Path.home()).folders()
     return Page("\n".join(printable_line(str(folder)) for folder in folders) or "You trust no project yet.")
+
+
+def save_cell(context: CommandContext, options: Options) -> Page:
+    """`%%tool save PACK`: write the functions of the cell to a pack file of the project."""
+    pack = one_word(options, "save", what="pack", hint="For example: %%tool save geo, and the functions below it.")
+    if not options.body.strip():
+        raise UsageProblem(
+            "There are no functions to save.", hint=f"Write %%tool save {pack} as the first line of their cell."
+        )
+    tools = cell_saving.save_cell(context.box, pack, options.body)
+    return context.page(
+        f"{', '.join(tools)} saved to {cell_saving.pack_file(context.box, pack)}",
+        f"Try it with: %tool check {tools[0]}",
+    )
 
 
 def adopt(context: CommandContext, options: Options) -> Page:

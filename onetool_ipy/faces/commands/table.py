@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.search import Entry, Index, did_you_mean
 from onetool_ipy.faces.client_files import CLIENTS, FAMILIES
 from onetool_ipy.faces.commands import (
     Command,
@@ -23,6 +23,7 @@ from onetool_ipy.faces.commands import (
     bundles,
     calls,
     catalog,
+    checked,
     lock,
     page,
     programs,
@@ -75,7 +76,8 @@ TABLE: tuple[Command, ...] = (
         place="notebook", elsewhere="Did you mean 'tools list'?"),
     Command("info", "NAME", "what a tool does and takes (also: %tool NAME?)", catalog.show_tool, takes=("tool",),
         place="notebook", elsewhere="Did you mean 'tools info'?"),
-    Command("search", "WORDS", "find by words; typos are forgiven", catalog.search),
+    Command("search", "WORDS", "find tools and commands by words; typos are forgiven",
+        lambda context, options: search(context, options)),  # noqa: PLW0108 - `search` reads this table
     Command("tools", "", "list, look up and call tools", shell.list_tools, is_group=True, place="shell"),
     Command("tools list", "", "the tools: name, description, input", shell.list_tools, options=(_ALLOW,),
         place="shell"),
@@ -92,6 +94,8 @@ TABLE: tuple[Command, ...] = (
         options=(Option("--pack", "text", "their pack; by default the object's or framework's name", "NAME"),
         Option("--read-only", "names", "those that change nothing", "CSV")), place="notebook",
         elsewhere="Tools are adopted for one session: %tool adopt in a notebook, box.adopt(...) in a program"),
+    Command("save", "PACK", "promote the cell's functions to tools of a pack file (%%tool save PACK)", setup.save_cell,
+        takes_body=True, place="notebook", elsewhere="Only a notebook has cells to save: %%tool save PACK"),
     # --- calls
     Command("history", "[N] [WORDS]", "the newest calls, or those with WORDS", past.history, options=_FILTERS),
     Command("history rerun", "[N]", "call again what stands at N in the list; the last call without N", past.rerun,
@@ -194,7 +198,9 @@ TABLE: tuple[Command, ...] = (
         takes=("bundle",)),
     Command("bundle env", "NAME [ENV]", "its environments; switch to one, or make one with --base-url",
         bundles.environment, options=(Option("--base-url", "text", "what the addresses begin with", "URL"),
-        Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"), _SECRET_HOST, _ALLOW_HOST),
+        Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"),
+        Option("--set", "texts", "a variable for ${NAME} in requests; again for more", "NAME=VALUE"),
+        _SECRET_HOST, _ALLOW_HOST),
         takes=("bundle",)),
     Command("bundle delete", "NAME", "delete a bundle, or NAME.tool@version", bundles.delete_bundle,
         options=(Option("--with-tools", help="with all its tools"),), takes=("bundle",)),
@@ -328,6 +334,21 @@ def _unknown(word: str, known: Sequence[str]) -> UsageProblem:
     meant = near[0] if near else _IN_TOOLS.get(word, "")
     hint = f"Did you mean '{meant}'?" if meant else "See all with: onetool-ipy --help"
     return UsageProblem(f"No command '{word[:40]}'. {hint}")
+
+
+def search(context: CommandContext, options: Options) -> object:
+    """`search WORDS`: tools, packs, snippets and aliases, then the commands that have the words."""
+    query = " ".join(options.words)
+    answer = checked(context.box.ot.help(query=query))
+    if not isinstance(answer, Page) or not answer.startswith(("# Results for", "No matches")):
+        return answer if not isinstance(answer, Page) else page(context.box, answer.parts)
+    place: Literal["notebook", "shell"] = "shell" if context.shell is None else "notebook"
+    lead = "onetool-ipy" if context.shell is None else "%tool"
+    index = Index(Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in rows(place).values())
+    hits = [hit.item for hit in index.search(query, limit=3) if hit.tier != "fuzzy"]
+    commands = Rows(tuple(Row(item.value, item.description, link="line") for item in hits))
+    parts = list(answer.parts) if answer.startswith("#") or not hits else []
+    return page(context.box, [*parts, Heading("Commands", level=2), commands] if hits else parts)
 
 
 def verbs_of(name: str, place: Literal["notebook", "shell"]) -> list[str]:

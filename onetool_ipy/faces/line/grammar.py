@@ -70,13 +70,13 @@ FLAGS: Mapping[str, OptionKind] = {
 """The flags of a call, before or after the tool's name."""
 
 _OPTION = re.compile(r"--.|-[^\W\d]", re.DOTALL)
-_WANTED: Mapping[OptionKind, str] = {
-    "text": "a word",
-    "texts": "a word",
-    "names": "names separated by commas",
-    "number": "a whole number",
-    "seconds": "a number of seconds above 0",
-    "variable": "the name of a variable",
+_WANTED: Mapping[OptionKind, tuple[str, str]] = {
+    "text": ("a value", "VALUE"),
+    "texts": ("a value", "VALUE"),
+    "names": ("names separated by commas", "a.b,c.*"),
+    "number": ("a whole number", "10"),
+    "seconds": ("a number of seconds above 0", "5"),
+    "variable": ("the name of a variable", "x"),
 }
 
 
@@ -243,11 +243,10 @@ def _read_option(name: str, value: str, kind: OptionKind) -> str | int | float:
         return seconds
     if kind == "variable" and value.isidentifier() and not keyword.iskeyword(value):
         return value
-    got = f"got {show(value)}" if value else "got nothing"
-    example = {"text": "WORD", "texts": "WORD", "names": "a.b,c.*", "number": "10", "seconds": "5", "variable": "x"}[
-        kind
-    ]
-    raise UsageProblem(f"{show(name)} wants {_WANTED[kind]}, {got}.", hint=f"Write {name} {example}.")
+    got = f", not {show(value)}" if value else ""
+    wanted, example = _WANTED[kind]
+    hint = "Write %%tool save PACK above the functions to save." if name == "--save" else f"Write {name} {example}."
+    raise UsageProblem(f"{show(name)} needs {wanted}{got}.", hint=hint)
 
 
 def _read_seconds(value: str) -> float | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
@@ -127,6 +127,9 @@ class NotebookHost(Host):
 
     def has_name(self, name: str) -> bool:
         return not self._names.is_free(name)
+
+    def inputs(self) -> Sequence[str]:
+        return list(self._shell.history_manager.input_hist_parsed)
 
     def note(self, text: str) -> None:
         if threading.current_thread() is threading.main_thread():  # a job has its own output

@@ -17,7 +17,6 @@ from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.edit import save_snippet
-from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.core.resolve import seconds
 from onetool_ipy.core.result import ToolCallError, ToolResult
 from onetool_ipy.core.tool import ToolSpec
@@ -36,14 +35,12 @@ from onetool_ipy.faces.line.grammar import (
 from onetool_ipy.faces.notebook.completion import CompletionContext
 from onetool_ipy.faces.notebook.display import CellOptions
 from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
-from onetool_ipy.faces.pack_names import require_free_name
 from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.packs.ot.catalog import page_of
 from onetool_ipy.proxies import PackProxy, usage_of
 from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.pages import Row, Rows
 from onetool_ipy.snippets.definition import Snippet, expand, faults_of, unused_params
-from onetool_ipy.sources.pack_files import save_functions
 from onetool_ipy.toolbox import Toolbox
 
 
@@ -74,7 +71,7 @@ class LineRunner:
 
     def _answer(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> object:
         if request.flags.save is not None:
-            return self._save(request.flags.save, cell)
+            return self._commands.run("save", request.flags.save, cell)
         if request.kind == "empty":
             if request.flags != Flags():
                 raise UsageProblem("A flag needs a tool's name.", hint="For example: %tool time.now --dry")
@@ -132,22 +129,6 @@ class LineRunner:
         registry = self._box.registry
         tool = target or name
         return str(self._pages.usage(tool)) if tool in registry.known_packs() or registry.find(tool) is not None else ""
-
-    def _save(self, pack: str, cell: str | None) -> Page:
-        """`%%tool --save PACK`: write the functions of the cell to a pack file of the project."""
-        if cell is None:
-            raise UsageProblem(
-                "--save needs a cell with functions.", hint="Write %%tool --save PACK, and the functions below it."
-            )
-        paths = self._box.config.paths
-        file = (paths.onetool_dir or paths.project / FOLDER) / "tools" / f"{pack}.py"
-        if not file.exists():
-            require_free_name(self._box, pack, "_tools")
-        with self._box.gate.saving():
-            names = save_functions(file, cell, pack=pack)
-        self._box.reload()
-        listed = ", ".join(f"{pack}.{name}" for name in names)
-        return Page(f"{listed} saved to {file}\nTry it with: %tool check {pack}.{names[0]}")
 
     def _list_snippets(self) -> Page:
         snippets = [self._box.shortcuts.snippets[name] for name in sorted(self._box.shortcuts.snippets)]

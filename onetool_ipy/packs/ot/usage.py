@@ -73,12 +73,8 @@ class UsageStats(Record):
     def _repr_html_(self) -> str:
         tables = ("tools", "failures")
         facts = {key: value for key, value in self._measured().items() if key not in tables}
-        for key, value in facts.items():
-            if isinstance(value, int):
-                facts[key] = f"{value:,}"
-            elif key == "success_rate" and value is not None:
-                facts[key] = f"{value:g} %"
-        parts = [html.table([facts], numbers=[key for key in facts if key != "period"])]
+        facts["total_calls"] = f"{facts['total_calls']:,}"
+        parts = [html.table(people_rows([facts]), numbers=[key for key in facts if key != "period"])]
         parts += [html.table(people_rows(self["tools"]))] if self["tools"] else []
         if self.get("failures"):
             parts.append(html.note("Failed calls by message:") + html.table(people_rows(self["failures"])))
@@ -253,14 +249,10 @@ def _obstacle(path: Path) -> str:
         return "it is a directory"
     if not stat.S_ISREG(mode):
         return "it is not a plain file"
-    return "" if _is_report(path) else "it is a file that is not a report"
-
-
-def _is_report(path: Path) -> bool:
-    """Whether a file begins like one of our reports."""
+    # The flags keep the opening from blocking if the file has become a FIFO.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:  # does not block if it has become a FIFO
-        return report.MARK.encode() in file.read(_HEAD)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        return "" if report.MARK.encode() in file.read(_HEAD) else "it is a file that is not a report"
 
 
 def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> Any:

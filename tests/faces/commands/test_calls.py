@@ -32,16 +32,6 @@ def loaded(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def test_a_cell_is_saved_as_a_pack_file_and_used_at_once(loaded: Kernel) -> None:
-    said = loaded.execute(CELL).result_text
-    assert "geo.area saved to" in said
-    assert (loaded.cwd / ".onetool" / "tools" / "geo.py").is_file()
-    assert loaded.execute("%tool geo.area radius=1").result_text.startswith("3.14")
-    assert loaded.execute("geo.area(2)").result_text.startswith("12.5")
-    wrong = loaded.execute("%%tool --save geo\nx = 1\n", allow_errors=True)
-    assert "defines no function" in wrong.text
-
-
 def test_check_runs_examples_and_made_up_arguments(loaded: Kernel) -> None:
     loaded.execute(
         CELL.replace("import math\n", "import math\nfrom onetool_ipy import tool\n").replace(
@@ -198,13 +188,18 @@ def test_a_table_that_pandas_cuts_has_a_handle_and_says_so(loaded: Kernel) -> No
 
     assert "ot.result" not in small.text
     handle = loaded.execute("print(x.handle)").text.strip()
-    assert f"... a part of 100,000 rows · open all of it: ot.view('{handle}') · by line: ot.result(" in large.text
+    rest = f"... 10 of 100,000 rows × 2 columns · open in viewer: ot.view('{handle}') · by line: ot.result("
+    assert rest in large.text
+    assert "100000 rows" not in large.text, "pandas' own line, without commas"
     assert large.result is not None
     assert f"handle=&#x27;{handle}&#x27;" in large.result["text/html"]
     assert "<table" in large.result["text/html"]
+    assert "100000 rows" not in large.result["text/html"]
     last = loaded.evaluate(f"ot.result(handle='{handle}', offset=100_000)['lines']")
     assert '"a":99999' in last.replace(" ", "")
-    assert "a part of 70 rows" in column.text
+    assert "10 of 70 rows ·" in column.text
+    wide = loaded.execute("%tool tools.echo message={pd.DataFrame(0, index=range(3), columns=range(200))}")
+    assert "3 rows × 20 of 200 columns" in wide.text
 
 
 def test_handles_complete_where_a_handle_is_wanted(loaded: Kernel) -> None:

@@ -58,3 +58,34 @@ def test_a_place_and_a_pack_are_adopted(loaded: Kernel) -> None:
 )
 def test_what_is_not_there_is_said(loaded: Kernel, line: str, words: str) -> None:
     assert words in " ".join(loaded.execute(line, allow_errors=True).text.split())
+
+
+def test_functions_of_a_cell_become_a_pack_file_that_works_in_another_notebook(kernel: Kernel) -> None:
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute("import math\nfrom onetool_ipy import tool")
+
+    saved = kernel.execute("%%tool save geo\n@tool\ndef area(r: float) -> float:\n    return math.floor(r * r)").text
+    kernel.execute("%%tool --save geo\ndef twice(n: int) -> int:\n    return 2 * n")
+    kernel.execute("del math, tool")
+
+    assert "geo.area saved to" in saved
+    assert "Try it with: %tool check geo.area" in saved
+    assert kernel.execute("geo.area(3), geo.twice(4)").result_text == "(9, 8)"
+    refused = kernel.execute("%%tool save geo\ndef third(n: int) -> int:\n    return n * rate", allow_errors=True).text
+    assert "The cell uses 'rate', which only this notebook has." in refused
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("%tool save", "%tool save needs one pack."),
+        ("%tool save geo", "Write %%tool save geo as the first line of their cell."),
+        ("%tool nb.x --save", "Write %%tool save PACK above the functions to save."),
+        ("%tool nb.x --save geo", "Write %%tool save geo as the first line of their cell."),
+        ("%tool search promote a cell tool to a pack file", "%tool save PACK  promote the cell's functions"),
+    ],
+)
+def test_whoever_looks_for_saving_a_cell_finds_it(kernel: Kernel, line: str, message: str) -> None:
+    kernel.execute("%load_ext onetool_ipy")
+
+    assert message in kernel.execute(line, allow_errors=True).text
