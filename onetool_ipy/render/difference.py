@@ -88,7 +88,9 @@ class Difference:
             words.append(", ".join(cells) + (f" and {counted(rest, 'other column')}" if rest else "") + " changed")
         elif len(self.changed):
             words.append(f"{counted(len(self.changed), noun)} changed")
-        words += [f"column '{row.column}' {_column_words(row)}" for row in self.columns.head(_MAX_NAMED).itertuples()]
+        for row in self.columns.head(_MAX_NAMED).itertuples():
+            word = {"added": "is new", "removed": "is gone"}.get(row.change, f"was {row.old}, is {row.new}")
+            words.append(f"column '{row.column}' {word}")
         if not words:
             return ["No difference."]
         examples = [self._example(row) for row in self.changed.head(_MAX_NAMED).to_dict("records")]
@@ -118,12 +120,6 @@ class Difference:
         rest = len(self.df) - len(cells)
         marked = html.table(cells, is_marked=lambda cell: isinstance(cell, ChangedCell))
         return note + marked + (html.note(f"and {counted(rest, 'more row')}: .view()") if rest else "")
-
-
-def _column_words(row: Any) -> str:
-    """Say how a column changed."""
-    word = {"added": "is new", "removed": "is gone"}.get(row.change)
-    return word or f"was {row.old}, is {row.new}"
 
 
 def _short(value: Any) -> str:

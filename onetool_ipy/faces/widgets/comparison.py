@@ -43,10 +43,10 @@ def choices(box: Toolbox, tool: str, *, handle: str | None, call: str | None) ->
             if (result or row.call_id in held) and row.call_id not in own:
                 about = {"handle": result and result["handle"], "call": row.call_id, "text": _line(row)}
                 rows.append((row.tool, row.ts, about))
-    for key, row in stored.items():
+    for key, result in stored.items():
         if key not in own:
-            about = {"handle": row["handle"], "call": None, "text": row["handle"]}
-            rows.append((row["tool"], row["created"], about))
+            about = {"handle": result["handle"], "call": None, "text": result["handle"]}
+            rows.append((result["tool"], result["created"], about))
     rows.sort(key=lambda row: (row[0] == tool, row[1]), reverse=True)
     items = [
         {**about, "text": box.mask(about["text"]), "tool": name, "when": local_time(moment), "isSame": name == tool}
