@@ -13,9 +13,10 @@ import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.line.grammar import (
     read_arguments,
     read_body,
@@ -92,7 +93,7 @@ def _awaits(source: str) -> bool:
     return bool(code.co_flags & inspect.CO_COROUTINE)
 
 
-def _own_packs(tools: Mapping[str, Any], cells: Sequence[_Cell], known: Sequence[str]) -> list[str]:
+def _own_packs(tools: Mapping[str, Json], cells: Sequence[_Cell], known: Sequence[str]) -> list[str]:
     """Imports for the packs of tools that the notebook itself defines, if it uses them as names."""
     packs = sorted({name.partition(".")[0] for name in tools} - set(known))
     used = [pack for pack in packs if any(re.search(rf"\b{pack}\.", cell.source) for cell in cells)]
@@ -124,9 +125,9 @@ class _Cell:
         self.number = number
         self._box = box
         self._commands = commands
-        self._tools: Mapping[str, Any] = {}
+        self._tools: Mapping[str, Json] = {}
 
-    def script(self, tools: Mapping[str, Any]) -> str:
+    def script(self, tools: Mapping[str, Json]) -> str:
         """The cell without magics; `tools` are the schemas of tools that the notebook defines."""
         self._tools = tools
         source = self.source
@@ -237,5 +238,5 @@ class _Cell:
             f"fromlist=['read_snippet']).read_snippet({snippet.name!r}, {data!r})"
         )
 
-    def _refuse(self, why: str) -> Any:
+    def _refuse(self, why: str) -> NoReturn:
         raise UsageProblem(f"Cell {self.number} cannot be exported: {why}")

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from onetool_ipy.assemble import open_toolbox
@@ -59,7 +58,7 @@ def mock_toolbox(path: Path, calls: list[RecordedCall]) -> Iterator[tuple[Toolbo
             yield box, names
 
 
-def _never(_args: dict[str, Any]) -> None:
+def _never(_args: object) -> None:
     raise UsageProblem("This call is not recorded.")
 
 
