@@ -31,7 +31,7 @@ from onetool_ipy.packs.ot import pack as ot
 from onetool_ipy.proxies import raise_failure
 from onetool_ipy.sdk.requirements import require_deps
 from onetool_ipy.sources.bundles import BundleTools, Switched, http_hosts
-from onetool_ipy.sources.declared import FILE, Declared, DefinitionChecks, read_definition
+from onetool_ipy.sources.declared import Declared, read_definition
 from onetool_ipy.sources.functions import Functions
 from onetool_ipy.sources.pack_files import EntryPoints, PackFiles
 from onetool_ipy.toolbox import Stores, Toolbox
@@ -90,7 +90,6 @@ class PartBuilder:
             box.gate.refresh()
             box.servers.prepare()
 
-        checks = DefinitionChecks(config.paths.state / "cache" / FILE, config.fingerprint)
         context = self._context
         bundles = BundleTools(
             context.store, context.runners, find=self._known, http_timeout_s=config.settings.http.timeout_s
@@ -100,7 +99,7 @@ class PartBuilder:
             switched,
             *([] if self._project.files is None else [self._project.files]),
             EntryPoints(on_import=self._refresh),
-            Declared(config.settings.tools, handlers, checks),
+            Declared(config.settings.tools, handlers),
             bundles,
             ServerTools(box.servers),
         ]

@@ -10,6 +10,7 @@ these shows as its few lines of text, by `_render_traceback_`, and never as a pa
 
 from __future__ import annotations
 
+import copyreg
 import linecache
 import sys
 import types
@@ -48,7 +49,8 @@ class OneToolError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by class and attributes: the arguments of `__init__` differ from class to class."""
-        return _rebuild, (type(self), self.args, self.__dict__)
+        new = copyreg.__newobj__  # type: ignore[attr-defined]  # the stubs leave it out
+        return new, (type(self), *self.args), self.__dict__
 
     def lines(self) -> list[str]:
         """Return what a person is shown: the message, then what to do next."""
@@ -309,10 +311,3 @@ def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
             places.append(f"{' '.join(cell)}, line {frames.tb_lineno}{inside}")
         frames = frames.tb_next
     return places[:1] + places[1:][-_MAX_PLACES:]
-
-
-def _rebuild(kind: type[OneToolError], args: tuple[object, ...], state: Json) -> OneToolError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error

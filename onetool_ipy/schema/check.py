@@ -289,6 +289,20 @@ def compile_schema(parameters: Schema) -> Validator:
         raise InvalidTool(_schema_fault(exc)) from exc
 
 
+def require_schema(parameters: Schema) -> None:
+    """Raise InvalidTool if this is not a JSON Schema. Only what has references or patterns is compiled."""
+    import jsonschema_rs
+
+    text = str(parameters)
+    if "$ref" in text or "pattern" in text:
+        compile_schema(parameters)
+        return
+    try:
+        jsonschema_rs.meta.validate(dict(parameters))
+    except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
+        raise InvalidTool(_schema_fault(exc)) from exc
+
+
 def branch_count(schema: Schema) -> int:
     """Return the largest number of schemas that one value is checked against; counting ends beyond `MOST`."""
     nodes = list(_nodes(schema))

@@ -476,19 +476,14 @@ def _in_string(text: str, match: re.Match[str]) -> str:
         text = "".join(_escaped(char, quote, is_bytes="b" in prefix) for char in text)
     if "f" not in prefix and "t" not in prefix:
         return text
-    if not _is_outside_fields(source, match[0]):
-        raise Unwritable("is in the braces of an f-string; assign it to a variable on a line before")
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def _is_outside_fields(source: str, placeholder: str) -> bool:
-    """Whether every occurrence of a placeholder in an f-string is in its text, and none in its braces."""
     try:
         parts = getattr(ast.parse(source, mode="eval").body, "values", ())
     except SyntaxError:
-        return False
+        parts = ()
     texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
-    return sum(text.count(placeholder) for text in texts) == source.count(placeholder)
+    if sum(each.count(match[0]) for each in texts) != source.count(match[0]):
+        raise Unwritable("is in the braces of an f-string; assign it to a variable on a line before")
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _escaped(char: str, quote: str, *, is_bytes: bool) -> str:

@@ -15,18 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import (
-    CallFailure,
-    NotApproved,
-    UsageProblem,
-)
+from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import own_settings
 from onetool_ipy.core import names
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource
-from onetool_ipy.llm.answer_type import AnswerType
+from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, needs_approval
@@ -132,8 +128,8 @@ class Asker:
         )
         message = self._attached(prompt, attach, conversation, selection, takes_images)
         self.last = run.run(message, is_kept=session is not None)
-        self._record(self.last, source, attach)
         mismatch = run.mismatch if programs is None else programs.mismatch
+        self._record(self.last, source, attach, mismatch)
         if mismatch is not None:
             mismatch.answer = self.last
             raise mismatch
@@ -311,11 +307,16 @@ class Asker:
     def _session_folder(self) -> Path:
         return self._box.config.paths.state / "sessions"
 
-    def _record(self, answer: Answer, source: CallSource, attach: Attach) -> None:
+    def _record(
+        self, answer: Answer, source: CallSource, attach: Attach, mismatch: AnswerMismatch | None = None
+    ) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
         args = {"prompt": answer.prompt, "model": answer.model}
         end: dict[str, Any] = {}
-        if not answer.ok:
+        if answer.ok and mismatch is not None:
+            reasons = short_text("; ".join([mismatch.message, *mismatch.reasons]), self._box.mask, _MAX_NOTE)
+            end = {"code": InvalidOutput.code, "reason": "answer_mismatch", "message": reasons}
+        elif not answer.ok:
             end["code"] = answer.stop_reason if answer.error is None else answer.error.code
             end["reason"] = answer.stop_reason
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
@@ -325,7 +326,7 @@ class Asker:
         sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
         answer.call_id = self._box.new_id()
         self._box.log.record(
-            *(answer.call_id, names.ASK, source, args, answer.ok, answer.seconds * 1000),
+            *(answer.call_id, names.ASK, source, args, not end, answer.seconds * 1000),
             args_size=len(answer.prompt),
             size=len(answer.text),
             inputs=encode_inputs([source for source in sources if source[1]][:_MAX_SOURCES]),
