@@ -13,7 +13,7 @@ import re
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import make_folder
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.lock import NAME as LOCK
 from onetool_ipy.config.paths import FOLDER, state_folder
 from onetool_ipy.faces.mcp.mock import read_recording
@@ -92,7 +93,7 @@ def run_sealed(file: Path) -> list[str]:
 
 
 @contextmanager
-def _unpacked(file: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _unpacked(file: Path) -> Iterator[tuple[Path, Json]]:
     """Unpack an archive into a new folder. Raises UsageProblem for one that is not a sealed notebook, or is hostile."""
     if not file.is_file():
         raise UsageProblem(f"There is no file '{file}'.", hint="Make one: onetool-ipy seal NB.ipynb")
@@ -130,7 +131,7 @@ def _require_harmless(archive: zipfile.ZipFile) -> None:
         names.add(entry.filename)
 
 
-def _manifest(folder: Path, file: Path) -> dict[str, Any]:
+def _manifest(folder: Path, file: Path) -> Json:
     try:
         manifest = values.from_json((folder / _MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -165,7 +166,7 @@ def _offer_recorded_tools(folder: Path, recordings: list[str]) -> None:
     (home / "onetool.yaml").write_text(json.dumps({"version": 1, "tools": [*tools.values()]}), encoding="utf-8")
 
 
-def _run(notebook: Path, folder: Path) -> list[Mapping[str, Any]]:
+def _run(notebook: Path, folder: Path) -> list[Json]:
     """Run all cells in a kernel with a home of its own, in which only recordings answer."""
     import nbformat
     from nbclient import NotebookClient
@@ -191,7 +192,7 @@ def _run(notebook: Path, folder: Path) -> list[Mapping[str, Any]]:
         resources={"metadata": {"path": str(folder)}},
     )
     client.execute(env=env)
-    cells: list[Mapping[str, Any]] = list(node.cells)
+    cells: list[Json] = list(node.cells)
     return cells
 
 
@@ -204,7 +205,7 @@ def _read_text(path: Path) -> str:
         raise UsageProblem(f"'{path}' cannot be read as a notebook.") from exc
 
 
-def _cells(text: str, path: Path) -> list[Mapping[str, Any]]:
+def _cells(text: str, path: Path) -> list[Json]:
     try:
         cells = json.loads(text)["cells"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -212,12 +213,12 @@ def _cells(text: str, path: Path) -> list[Mapping[str, Any]]:
     return [cell for cell in cells if isinstance(cell, dict)]
 
 
-def _source(cell: Mapping[str, Any]) -> str:
+def _source(cell: Json) -> str:
     source = cell.get("source", "")
     return source if isinstance(source, str) else "".join(source)
 
 
-def _outputs(cell: Mapping[str, Any]) -> str:
+def _outputs(cell: Json) -> str:
     """Return what a cell shows as text, without what differs from run to run: times, durations, addresses."""
     texts = []
     for output in cell.get("outputs", []):
