@@ -67,7 +67,15 @@ class PartBuilder:
     def registry(self) -> Registry:
         """The tools of all sources."""
         config, box = self._config, self._box
-        builtins = self._builtins()
+        roots = [Path(real_path(config.paths.project, root)) for root in config.settings.fs.roots]
+        working = os.getcwd if self._project.cwd is None else partial(str, self._project.cwd)
+        # What `fs` never reads: the secrets of this project and of the user, and every state directory.
+        users = config.home / FOLDER / "secrets.yaml"
+        secrets = (users,) if config.paths.secrets_file is None else (config.paths.secrets_file, users)
+        state = config.paths.state.parent if config.paths.state.name == STATE_VERSION else config.paths.state
+        private = fs.Private(secrets, (*state_bases(self._project.env, config.home), state))
+        packs = [*system.packs(self._clock, working), *fs.packs(roots, private, working), ("ot", ot.functions(box))]
+        builtins = Functions(packs)
 
         def handlers() -> dict[str, dict[str, ToolSpec]]:
             """Return what a definition of spec 003 may name as its handler."""
@@ -76,6 +84,11 @@ class PartBuilder:
                 "builtin": {name: spec for name, spec in specs if spec.pack != "ot"},
                 "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
             }
+
+        def before_list() -> None:
+            """Start the servers whose tools are not known yet, as far as the user trusts them now."""
+            box.gate.refresh()
+            box.servers.prepare()
 
         context = self._context
         bundles = BundleTools(
@@ -95,7 +108,7 @@ class PartBuilder:
             session=box.session,
             read_definition=lambda data: read_definition(data, handlers, origin="cell"),
             changed=box.tools_changed,
-            before_list=self._before_list,
+            before_list=before_list,
             explain=box.servers.explain,
             recommended=config.settings.recommended,
         )
@@ -159,13 +172,21 @@ class PartBuilder:
         """Every operation on bundles."""
         from onetool_ipy.bundles.service import Bundles, ServiceDependencies
 
-        box = self._box
+        box, config = self._box, self._config
+
+        def owner(slug: str) -> str:
+            """Say which server or pack has this name already; a bundle does not count."""
+            if slug in config.settings.servers:
+                return f"server '{slug}'"
+            is_pack = any(spec.origin != "bundle" for spec in box.registry.pack(slug) or ())
+            return f"pack '{slug}'" if is_pack else ""
+
         needs = ServiceDependencies(
             find=self._known,
             refresh=self._refresh,
-            taken=self._taken,
-            secret_names=self._config.secrets.names,
-            counts=self._counts,
+            taken=owner,
+            secret_names=config.secrets.names,
+            counts=lambda: box.log.counts(),  # noqa: PLW0108 - of the parts in force then
             call=box.call,
             acall=box.acall,
             clock=self._clock,
@@ -193,10 +214,20 @@ class PartBuilder:
         """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes a trusted one."""
         config, box = self._config, self._box
         folder = config.paths.onetool_dir
+
+        def rules() -> Rules:
+            from onetool_ipy.net.client import Rules
+
+            return Rules.of(config.settings.http)
+
+        def secret(name: str) -> str | None:
+            """Return a secret of the secrets file; a tool from elsewhere must not read the environment."""
+            return config.secrets.get(name) if config.trust.is_given and name in config.secrets.names() else None
+
         needs = RunnerDependencies(
             http_client=lambda: box.http_client,
-            rules=self._rules,
-            secret=self._secret,
+            rules=rules,
+            secret=secret,
             mask=config.secrets.mask,
             hide=config.secrets.hide,
             clock=self._clock,
@@ -207,56 +238,11 @@ class PartBuilder:
             folder or config.paths.project / FOLDER, needs, is_found=folder is not None, on_made=trust_it
         )
 
-    def _builtins(self) -> Functions:
-        config = self._config
-        roots = [Path(real_path(config.paths.project, root)) for root in config.settings.fs.roots]
-        working = os.getcwd if self._project.cwd is None else partial(str, self._project.cwd)
-        return Functions(
-            [
-                *system.packs(self._clock, working),
-                *fs.packs(roots, self._private(), working),
-                ("ot", ot.functions(self._box)),
-            ]
-        )
-
-    def _private(self) -> fs.Private:
-        """What `fs` never reads: the secrets of this project and of the user, and every state directory."""
-        paths = self._config.paths
-        users = self._config.home / FOLDER / "secrets.yaml"
-        secrets = (users,) if paths.secrets_file is None else (paths.secrets_file, users)
-        state = paths.state.parent if paths.state.name == STATE_VERSION else paths.state
-        return fs.Private(secrets, (*state_bases(self._project.env, self._config.home), state))
-
-    def _before_list(self) -> None:
-        """Start the servers whose tools are not known yet, as far as the user trusts them now."""
-        self._box.gate.refresh()
-        self._box.servers.prepare()
-
     def _known(self, name: str) -> ToolSpec | None:
         return self._box.registry.get(name)  # of the parts in force then, not those of now
 
     def _refresh(self) -> bool:
         return self._box.registry.refresh()
-
-    def _counts(self) -> dict[str, tuple[int, datetime.datetime]]:
-        return self._box.log.counts()
-
-    def _taken(self, slug: str) -> str:
-        """Say which server or pack has this name already; a bundle does not count."""
-        if slug in self._config.settings.servers:
-            return f"server '{slug}'"
-        is_pack = any(spec.origin != "bundle" for spec in self._box.registry.pack(slug) or ())
-        return f"pack '{slug}'" if is_pack else ""
-
-    def _rules(self) -> Rules:
-        from onetool_ipy.net.client import Rules
-
-        return Rules.of(self._config.settings.http)
-
-    def _secret(self, name: str) -> str | None:
-        """A secret of the secrets file; a tool from elsewhere must not read the environment."""
-        secrets = self._config.secrets
-        return secrets.get(name) if self._config.trust.is_given and name in secrets.names() else None
 
     def _inner_call(self, name: str, args: Mapping[str, object]) -> object:
         """Call a tool from inside another one: its value, or its own error."""

@@ -522,10 +522,11 @@ class Toolbox:
         """
         subscriber = _Subscriber(changed, closing)
         self._subscribers.append(subscriber)
-        return partial(self._unsubscribe, subscriber)
 
-    def _unsubscribe(self, subscriber: _Subscriber) -> None:
-        self._subscribers[:] = [each for each in self._subscribers if each is not subscriber]
+        def unsubscribe() -> None:
+            self._subscribers[:] = [each for each in self._subscribers if each is not subscriber]
+
+        return unsubscribe
 
     def tools_changed(self) -> None:
         """Tell the subscribers that there may be other tools now."""

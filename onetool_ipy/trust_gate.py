@@ -116,8 +116,11 @@ def parts_of(withheld: Pins, approved: Pins, secret_names: Iterable[str]) -> tup
     parts = []
     for kind, pins in withheld.items():
         for name, pin in pins.items():
-            describe = {"server": _server_part, "model": _model_part}.get(kind, partial(_other_part, kind, name))
-            text, details = describe(pin)
+            if kind in ("server", "model"):
+                text, details = _server_part(pin) if kind == "server" else _model_part(pin)
+            else:
+                text = _ALLOWS[kind]
+                details = [f"is {value}" for _, value in _pairs(pin) if value not in (name, "true")]
             inherited = [as_text(variable) for variable in _listed(pin.get("inherit"))]
             drawn = dict.fromkeys([*referenced_names([name, pin]), *inherited])
             details += [f"gets the secret {each}" for each in drawn if each in secrets]
@@ -146,11 +149,6 @@ def _model_part(pin: Pin) -> tuple[str, list[str]]:
     details = [f"sends the key {as_text(pin['key'])}"] if pin.get("key") else []
     details += [f"with {key} {value}" for key, value in _pairs(pin.get("options"))]
     return f"{as_text(pin.get('provider'))} {as_text(pin.get('model'))} at {address}", details
-
-
-def _other_part(kind: str, name: str, pin: Pin) -> tuple[str, list[str]]:
-    """Return what a folder, a host or a setting allows, and where a path leads to."""
-    return _ALLOWS[kind], [f"is {value}" for _, value in _pairs(pin) if value not in (name, "true")]
 
 
 def _listed(value: Any) -> list[Any]:

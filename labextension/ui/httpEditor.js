@@ -48,7 +48,7 @@ class HttpEditor {
     this.question = h('div.otx-confirm', { role: 'alertdialog', 'aria-label': 'Confirm', hidden: true });
     this.element = this.layout();
     this.element.addEventListener('keydown', event => this.onKey(event));
-    this.url.addEventListener('keydown', event => event.key === 'Enter' && !event.ctrlKey && this.send());
+    for (const field of [this.url, this.auth.secret.password]) field.addEventListener('keydown', event => event.key === 'Enter' && !event.ctrlKey && this.send());
     this.url.addEventListener('paste', event => this.onPaste(event));
     this.element.addEventListener('input', event => this.clearError(event.target));
     this.changed();

@@ -8,7 +8,6 @@ schema compiles, a slug is free or a function exists is not checked here.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -42,7 +41,6 @@ hint.
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 _READING = ("GET", "HEAD")
-_JSON_MIME = re.compile(r"application/(?:[\w.+-]+\+)?json")
 _MAX_NAME = 256
 _MAX_TEXT = 100_000
 _MAX_TAGS = 64
@@ -202,15 +200,8 @@ class _ToolFields(WireModel):
 
     @property
     def is_output_strict(self) -> bool:
-        """Whether a value that does not fit outputSchema is a failure. With the schema of a document it is only noted.
-
-        Records from before `outputSchemaFrom` was stored have the form of an imported tool if they are one.
-        """
-        if self.output_schema_from is not None or self.http is None:
-            return self.output_schema_from != "document"
-        wire = self.http.wire()
-        accepted = wire.get("request", {}).get("headers", {}).get("Accept", "")
-        return "response" in wire or not _JSON_MIME.fullmatch(accepted)
+        """Whether a value that does not fit outputSchema is a failure; with the schema of a document it is noted."""
+        return self.output_schema_from != "document"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -238,11 +229,8 @@ class _ToolFields(WireModel):
         apart = {"arg_schema", "output_schema", "http", "limits"}
         dumped = self.model_dump(mode="json", by_alias=True, exclude=apart)
         limits = self.limits and self.limits.model_dump(mode="json", by_alias=True, exclude_none=True)
-        # Not by serializers of ours: pydantic would turn an interrupt inside one into an error of its own.
         dumped |= {"http": self.http and self.http.wire(), "limits": limits}
         dumped |= {"argSchema": self.arg_schema, "outputSchema": self.output_schema}
-        if self.output_schema_from == "author":  # as a record without the word
-            dumped["outputSchemaFrom"] = None
         ordered = {str(field.alias): dumped[str(field.alias)] for field in type(self).model_fields.values()}
         return {key: value for key, value in ordered.items() if value is not None or key not in self._optional}
 
@@ -286,10 +274,7 @@ class Tool(_ToolFields):
 
     def stored(self) -> Json:
         """The part of the record that is stored; the rest is computed when it is needed."""
-        record = {key: value for key, value in self.shared().items() if key not in self._computed}
-        if self.output_schema_from is not None:
-            record["outputSchemaFrom"] = self.output_schema_from
-        return record
+        return {key: value for key, value in self.shared().items() if key not in self._computed}
 
     @property
     def is_read_only(self) -> bool:

@@ -103,19 +103,13 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
     both = sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
     wrong = [_at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED) for name in both]
     try:
-        _draft_runner(runners, body, name)
+        runners.new(body, name)
         if body.http is None:
             compile_schema(body.arg_schema)
     except InvalidTool as exc:
         wrong += _reasons(body, exc)
     if wrong:
         raise together(wrong)
-
-
-def _draft_runner(runners: Runners, body: ToolBody, name: str, bundle: Bundle | None = None) -> object:
-    """A runner of a tool that is not stored. Its outputSchema is its author's unless the body says otherwise."""
-    whole = body if bundle is None else body.within(bundle)
-    return runners.new(whole, name, is_output_strict=body.output_schema_from != "document")
 
 
 def _reasons(body: ToolBody, error: InvalidTool) -> list[InvalidRequest]:
@@ -344,7 +338,9 @@ class Bundles:
             records = [self._record(own, pair, body) for pair, body in bodies]
             self._store.save_tools(stored, records)
         self._needs.refresh()
-        return self._complete(row for tool in records if (row := self._catalog.row(own, tool.pair)) is not None)
+        # One list of rows: each look at the catalog looks at all files.
+        rows = {row.tool.pair: row for row in self._catalog.rows() if row.bundle.bundle_id == own}
+        return self._complete(rows[tool.pair] for tool in records if tool.pair in rows)
 
     def get_tool(self, bundle_id: str, slug: str, version: str) -> Tool:
         """One tool, also of a disabled bundle."""
@@ -471,7 +467,8 @@ class Bundles:
         self, record: Mapping[str, Any] | WireModel, *, name: str = "draft", bundle: Bundle | None = None
     ) -> HttpRunner:
         """Make an HTTP tool of a bundle callable without storing it; refused as `put_tool` would refuse it."""
-        runner = _draft_runner(self._runners, self._checked("draft", "1", _unlabelled(record), bundle)[1], name, bundle)
+        body = self._checked("draft", "1", _unlabelled(record), bundle)[1]
+        runner = self._runners.new(body if bundle is None else body.within(bundle), name)
         if not isinstance(runner, HttpRunner):
             raise InvalidRequest("type: only HTTP tools can be tried out without being stored.")
         return runner
@@ -533,8 +530,8 @@ class Bundles:
         now = self._needs.clock().astimezone(datetime.UTC)
         fields: Json = {name: getattr(body, name) for name in ToolBody.model_fields}
         fields |= {"display_name": body.display_name or pair[0], "tool_id": new_id(), "bundle_id": bundle_id}
-        origin = body.output_schema_from or "author"
-        fields["output_schema_from"] = None if body.output_schema is None else origin
+        is_hint = body.output_schema is not None and not body.is_output_strict
+        fields["output_schema_from"] = "document" if is_hint else None
         return Tool(**fields, slug=pair[0], version=pair[1], created_at=now, modified_at=now)
 
     def _complete(self, rows: Iterable[CatalogRow]) -> list[Tool]:

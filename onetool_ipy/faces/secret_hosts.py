@@ -22,6 +22,7 @@ from onetool_ipy.toolbox import Toolbox
 _PORTS = {"http": 80, "https": 443}
 _HEAD = re.compile(r"[^.\[|]+")
 _SHORTEST = 6
+_SENT = ("urlTemplate", "query", "headers", "body")
 
 
 class SecretHost(Conflict):
@@ -122,36 +123,23 @@ def _sent(record: Mapping[str, Any], bundle: Bundle | None = None) -> Iterator[t
     variables = bundle.environment.variables if bundle and bundle.environment else {}
     for step in listed:
         request = step.get("request")
-        if isinstance(request, Mapping):
-            yield from (
-                (secret, place)
-                for part, place in _parts(request, base_url)
-                for name in _names(part, own)
-                for secret in secrets_of(name, variables)
-                if place
-            )
-
-
-def _parts(request: Mapping[str, object], base_url: str | None) -> Iterator[tuple[Any, str]]:
-    """The parts of a request, each with the host and port that receives it."""
-    url = request.get("urlTemplate")
-    place = _place(base_url if isinstance(url, str) and url.startswith("/") else url)
-    auth = request.get("auth")
-    yield [request.get(key) for key in ("urlTemplate", "query", "headers", "body")], place
-    if isinstance(auth, Mapping):
-        signs = [value for key, value in auth.items() if key not in ("type", "in", "name")]
-        yield signs, _place(auth.get("tokenUrl")) if auth.get("type") == "oauth2" else place
-
-
-def _names(part: object, own: Collection[str]) -> Iterator[str]:
-    try:
-        names = {placeholder.name for placeholder in placeholders_in(part)}
-    except ValueError:  # refused when it is stored
-        return
-    for name in names:
-        head = _HEAD.match(name)
-        if name not in own and (head is None or head[0] not in own) and SECRET_NAME.fullmatch(name):
-            yield name
+        if not isinstance(request, Mapping):
+            continue
+        url, auth = request.get("urlTemplate"), request.get("auth")
+        place = _place(base_url if isinstance(url, str) and url.startswith("/") else url)
+        parts: list[tuple[object, str]] = [([request.get(key) for key in _SENT], place)]
+        if isinstance(auth, Mapping):
+            signs = [value for key, value in auth.items() if key not in ("type", "in", "name")]
+            parts.append((signs, _place(auth.get("tokenUrl")) if auth.get("type") == "oauth2" else place))
+        for part, receiver in parts:
+            try:
+                names = {placeholder.name for placeholder in placeholders_in(part)} if receiver else set()
+            except ValueError:  # refused when it is stored
+                continue
+            for name in names:
+                head = _HEAD.match(name)
+                if name not in own and (head is None or head[0] not in own) and SECRET_NAME.fullmatch(name):
+                    yield from ((secret, receiver) for secret in secrets_of(name, variables))
 
 
 def _place(url: object) -> str:
@@ -166,38 +154,31 @@ def _place(url: object) -> str:
 
 def _used(box: Toolbox) -> dict[str, set[str]]:
     """The hosts that receive each secret now, and the servers and packs that use it."""
-    hosts: dict[str, set[str]] = {}
+    from onetool_ipy.llm.client import default_url
+
+    pairs: list[tuple[str, str]] = []
     bundles = {one.bundle_id: one for one in box.bundles.all_bundles()}
     for tool in box.bundles.all_tools():
         if tool.http is not None:
-            record = {"http": tool.http.wire(), "argSchema": tool.arg_schema}
-            for secret, place in _sent(record, bundles.get(tool.bundle_id)):
-                hosts.setdefault(secret, set()).add(place)
+            pairs += _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}, bundles.get(tool.bundle_id))
     for bundle in bundles.values():
-        for secret, place in _sent(shared_request(bundle.base_url, wire_auth(bundle)), bundle):
-            hosts.setdefault(secret, set()).add(place)
-    for secret, place in (*_of_models(box), *_of_servers(box)):
-        hosts.setdefault(secret, set()).add(place)
-    return hosts
-
-
-def _of_models(box: Toolbox) -> Iterator[tuple[str, str]]:
-    from onetool_ipy.llm.client import default_url
-
-    for model in box.config.settings.models.named.values():
-        if model.key:
-            yield model.key, _place(model.base_url or default_url(model.provider)) or f"the model '{model.name}'"
-
-
-def _of_servers(box: Toolbox) -> Iterator[tuple[str, str]]:
-    """Servers and packs have their secrets filled in already, so their values are searched for."""
+        pairs += _sent(shared_request(bundle.base_url, wire_auth(bundle)), bundle)
     settings, secrets = box.config.settings, box.config.secrets
+    for model in settings.models.named.values():
+        if model.key:
+            place = _place(model.base_url or default_url(model.provider)) or f"the model '{model.name}'"
+            pairs.append((model.key, place))
+    # Servers and packs have their secrets filled in already, so their values are searched for.
     values = {name: secrets.get(name) or "" for name in secrets.names()}
     for name, server in settings.servers.items():
         place = _place(server.data.get("url")) or f"the server '{name}'"
-        yield from ((secret, place) for secret in _within(server.data, values))
+        pairs += ((secret, place) for secret in _within(server.data, values))
     for name, pack in settings.packs.items():
-        yield from ((secret, f"the pack '{name}'") for secret in _within(pack.data, values))
+        pairs += ((secret, f"the pack '{name}'") for secret in _within(pack.data, values))
+    hosts: dict[str, set[str]] = {}
+    for secret, place in pairs:
+        hosts.setdefault(secret, set()).add(place)
+    return hosts
 
 
 def _within(data: object, values: Mapping[str, str]) -> list[str]:

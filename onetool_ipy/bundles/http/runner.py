@@ -19,9 +19,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
@@ -51,6 +51,9 @@ from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.errors import Mask, masking
 from onetool_ipy.schema.check import Checker, compile_schema, describe_error, pointer
 from onetool_ipy.schema.read import params
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
 
 _MAX_REQUEST_BYTES = 10 * 1024 * 1024
 """The largest body to send if the tool itself sets no limit."""
@@ -150,8 +153,9 @@ class OutputCheck:
             self._schema = dict(schema)
         else:
             self._schema = {"not": {}} if schema is False else {}
-        self._validator = compile_schema(self._schema) if self._schema else None
         self._is_strict = is_strict
+        if is_strict:
+            self._validator  # noqa: B018 - compiles the schema, or raises
 
     def check(self, value: object, tool: str, mask: Mask) -> list[dict[str, str]]:
         """Return what does not fit as `[{pointer, message}]`; if the schema is strict, raise InvalidOutput instead.
@@ -179,6 +183,17 @@ class OutputCheck:
                 details={"mismatch": mismatch, "value": value},
             )
         return mismatch
+
+    @cached_property
+    def _validator(self) -> Validator | None:
+        """The compiled schema. That of a document is compiled for the first value: a document may have a thousand."""
+        try:
+            return compile_schema(self._schema) if self._schema else None
+        except InvalidTool:
+            # A call that went well does not fail by a document's own mistake.
+            if self._is_strict:
+                raise
+            return None
 
 
 class CallMasker:

@@ -21,7 +21,7 @@ import asyncio
 import json
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -114,12 +114,12 @@ class ToolboxServer:
             cache_hints={"tools/list": CacheHint(), "prompts/list": CacheHint(), "resources/list": CacheHint()},
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list,
-            on_call_tool=self._call,
+            on_call_tool=self._served(self._run_tool),
             on_list_prompts=self._list_prompts,
-            on_get_prompt=self._get_prompt,
+            on_get_prompt=self._served(self._run_prompt),
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
-            on_read_resource=self._read_resource,
+            on_read_resource=self._served(self._run_resource),
             on_subscribe_resource=self._watch,
             on_unsubscribe_resource=self._unwatch,
             on_completion=self._complete,
@@ -211,9 +211,6 @@ class ToolboxServer:
         spec = self._box.registry.get(self._wire_names()[1].get(name, name))
         return None if spec is None else spec.parameters
 
-    async def _call(self, context: Context, params: types.CallToolRequestParams) -> Any:
-        return await self._serve(context, params, partial(self._run_tool, params))
-
     async def _run_tool(self, params: types.CallToolRequestParams, request: ServedRequest) -> types.CallToolResult:
         # A client may use the wire name of a tool or its own name.
         name, args = self._wire_names()[1].get(params.name, params.name), params.arguments or {}
@@ -230,9 +227,6 @@ class ToolboxServer:
         return types.ListPromptsResult(
             prompts=[self._prompts.describe(name, prompts[name]) for name in page], next_cursor=more
         )
-
-    async def _get_prompt(self, context: Context, params: types.GetPromptRequestParams) -> Any:
-        return await self._serve(context, params, partial(self._run_prompt, params))
 
     async def _run_prompt(self, params: types.GetPromptRequestParams, request: ServedRequest) -> types.GetPromptResult:
         prompt, args = self._prompts.all(self._offered()).get(params.name), params.arguments or {}
@@ -280,10 +274,10 @@ class ToolboxServer:
         page, more = _page(templates, params)
         return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=more)
 
-    async def _read_resource(self, context: Context, params: types.ReadResourceRequestParams) -> Any:
-        return await self._serve(context, params, partial(self._run_resource, str(params.uri)))
-
-    async def _run_resource(self, uri: str, request: ServedRequest) -> types.ReadResourceResult:
+    async def _run_resource(
+        self, params: types.ReadResourceRequestParams, request: ServedRequest
+    ) -> types.ReadResourceResult:
+        uri = str(params.uri)
         try:
             page = _ResultPage.of(uri)
             if page is not None:
@@ -350,9 +344,14 @@ class ToolboxServer:
         self._log_levels[self._note_client(context)] = params.level
         return types.EmptyResult()
 
-    async def _serve(self, context: Context, params: Any, work: Any) -> Any:
-        level = self._log_levels.get(self._note_client(context), "info")
-        return await self._waiting.serve(context, params, work, log_level=level)
+    def _served(self, run: Callable[[Any, ServedRequest], Awaitable[types.Result]]) -> Callable[[Context, Any], Any]:
+        """Return the handler of a request that may ask its client."""
+
+        async def serve(context: Context, params: Any) -> Any:
+            level = self._log_levels.get(self._note_client(context), "info")
+            return await self._waiting.serve(context, params, partial(run, params), log_level=level)
+
+        return serve
 
     async def _run(self, resolved: ResolvedCall, request: ServedRequest) -> ToolResult:
         """Run a call of a client, which the tool may ask."""

@@ -278,6 +278,7 @@ def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api
     assert api.seen == []
     loaded.execute("%tool my-api.add name=Ada")
     assert json.loads(api.seen[0]["body"]) == {"name": "Ada", "age": 5}
+    assert api.seen[0]["headers"]["Content-Type"].startswith("application/json")
     assert api.seen[0]["headers"]["X-Api-Key"] == TOKEN
     assert "Add a user." in loaded.execute("%tool info my-api.add").text
     wrong = loaded.execute("%tool my-api.add --dry", allow_errors=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.line.grammar import Flags, Line, read_arguments, split_line
+from onetool_ipy.faces.line.grammar import Flags, Line, read_arguments, read_prompt, split_line
 
 COMMANDS = ("list", "info")
 SCHEMA: dict[str, Any] = {
@@ -571,6 +571,22 @@ def test_rest_keeps_its_columns() -> None:
     rest = split_line(line, COMMANDS).rest
     assert rest.index("count") == line.index("count")
     assert rest.split() == ['q="a"', "count=5"]
+
+
+@pytest.mark.parametrize(
+    ("line", "options", "prompt"),
+    [
+        ("--soft  Why  not?", {"--soft": True}, "Why  not?"),
+        ("--soft -- --soft is text", {"--soft": True}, "--soft is text"),
+        ("-- --soft", {}, "--soft"),
+        ("Why --soft", {}, "Why --soft"),
+        ("--soft", {"--soft": True}, ""),
+        ("--soft --", {"--soft": True}, ""),
+        ("", {}, ""),
+    ],
+)
+def test_a_prompt_is_what_stands_behind_its_options(line: str, options: dict[str, Any], prompt: str) -> None:
+    assert read_prompt(line, {"--soft": "switch"}) == (options, prompt)
 
 
 def test_default_flags_are_all_off() -> None:

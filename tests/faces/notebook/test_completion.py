@@ -167,7 +167,7 @@ def test_ones_own_tools_come_before_ot_and_the_commands(kernel: Kernel) -> None:
     kernel.execute("@tool('box.sort')\ndef sort(a: int) -> int:\n    'Sort.'\n    return a")
     kernel.execute("@tool('sums.add')\ndef add(a: int) -> int:\n    'Add.'\n    return a")
     found = kernel.complete("%tool s").matches
-    assert found[:4] == ("sums.", "sums.add", "box.sort", "search")
+    assert found[:3] == ("sums.", "sums.add", "box.sort")
     places = [found.index(name) for name in ("search", "stats", "ot.snippets", "ot.stats")]
     assert places == sorted(places)
     shown = kernel.inspect("nb.bmi", 6)

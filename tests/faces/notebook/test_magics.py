@@ -178,27 +178,6 @@ def test_soft_gives_the_failed_result_instead_of_raising(loaded: Kernel) -> None
     assert loaded.execute("x").result_text.startswith("failed: ")
 
 
-def test_timeout_gives_control_back(loaded: Kernel) -> None:
-    loaded.execute(
-        "from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while going:\n        pass\ngoing = True"
-    )
-    outcome = loaded.execute("%tool nb.forever --timeout 0.2", allow_errors=True)
-    loaded.execute("going = False")  # it is left behind, and other tests use this kernel too
-    assert outcome.error is not None
-    assert "'nb.forever' did not finish within 0.2 s." in outcome.error.text
-
-
-def test_async_tools_work_from_cells_plain_and_awaited(loaded: Kernel) -> None:
-    loaded.execute(
-        "import asyncio\nfrom onetool_ipy import tool\n@tool\n"
-        "async def later(x: int):\n    'Wait a bit.'\n    await asyncio.sleep(0.01)\n    return x"
-    )
-    assert loaded.execute("nb.later(5)").result_text == "5"
-    assert loaded.execute("await nb.later.aio(6)").result_text == "6"
-    gathered = loaded.execute("await asyncio.gather(*(nb.later.aio(i) for i in range(20)))")
-    assert gathered.result_text == repr(list(range(20)))
-
-
 def test_pack_files_are_callable_by_name_and_read_again_after_an_edit(kernel: Kernel) -> None:
     """Contract 8: packs of pack files are names; an edited pack file is used by its next call."""
     file = write_pack(

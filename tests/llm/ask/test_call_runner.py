@@ -9,7 +9,7 @@ import pytest
 from onetool_ipy.llm import Outcomes, ScriptedModel, Turn, User
 from onetool_ipy.render.media import Image
 from onetool_ipy.toolbox import Toolbox
-from tests.llm.ask.conftest import MakeBox, Traces
+from tests.llm.ask.conftest import MakeBox, Traces, TypingPerson
 
 
 @pytest.mark.spec("004/Ask/Calls run in order and results join the context")
@@ -54,6 +54,26 @@ def test_the_answer_holds_calls_and_results_in_the_same_order(box: Toolbox) -> N
     assert found["toolResults"][0]["data"] == 1
     assert found["toolResults"][1]["error"]["code"] == "execution_error"
     json.dumps(found)
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [("none", "the person did not allow it"), (None, "nobody could be asked. It was not run. Allow it with approve=")],
+)
+def test_a_call_that_is_not_approved_is_skipped_by_a_person_only(
+    box: Toolbox, traces: Traces, typed: str | None, words: str
+) -> None:
+    class Person(TypingPerson):
+        def typed(self, _text: str) -> str | None:
+            return typed
+
+    traces.add(box, "a.one")
+
+    [call] = box.ask("Go", model=ScriptedModel([("a.one", {}), "ok"]), listener=Person()).calls
+
+    assert words in call.result.error.message
+    assert ("skipped" in call.result.meta) is (typed is not None)
+    assert traces.left() == {}
 
 
 @pytest.mark.spec("004/Ask Output/toolError")
