@@ -447,10 +447,8 @@ class Asker:
             spec = self._box.registry.require(name)
         except CallFailure:
             return None
-        if (
-            not needs_approval(spec, args, self._box.config)
-            or approvals.state(spec.name, spec.fingerprint) == "allowed"
-        ):
+        is_free = not needs_approval(spec, args, self._box.config)
+        if is_free or approvals.state(spec, spec.fingerprint) == "allowed":
             return None
         return NotApproved(f"'{spec.name}' may change something. It was not run. Allow it with --approve {spec.name}")
 

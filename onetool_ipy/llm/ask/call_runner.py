@@ -199,7 +199,7 @@ class CallRunner:
                 continue
             spec, args = plan.resolved.require(), plan.resolved.call.args
             if approval.needs_approval(spec, args, self._box.config):
-                state = self._approvals.state(plan.name, plan.fingerprint)
+                state = self._approvals.state(spec, plan.fingerprint)
                 if state != "allowed":
                     words = self._approvals.changes(spec) if state == "changed" else ()
                     waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)
