@@ -20,9 +20,10 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import make_folder
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.lock import NAME as LOCK
-from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.config.paths import FOLDER, state_folder
 from onetool_ipy.faces.mcp.mock import read_recording
 from onetool_ipy.stores.results import is_handle
 from onetool_ipy.toolbox import Toolbox
@@ -58,7 +59,7 @@ def seal(notebook: Path, box: Toolbox) -> Path:
     folder = box.config.paths.onetool_dir
     if folder is not None and (folder / LOCK).is_file():
         parts[LOCK] = (folder / LOCK).read_bytes()
-    for handle in {word for cell in cells for word in _HANDLE.findall(json.dumps(cell.get("outputs", [])))}:
+    for handle in sorted({word for cell in cells for word in _HANDLE.findall(json.dumps(cell))}):
         files = [box.results.folder / f"{handle}.{end}" for end in ("txt", "json")]
         if is_handle(handle) and all(file.is_file() for file in files):
             parts |= {f"results/{file.name}": file.read_bytes() for file in files}
@@ -78,9 +79,13 @@ def run_sealed(file: Path) -> list[str]:
         before = _cells(_read_text(notebook), notebook)
         _offer_recorded_tools(folder, manifest["recordings"])
         after = _run(notebook, folder)
+        # A result that is stored again has another handle.
+        handles = {file.stem for file in folder.parent.glob("**/results/*.json") if is_handle(file.stem)}
     lines = []
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
-        texts = [_outputs(cell) for cell in (old, new)]
+        texts = [
+            _HANDLE.sub(lambda word: "…" if word[0] in handles else word[0], _outputs(cell)) for cell in (old, new)
+        ]
         if old.get("cell_type") == "code" and texts[0] != texts[1] and "%load_ext" not in _source(old):
             was, now = (values.cut(text or "nothing", 300) for text in texts)
             lines.append(f"Cell {number} differs.\n  was: {was}\n  is:  {now}")
@@ -167,15 +172,16 @@ def _run(notebook: Path, folder: Path) -> list[Json]:
     from nbclient import NotebookClient
 
     home, state = folder.parent / "home", folder.parent / "state"
-    for place in (home, state / "results"):
-        place.mkdir(parents=True)
+    env = {**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "JUPYTER_DATA_DIR": str(home / "data")}
+    env |= {"ONETOOL_STATE": str(state), "ONETOOL_TRUST": str(folder), "ONETOOL_REPLAY": "replay"}
+    results = state_folder(folder, env=env, home=home) / "results"
+    for place in (home, results):
+        make_folder(place)
     for part in (folder / "results").glob("*") if (folder / "results").is_dir() else ():
         data = part.read_bytes()
         if part.suffix == ".json":
             data = json.dumps({**json.loads(data), "expires": "9999-01-01T00:00:00+00:00"}).encode()
-        (state / "results" / part.name).write_bytes(data)
-    env = {**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "JUPYTER_DATA_DIR": str(home / "data")}
-    env |= {"ONETOOL_STATE": str(state), "ONETOOL_TRUST": str(folder), "ONETOOL_REPLAY": "replay"}
+        (results / part.name).write_bytes(data)
     env.pop("ONETOOL_CONFIG", None)
     node = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # it ships no types
     client = NotebookClient(
