@@ -40,7 +40,7 @@ MAX_SESSIONS = 200
 """How many sessions there may be at a time."""
 
 _STOP_S = 5.0
-_IDLE_S = 600.0
+_IDLE_S = 1800.0
 _POLL_S = 1.0
 
 
