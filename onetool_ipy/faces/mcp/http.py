@@ -40,7 +40,7 @@ MAX_SESSIONS = 200
 """How many sessions there may be at a time."""
 
 _STOP_S = 5.0
-_IDLE_S = 600.0
+_IDLE_S = 1800.0
 _POLL_S = 1.0
 
 
@@ -142,7 +142,11 @@ def serve_http(
         is_open: Require no token. Only on loopback.
         other: The ASGI application of all other paths.
     """
-    if is_open and not _is_loopback(host):
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if is_open and not is_loopback:
         raise UsageProblem(
             f"'{host}' can be reached from other machines; a token is needed there.", hint="Leave --no-token out."
         )
@@ -214,15 +218,6 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from exc
     listening.setblocking(False)
     return listening
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def serve_stdio(
