@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-9
 _KEYS = ("id", "key", "uuid", "guid", "sku", "slug", "code", "name", "path", "url", "email", "date", "time")
 _ENDINGS = ("_id", "_key", "_code", "id", "_name")
+_MAX_TEXT = 200 * 10**6
 _MAX_TEXT_LINES = 20_000
 """Texts of more lines are compared as sets of lines; aligning them takes time that grows with the square."""
 
@@ -73,7 +74,23 @@ class Changes:
 
 
 def compare(before: Any, after: Any, key: Any = None, *, tolerance: float = TOLERANCE) -> Changes:
-    """Compare two values. Raises UsageProblem for a key that is missing or not unique."""
+    """Compare two values. Raises UsageProblem for a key that is missing or not unique, and for what is too large."""
+    for side in (before, after):
+        if isinstance(side, str) and len(side) > _MAX_TEXT:
+            message = (
+                f"A text of {len(side) / 1e6:,.0f} MB is too large to compare; the limit is {_MAX_TEXT / 1e6:,.0f} MB."
+            )
+            raise UsageProblem(message, hint="Compare parts of it, or read it as a table: pd.read_csv(...).")
+    try:
+        return _compare(before, after, key, tolerance)
+    except MemoryError:
+        hint = "Compare fewer columns or rows: ot.diff(a[names], b[names])."
+        raise UsageProblem(
+            "The two values are too large to be compared in the memory that is left.", hint=hint
+        ) from None
+
+
+def _compare(before: Any, after: Any, key: Any, tolerance: float) -> Changes:
     before, after = _plain(before), _plain(after)
     if isinstance(before, str) and isinstance(after, str):
         return _compare_text(before, after)

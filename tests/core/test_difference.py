@@ -219,3 +219,34 @@ def test_pandas_finds_the_same_cells(seed: int) -> None:
 def test_pandas_finds_the_same_cells_in_500_pairs() -> None:
     for seed in range(500):
         _agrees(seed)
+
+
+class Huge:
+    """A cell that cannot be compared in the memory that is left."""
+
+    def __eq__(self, other: object) -> bool:
+        raise MemoryError
+
+    __hash__ = None  # type: ignore[assignment]  # it is not for dicts
+
+
+def test_what_is_too_large_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(UsageProblem, match="A text of 200 MB is too large to compare; the limit is 200 MB"):
+        diff("x" * (2 * 10**8 + 1), "y")
+    cells = [pd.DataFrame({"id": [1], "x": pd.Series([Huge()], dtype=object)}) for _ in range(2)]
+    with pytest.raises(UsageProblem, match="too large to be compared in the memory that is left"):
+        diff(*cells)
+
+
+def test_whole_numbers_beside_missing_ones_stay_whole_and_are_compared_exactly() -> None:
+    """A moment in milliseconds differs by less than the tolerance of fractions; a column named change stays."""
+    before = [{"id": 1, "n": 3, "ms": 1_700_000_000_000, "change": "a"}, {"id": 2, "n": None, "ms": 5, "change": "b"}]
+    after = [{"id": 1, "n": None, "ms": 1_700_000_000_001, "change": "a"}, {"id": 3, "n": 4, "ms": 5, "change": "b"}]
+
+    found = diff(before, after)
+
+    assert "1 n, 1 ms changed: 1 n 3 → nothing; 1 ms 1700000000000 → 1700000000001" in str(found)
+    assert found.df.columns.tolist() == ["_change", "id", "n", "ms", "change"]
+    assert [str(cell) for cell in found.df["n"]][-1] == "3 → nothing"
+    assert found.added["n"].tolist() == [4]
+    assert diff({"ms": 1_700_000_000_000}, {"ms": 1_700_000_000_001})

@@ -13,7 +13,7 @@ import ipaddress
 import json
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,15 @@ from mcp.server.stdio import stdio_server
 from onetool_ipy.base.background import Background
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import is_running, write_whole
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.mcp.attach import NOTES
 from onetool_ipy.faces.mcp.server import ToolboxServer
 from onetool_ipy.toolbox import Toolbox
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Scope]]
+Send = Callable[[Scope], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PATH = "/mcp"
 MAX_SESSIONS = 200
@@ -45,7 +51,13 @@ class Serving:
     """
 
     def __init__(
-        self, server: ToolboxServer, listening: socket.socket, *, host: str, token: str | None, other: Any = None
+        self,
+        server: ToolboxServer,
+        listening: socket.socket,
+        *,
+        host: str,
+        token: str | None,
+        other: ASGIApp | None = None,
     ) -> None:
         port = listening.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
@@ -68,7 +80,7 @@ class Serving:
         self._running = self._background.submit(lambda: self._server.serve(sockets=[listening]))
         self._undo: list[Callable[[], None]] = []
 
-    def client(self) -> dict[str, Any]:
+    def client(self) -> Json:
         """Return the configuration for another client. It holds the token: take care where you show it."""
         headers = {} if self.token is None else {"headers": {"Authorization": f"Bearer {self.token}"}}
         return {"mcpServers": {"onetool": {"type": "http", "url": self.url, **headers}}}
@@ -121,7 +133,7 @@ def serve_http(
     allow: Sequence[str] | None = None,
     token: str | None = None,
     is_open: bool = False,
-    other: Any = None,
+    other: ASGIApp | None = None,
 ) -> Serving:
     """Serve a toolbox on a port of this machine; port 0 takes a free one.
 
@@ -158,11 +170,11 @@ def serve_to_process(box: Toolbox, pid: int) -> Serving:
 class _ByPath:
     """Two ASGI applications: one for `/mcp` and what belongs to the server itself, the other for all other paths."""
 
-    def __init__(self, app: Any, other: Any) -> None:
+    def __init__(self, app: ASGIApp, other: ASGIApp) -> None:
         self._app = app
         self._other = other
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_ours = scope["type"] != "http" or scope["path"] == PATH
         await (self._app if is_ours else self._other)(scope, receive, send)
 
@@ -170,11 +182,11 @@ class _ByPath:
 class _TokenRequired:
     """An ASGI application behind a bearer token."""
 
-    def __init__(self, app: Any, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
         self._wanted = None if token is None else f"bearer {token}".encode()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_known = scope["type"] != "http" or self._wanted is None
         if not is_known:
             credentials = [value for name, value in scope["headers"] if name == b"authorization"]

@@ -47,7 +47,7 @@ from onetool_ipy.stores.calls.record import encode_inputs, short_text
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.programs.handover import ProgramCalls
-    from onetool_ipy.llm.programs.run import Decision, ProgramOptions, ProgramOutcome, Programs
+    from onetool_ipy.llm.programs.run import Decision, ProgramOptions, Programs
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
@@ -232,7 +232,8 @@ class Asker:
         if not isinstance(code, str) or not code.strip():
             raise UsageProblem("There is no program.", hint="Write it below: %%tool program")
         options = self._program_options(approve, plan=plan, source=source, allow=self._allow_list(tool_allow))
-        return self._answered(self._programs.run(code, variables or {}, options))
+        self.last = self._programs.run(code, variables or {}, options)
+        return self.last
 
     def resume(
         self,
@@ -249,7 +250,8 @@ class Asker:
         if decision not in ("", "skip", "again"):
             raise UsageProblem(f"A write that is in doubt is 'skip' or 'again', not '{values.cut(str(decision), 40)}'.")
         options = self._program_options(approve, plan=plan)
-        return self._answered(self._programs.resume(program, decision, options))
+        self.last = self._programs.resume(program, decision, options)
+        return self.last
 
     def waiting(self) -> Listing:
         """List the programs of this project that wait for a yes."""
@@ -278,12 +280,6 @@ class Asker:
         from onetool_ipy.llm.programs.run import Programs
 
         return Programs(self._box)
-
-    def _answered(self, outcome: ProgramOutcome) -> Answer:
-        from onetool_ipy.llm.programs.run import answer_of
-
-        self.last = answer_of(outcome)
-        return self.last
 
     def session(self, which: str | Session | None) -> Session:
         """Return a session by name, created if needed; without a name, one for a single ask."""
@@ -447,10 +443,8 @@ class Asker:
             spec = self._box.registry.require(name)
         except CallFailure:
             return None
-        if (
-            not needs_approval(spec, args, self._box.config)
-            or approvals.state(spec.name, spec.fingerprint) == "allowed"
-        ):
+        is_free = not needs_approval(spec, args, self._box.config)
+        if is_free or approvals.state(spec, spec.fingerprint) == "allowed":
             return None
         return NotApproved(f"'{spec.name}' may change something. It was not run. Allow it with --approve {spec.name}")
 

@@ -29,7 +29,7 @@ from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.ask import approval
-from onetool_ipy.llm.ask.answer import AnswerCall
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size
@@ -43,7 +43,6 @@ from onetool_ipy.llm.messages import (
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.programs.handover import ProgramCalls
-    from onetool_ipy.llm.programs.run import ProgramOutcome
 
 _MAX_TEXT = 200
 
@@ -111,7 +110,7 @@ class CallRunner:
         self._takes_images = takes_images
 
     @property
-    def program(self) -> ProgramOutcome | None:
+    def program(self) -> Answer | None:
         """What became of the last program, if the model writes programs."""
         return None if self._programs is None else self._programs.outcome
 
@@ -200,7 +199,7 @@ class CallRunner:
                 continue
             spec, args = plan.resolved.require(), plan.resolved.call.args
             if approval.needs_approval(spec, args, self._box.config):
-                state = self._approvals.state(plan.name, plan.fingerprint)
+                state = self._approvals.state(spec, plan.fingerprint)
                 if state != "allowed":
                     words = self._approvals.changes(spec) if state == "changed" else ()
                     waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)

@@ -585,6 +585,18 @@ def test_limit_of_calls_over_all_rounds(shop: Shop) -> None:
     assert len(shop.reads) == MAX_CALLS
 
 
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize(
+    "code", ["x=1\n" * 250_000, "(" * 1_000_000, "\n" * 19_999 + "1"], ids=["lines", "deep", "empty"]
+)
+def test_limit_of_the_programs_length_holds_before_it_is_read(shop: Shop, code: str) -> None:
+    """A program of 1 MB is refused at once, and one of many lines is read in time that grows with them."""
+    answer = shop.run(code)
+    is_long = len(code) > 20_000
+    assert isinstance(answer.error, ProgramLimit) == is_long
+    assert is_long or answer.value == 1
+
+
 def test_limit_of_writes_in_a_plan(shop: Shop) -> None:
     answer = shop.run("import crm\nfor i in range(201):\n    crm.remind(customer=i)", "all")
     assert isinstance(answer.error, ProgramLimit)
