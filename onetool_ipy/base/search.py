@@ -432,7 +432,7 @@ def _range(index: tuple[list[str], list[int]], low: str, high: str) -> list[int]
 
 
 def _near(key: str, by_length: list[str], edits: int) -> Iterator[tuple[int, float]]:
-    """Numbers of the names at most so many edits away, with their similarity; they are sorted by length.
+    """Numbers of the names at most `edits` edits away, with their similarity; they are sorted by length.
 
     A swap of neighbours is one edit. Among equal distances the one that shares more letters is nearer.
     """

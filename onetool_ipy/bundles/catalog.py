@@ -78,7 +78,7 @@ def _opened(token: object, query: Sequence[object], store: str) -> Key:
         return tuple(json.loads(payload))
     except (ValueError, TypeError):
         label = values.safe_repr(token, 60)
-        raise InvalidRequest(f"pageToken: {label} is not one of this list.", hint=_AGAIN) from None
+        raise InvalidRequest(f"pageToken: {label} does not belong to this list.", hint=_AGAIN) from None
 
 
 def _mac(payload: bytes, query: Sequence[object], store: str) -> bytes:

@@ -153,7 +153,7 @@ def _key_columns(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> list[An
             for side in (before, after):
                 if name not in side.columns:
                     listed = ", ".join(map(str, side.columns[:12]))
-                    raise UsageProblem(f"There is no column '{name}' in both tables.", hint=f"There is: {listed}")
+                    raise UsageProblem(f"Both tables need a column '{name}'.", hint=f"Columns in both: {listed}")
         for label, side in (("first", before), ("second", after)):
             if not (keys := _keys_of(side, names)).is_unique:
                 row = side.loc[keys.duplicated(), names].iloc[0].tolist()

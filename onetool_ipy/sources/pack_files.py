@@ -90,7 +90,7 @@ class PackFileSearch:
                 paths.update(dict.fromkeys(sorted(self._matching(parts), key=lambda path: path.split(os.sep))))
             except _TooManyEntries:
                 message = f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders."
-                self._report("tools_dir", message, "Name the folder of the pack files more closely.")
+                self._report("tools_dir", message, "Name the folder of the pack files more precisely.")
                 break
         chosen = [path for path in paths if self._counts(path)]
         if len(chosen) > MAX_FILES:
@@ -108,7 +108,7 @@ class PackFileSearch:
         if is_outside or ".." in parts or "\0" in pattern:
             self._report(
                 "tools_dir",
-                f"'{pattern}' leads out of '{self._root.name}/', so it does not count.",
+                f"'{pattern}' leads out of '{self._root.name}/', so it is ignored.",
                 f'Put pack files into {self._root.name}/tools/ and name them from there, e.g. "tools/*.py".',
             )
             return None
@@ -177,7 +177,7 @@ class PackFileSearch:
         return real == self._real or real.startswith(self._real.rstrip(os.sep) + os.sep)
 
     def _report_outside(self, path: str) -> None:
-        message = f"is a link that leads out of '{self._root.name}/', so it does not count."
+        message = f"is a link that leads out of '{self._root.name}/', so it is ignored."
         problem = Problem(printable(path), message, "Copy what it leads to instead.")
         if problem not in self.problems:
             self.problems.append(problem)

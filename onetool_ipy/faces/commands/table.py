@@ -432,7 +432,7 @@ class Commands:
         text = rest if length == 1 else rest.lstrip()[len(second[0]) :]
         body = cell or ""
         if body.strip() and not command.takes_body:
-            raise UsageProblem(f"%tool {word} takes nothing but its own line.", hint=f"Write it as: %tool {word}")
+            raise UsageProblem(f"%tool {word} takes no cell body.", hint=f"Write it as: %tool {word}")
         if command.name == "new":
             raise UsageProblem(
                 "%tool new makes HTTP tools.", hint="For example: %tool new http my-api.get-user --url ..."

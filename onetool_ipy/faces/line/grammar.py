@@ -288,8 +288,7 @@ def _lone_group(text: str, start: int) -> str:
     behind = text[end:].strip()
     if behind:
         raise UsageProblem(
-            f"{show(behind)} stands behind the brackets that hold all arguments "
-            f"(character {text.index(behind, end) + 1}).",
+            f"{show(behind)} follows the brackets that hold all arguments (character {text.index(behind, end) + 1}).",
             hint="Put every argument inside the brackets, or write each as key=value.",
         )
     return text[start:end]
@@ -606,8 +605,8 @@ def _read_yaml(text: str, expected: Expected) -> object:
         raise UsageProblem(f"--args: the body is not YAML{where}: {reason}.", hint="Correct that line.") from exc
     except (yaml.YAMLError, UnicodeError) as exc:
         raise UsageProblem(
-            "--args: the body holds a character that YAML does not take.",
-            hint="Take it out, or write JSON.",
+            "--args: the body has a character that YAML does not allow.",
+            hint="Remove it, or write JSON.",
         ) from exc
     return value
 
@@ -648,7 +647,7 @@ def _read_scalar(text: str, expected: Expected) -> object:
 def _refuse(what: str, event: Event) -> NoReturn:
     where = f"line {event.start_mark.line + 1}" if event.start_mark else "the body"
     raise UsageProblem(
-        f"--args: {where} has {what}, which is not taken here.",
+        f"--args: {where} has {what}, which is not supported here.",
         hint="Write plain keys and values, or JSON.",
     )
 
@@ -719,7 +718,7 @@ def _read_name(line: str, word: Word) -> tuple[str, int]:
     name = raw[: match.start()] if match else raw
     if not word.text or not name or "=" in name:
         raise UsageProblem(
-            f"{show(raw)} stands where a tool's name should be (character {word.start + 1}).",
+            f"{show(raw)} is where a tool's name should be (character {word.start + 1}).",
             hint="Write the name first: %tool NAME key=value. %tool list shows the names.",
         )
     return name, word.start + len(name)
