@@ -395,7 +395,8 @@ class Servers(Mapping[str, State]):
         for server in self._servers.values():
             others = [spec for spec in packs.get(server.name, ()) if spec.server != server.name]
             if others and server.definition.enabled:
-                message = f"The server '{server.name}' has the name of a {others[0].origin} pack; their tools are mixed under one name."
+                kind = others[0].origin
+                message = f"The server '{server.name}' has the name of a {kind} pack; their tools are mixed under it."
                 hint = "Give the server another name to keep them apart."
                 problems.append(Problem(server.definition.where, message, hint, server.name))
         return problems

@@ -624,11 +624,15 @@ def _imports_of(cells: Iterable[str], names: set[str]) -> list[str]:
     for cell in cells:
         with suppress(SyntaxError, ValueError):
             for node in ast.parse(cell).body:
-                for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
+                if isinstance(node, ast.Import):
+                    parts = [(alias, ast.Import([alias])) for alias in node.names]
+                elif isinstance(node, ast.ImportFrom):
+                    parts = [(alias, ast.ImportFrom(node.module, [alias], 0)) for alias in node.names]
+                else:
+                    continue
+                for alias, alone in parts:
                     name = alias.asname or alias.name.partition(".")[0]
                     if name in names:
-                        is_from = isinstance(node, ast.ImportFrom)
-                        alone = ast.ImportFrom(node.module, [alias], 0) if is_from else ast.Import([alias])
                         statements[name] = ast.unparse(alone)
     return sorted(statements.values())
 

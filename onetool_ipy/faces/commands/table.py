@@ -334,13 +334,12 @@ def search(context: CommandContext, options: Options) -> object:
     answer = checked(context.box.ot.help(query=query))
     if not isinstance(answer, Page) or not answer.startswith(("# Results for", "No matches")):
         return answer if not isinstance(answer, Page) else page(context.box, answer.parts)
-    place = "shell" if context.shell is None else "notebook"
-    lead = "onetool-ipy" if context.shell is None else "%tool"
-    index = Index(Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in rows(place).values())
+    lead, commands = ("onetool-ipy", rows("shell")) if context.shell is None else ("%tool", rows("notebook"))
+    index = Index(Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in commands.values())
     hits = [hit.item for hit in index.search(query, limit=3) if hit.tier != "fuzzy"]
-    commands = Rows(tuple(Row(item.value, item.description, link="line") for item in hits))
+    listing = Rows(tuple(Row(item.value, item.description, link="line") for item in hits))
     parts = list(answer.parts) if answer.startswith("#") or not hits else []
-    return page(context.box, [*parts, Heading("Commands", level=2), commands] if hits else parts)
+    return page(context.box, [*parts, Heading("Commands", level=2), listing] if hits else parts)
 
 
 def verbs_of(name: str, place: Literal["notebook", "shell"]) -> list[str]:
