@@ -6,7 +6,7 @@
 #   make soak       every test with full counts on every Python >= 3.11 that is found, and soak-load (hours)
 #   make soak-load  all tests three times in a row while two busy loops run beside them
 #   make bench      our speed against the peers', side by side, in .venv-bench; writes docs/benchmarks.md
-#   make shots      screenshots into build/shots, and those of the README into docs/screens
+#   make shots      the pictures of the README, into docs/screens
 #   make build-lab  rebuild the screens into onetool_ipy/ui, and the JupyterLab panel into onetool_ipy/labextension
 #   make docs       write docs/reference.md anew from the code
 #   make site       the pages and notebooks as a site with search, in build/site
@@ -83,7 +83,6 @@ bench: .venv-bench/.bench
 	.ci/bench $(ARGS)
 
 shots: $(VENV)/.test browser
-	$(BIN)/python -m tests.e2e.shots build/shots
 	$(BIN)/python -m tests.e2e.pictures docs/screens
 
 build-lab: $(NODE_MODULES)

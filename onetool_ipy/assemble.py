@@ -1,7 +1,7 @@
 """open_toolbox(): opens the toolbox of a project: its configuration, pack files, trust, servers and HTTP client.
 
-`part_builder` builds the other parts when they are first needed. Environment, time and network come in
-as arguments here, so that tests pass their own and nothing is patched.
+`Project` is the parts of a toolbox; `part_builder` builds most of them when they are first needed. Environment, time
+and network come in as arguments here, so that tests pass their own and nothing is patched.
 """
 
 from __future__ import annotations
@@ -9,12 +9,14 @@ from __future__ import annotations
 import datetime
 import logging
 import os
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from onetool_ipy.base import forks
 from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
@@ -25,11 +27,18 @@ from onetool_ipy.sources.pack_files import PackFiles
 from onetool_ipy.toolbox import Parts, Toolbox
 
 if TYPE_CHECKING:
+    from onetool_ipy.bundles.service import Bundles
+    from onetool_ipy.core.executor import Executor
+    from onetool_ipy.core.registry import Registry
+    from onetool_ipy.core.resolve import Resolver
     from onetool_ipy.mcp.definition import ServerDefinition
     from onetool_ipy.mcp.servers import Servers
     from onetool_ipy.net.client import HttpClient
     from onetool_ipy.part_builder import PartBuilder
+    from onetool_ipy.toolbox import Stores
+    from onetool_ipy.trust_gate import Inventory
 
+_T = TypeVar("_T")
 Clock = Callable[[], datetime.datetime]
 
 _PLACES = ("HOME", CONFIG_ENV, STATE_ENV, TRUST_ENV, "XDG_STATE_HOME")
@@ -80,7 +89,7 @@ def open_leniently(
     chosen = None if path is None else Path(path)
     surroundings = os.environ if env is None else env
     box = Toolbox(
-        partial(_build, chosen, surroundings, clock, cwd),
+        partial(Project, chosen, surroundings, clock, cwd),
         session=SessionTools(),
         build_http_client=partial(_http_client, transport),
         build_servers=partial(_servers, surroundings),
@@ -93,10 +102,6 @@ def open_leniently(
 def _open_again(path: Path | None, project: Path, places: Mapping[str, str]) -> Toolbox:
     """Open the toolbox of the same project in another process. Its secrets are read there, not sent."""
     return open_leniently(path, env={**os.environ, **places}, cwd=project)
-
-
-def _home(env: Mapping[str, str]) -> Path:
-    return Path(env.get("HOME") or os.path.expanduser("~"))
 
 
 def _http_client(transport: Any, box: Toolbox) -> HttpClient:
@@ -121,7 +126,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
         _server_definitions(config),
         box.background,
         cache=config.paths.state / "cache" / "servers",
-        tokens=TokenStore(state_base(surroundings, _home(surroundings)) / "tokens", config.secrets.hide),
+        tokens=TokenStore(state_base(surroundings, config.home) / "tokens", config.secrets.hide),
         tasks=TaskStore(config.paths.state / "tasks", box.mask),
         environ=surroundings,
         mask=box.mask,
@@ -146,34 +151,6 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     return definitions
 
 
-def _build(path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: Path | None, box: Toolbox) -> Parts:
-    """Read the configuration, and hand the toolbox what it asks of its project."""
-    project = _Project(load_config(path, env=env, cwd=cwd or _working_directory()), env, box)
-    config = project.config
-    for problem in config.problems:
-        logging.getLogger("onetool_ipy.config").error("%s", problem)
-
-    def builder() -> PartBuilder:
-        from onetool_ipy.part_builder import PartBuilder  # late: it loads every source of tools
-
-        home, record_trust = _home(env), project.record_trust
-        return PartBuilder(
-            box, config, project.files, env=env, home=home, cwd=cwd, clock=clock, record_trust=record_trust
-        )
-
-    named = (config.paths.config_file or config.paths.project) if config.trust.how == "named" else None
-    places = {key: env[key] for key in _PLACES if key in env}
-    return Parts(
-        config=config,
-        builder=builder,
-        pack_names=project.pack_names,
-        adopt_servers=project.adopt_servers,
-        record_trust=project.record_trust,
-        forget_trust=project.forget_trust,
-        reopen=partial(_open_again, named, config.paths.project, places),
-    )
-
-
 def _working_directory() -> Path:
     try:
         return Path.cwd()
@@ -181,12 +158,35 @@ def _working_directory() -> Path:
         return Path("/")
 
 
-class _Project:
-    """A project as one reading of its configuration has it: its pack files, its servers, and the user's list."""
+class _BuiltOnce(Generic[_T]):
+    """A part that is built when it is first read, once, under the lock of its owner. Later reads find it in `vars`."""
 
-    def __init__(self, config: Config, env: Mapping[str, str], box: Toolbox) -> None:
-        self.config = config
-        self._trust_list = TrustList.of(env, _home(env))
+    def __init__(self, build: Callable[[Any], _T]) -> None:
+        self._build = build
+
+    def __get__(self, project: Project, _owner: object) -> _T:
+        name = self._build.__name__
+        with project.building:
+            if name not in vars(project):
+                vars(project)[name] = self._build(project)
+            value: _T = vars(project)[name]
+            return value
+
+
+class Project:
+    """The parts of a toolbox: a project as one reading of its configuration has it."""
+
+    def __init__(
+        self, path: Path | None, env: Mapping[str, str], clock: Clock | None, cwd: Path | None, box: Toolbox
+    ) -> None:
+        self.box = box
+        self.env = env
+        self.clock = clock
+        self.cwd = cwd
+        config = self.config = load_config(path, env=env, cwd=cwd or _working_directory())
+        for problem in config.problems:
+            logging.getLogger("onetool_ipy.config").error("%s", problem)
+        self._trust_list = TrustList.of(env, config.home)
         folder = config.paths.onetool_dir
         self.files = (
             None
@@ -199,6 +199,65 @@ class _Project:
                 on_import=lambda: box.registry.refresh(),  # noqa: PLW0108 - the registry is not built yet
             )
         )
+        self.after_fork()
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Take a lock of this process's own."""
+        self.building = threading.RLock()
+
+    @_BuiltOnce
+    def _builder(self) -> PartBuilder:
+        from onetool_ipy.part_builder import PartBuilder  # late: it loads every source of tools
+
+        return PartBuilder(self)
+
+    @_BuiltOnce
+    def stores(self) -> Stores:
+        return self._builder.stores()
+
+    @_BuiltOnce
+    def registry(self) -> Registry:
+        return self._builder.registry()
+
+    @_BuiltOnce
+    def executor(self) -> Executor:
+        return self._builder.executor()
+
+    @_BuiltOnce
+    def resolver(self) -> Resolver:
+        return self._builder.resolver(self.registry)
+
+    @_BuiltOnce
+    def bundles(self) -> Bundles:
+        return self._builder.bundles()
+
+    def inventory(self) -> Inventory:
+        """Return what of the project a yes would cover, as far as it needs one."""
+        return self._builder.inventory()
+
+    def expire(self) -> None:
+        """Let the registry list its tools again. Parts that are not built yet will see the change anyway."""
+        if "registry" in vars(self):
+            self.registry.expire()
+
+    def take_over(self, older: Parts) -> None:
+        """Close the parts before; take over the results that they kept in memory."""
+        if "stores" in vars(older):
+            self.stores.results.take_over(older.stores.results)
+        older.close()
+
+    def close(self) -> None:
+        """Close what was built. Builds nothing."""
+        if "stores" in vars(self):
+            self.stores.log.close()
+
+    @property
+    def reopen(self) -> Callable[[], Toolbox]:
+        """A function, fit for pickling, that opens the same project in another process."""
+        paths = self.config.paths
+        named = (paths.config_file or paths.project) if self.config.trust.how == "named" else None
+        return partial(_open_again, named, paths.project, {key: self.env[key] for key in _PLACES if key in self.env})
 
     def record_trust(self, part: str) -> None:
         """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
@@ -225,8 +284,9 @@ class _Project:
         config = self.config
         servers.update(_server_definitions(config), wait_s=config.settings.timeouts.mcp_s, hide=config.secrets.hide)
 
+    @property
     def pack_names(self) -> tuple[str, ...]:
-        """Return the packs of the project itself, which a notebook gets as names."""
+        """The packs of the project itself as its files are now, which a notebook gets as names."""
         config = self.config
         packs = list(self.files.pack_names()) if self.files is not None else []
         declared = [definition.name for definition in config.settings.tools if definition.name]

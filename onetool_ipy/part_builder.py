@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.records import once
@@ -31,7 +31,7 @@ from onetool_ipy.packs.ot import pack as ot
 from onetool_ipy.proxies import raise_failure
 from onetool_ipy.sdk.requirements import require_deps
 from onetool_ipy.sources.bundles import BundleTools, Switched, http_hosts
-from onetool_ipy.sources.declared import FILE, Declared, DefinitionChecks, read_definition
+from onetool_ipy.sources.declared import Declared, read_definition
 from onetool_ipy.sources.functions import Functions
 from onetool_ipy.sources.pack_files import EntryPoints, PackFiles
 from onetool_ipy.toolbox import Stores, Toolbox
@@ -42,35 +42,40 @@ if TYPE_CHECKING:
     from onetool_ipy.net.client import Rules
 
 
-class PartBuilder:
-    """Builds the parts of one toolbox from its configuration. `clock` is None for the system's own."""
+class PartSource(Protocol):
+    """What the builder needs of the project. `clock` is None for the system's own."""
 
-    def __init__(
-        self,
-        box: Toolbox,
-        config: Config,
-        files: PackFiles | None,
-        *,
-        env: Mapping[str, str],
-        home: Path,
-        cwd: Path | None,
-        clock: system.Clock | None,
-        record_trust: Callable[[str], None],
-    ) -> None:
-        self._box = box
-        self._config = config
-        self._files = files
-        self._env = env
-        self._home = home
-        self._cwd = cwd
-        self._given_clock = clock
-        self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
-        self._record_trust = record_trust
+    box: Toolbox
+    config: Config
+    files: PackFiles | None
+    env: Mapping[str, str]
+    cwd: Path | None
+    clock: system.Clock | None
+
+    def record_trust(self, part: str) -> None: ...
+
+
+class PartBuilder:
+    """Builds the parts of one toolbox from its project."""
+
+    def __init__(self, project: PartSource) -> None:
+        self._project = project
+        self._box = project.box
+        self._config = project.config
+        self._clock = project.clock or (lambda: datetime.datetime.now(datetime.UTC))
 
     def registry(self) -> Registry:
         """The tools of all sources."""
         config, box = self._config, self._box
-        builtins = self._builtins()
+        roots = [Path(real_path(config.paths.project, root)) for root in config.settings.fs.roots]
+        working = os.getcwd if self._project.cwd is None else partial(str, self._project.cwd)
+        # What `fs` never reads: the secrets of this project and of the user, and every state directory.
+        users = config.home / FOLDER / "secrets.yaml"
+        secrets = (users,) if config.paths.secrets_file is None else (config.paths.secrets_file, users)
+        state = config.paths.state.parent if config.paths.state.name == STATE_VERSION else config.paths.state
+        private = fs.Private(secrets, (*state_bases(self._project.env, config.home), state))
+        packs = [*system.packs(self._clock, working), *fs.packs(roots, private, working), ("ot", ot.functions(box))]
+        builtins = Functions(packs)
 
         def handlers() -> dict[str, dict[str, ToolSpec]]:
             """Return what a definition of spec 003 may name as its handler."""
@@ -80,7 +85,11 @@ class PartBuilder:
                 "internal": {name: spec for name, spec in specs if spec.pack == "ot"},
             }
 
-        checks = DefinitionChecks(config.paths.state / "cache" / FILE, config.fingerprint)
+        def before_list() -> None:
+            """Start the servers whose tools are not known yet, as far as the user trusts them now."""
+            box.gate.refresh()
+            box.servers.prepare()
+
         context = self._context
         bundles = BundleTools(
             context.store, context.runners, find=self._known, http_timeout_s=config.settings.http.timeout_s
@@ -88,9 +97,9 @@ class PartBuilder:
         switched = Switched(builtins, context.switches)
         sources: list[Source] = [
             switched,
-            *([] if self._files is None else [self._files]),
+            *([] if self._project.files is None else [self._project.files]),
             EntryPoints(on_import=self._refresh),
-            Declared(config.settings.tools, handlers, checks),
+            Declared(config.settings.tools, handlers),
             bundles,
             ServerTools(box.servers),
         ]
@@ -99,7 +108,7 @@ class PartBuilder:
             session=box.session,
             read_definition=lambda data: read_definition(data, handlers, origin="cell"),
             changed=box.tools_changed,
-            before_list=self._before_list,
+            before_list=before_list,
             explain=box.servers.explain,
             recommended=config.settings.recommended,
         )
@@ -150,7 +159,7 @@ class PartBuilder:
             ),
             log=CallLog(
                 state / "calls",
-                clock=self._given_clock,  # without one it has its own, which is cheaper
+                clock=self._project.clock,  # without one it has its own, which is cheaper
                 mask=mask,
                 enabled=settings.stats.enabled,
                 run_later=self._box.workers.submit,
@@ -163,13 +172,21 @@ class PartBuilder:
         """Every operation on bundles."""
         from onetool_ipy.bundles.service import Bundles, ServiceDependencies
 
-        box = self._box
+        box, config = self._box, self._config
+
+        def owner(slug: str) -> str:
+            """Say which server or pack has this name already; a bundle does not count."""
+            if slug in config.settings.servers:
+                return f"server '{slug}'"
+            is_pack = any(spec.origin != "bundle" for spec in box.registry.pack(slug) or ())
+            return f"pack '{slug}'" if is_pack else ""
+
         needs = ServiceDependencies(
             find=self._known,
             refresh=self._refresh,
-            taken=self._taken,
-            secret_names=self._config.secrets.names,
-            counts=self._counts,
+            taken=owner,
+            secret_names=config.secrets.names,
+            counts=lambda: box.log.counts(),  # noqa: PLW0108 - of the parts in force then
             call=box.call,
             acall=box.acall,
             clock=self._clock,
@@ -186,7 +203,7 @@ class PartBuilder:
         count, hosts = http_hosts(self._context.store)
         return replace(
             inventory,
-            pack_files=() if self._files is None else tuple(self._files.shown()),
+            pack_files=() if self._project.files is None else tuple(self._project.files.shown()),
             http_tools=count,
             hosts=tuple(hosts),
             snippets=tuple(config.settings.snippets),
@@ -197,70 +214,35 @@ class PartBuilder:
         """What the registry and `box.bundles` share. Without a `.onetool` the first bundle makes a trusted one."""
         config, box = self._config, self._box
         folder = config.paths.onetool_dir
+
+        def rules() -> Rules:
+            from onetool_ipy.net.client import Rules
+
+            return Rules.of(config.settings.http)
+
+        def secret(name: str) -> str | None:
+            """Return a secret of the secrets file; a tool from elsewhere must not read the environment."""
+            return config.secrets.get(name) if config.trust.is_given and name in config.secrets.names() else None
+
         needs = RunnerDependencies(
             http_client=lambda: box.http_client,
-            rules=self._rules,
-            secret=self._secret,
+            rules=rules,
+            secret=secret,
             mask=config.secrets.mask,
             hide=config.secrets.hide,
             clock=self._clock,
             call=self._inner_call,
         )
-        trust_it = partial(self._record_trust, "")
+        trust_it = partial(self._project.record_trust, "")
         return BundleContext(
             folder or config.paths.project / FOLDER, needs, is_found=folder is not None, on_made=trust_it
         )
-
-    def _builtins(self) -> Functions:
-        config = self._config
-        roots = [Path(real_path(config.paths.project, root)) for root in config.settings.fs.roots]
-        working = os.getcwd if self._cwd is None else partial(str, self._cwd)
-        return Functions(
-            [
-                *system.packs(self._clock, working),
-                *fs.packs(roots, self._private(), working),
-                ("ot", ot.functions(self._box)),
-            ]
-        )
-
-    def _private(self) -> fs.Private:
-        """What `fs` never reads: the secrets of this project and of the user, and every state directory."""
-        paths = self._config.paths
-        users = self._home / FOLDER / "secrets.yaml"
-        secrets = (users,) if paths.secrets_file is None else (paths.secrets_file, users)
-        state = paths.state.parent if paths.state.name == STATE_VERSION else paths.state
-        return fs.Private(secrets, (*state_bases(self._env, self._home), state))
-
-    def _before_list(self) -> None:
-        """Start the servers whose tools are not known yet, as far as the user trusts them now."""
-        self._box.gate.refresh()
-        self._box.servers.prepare()
 
     def _known(self, name: str) -> ToolSpec | None:
         return self._box.registry.get(name)  # of the parts in force then, not those of now
 
     def _refresh(self) -> bool:
         return self._box.registry.refresh()
-
-    def _counts(self) -> dict[str, tuple[int, datetime.datetime]]:
-        return self._box.log.counts()
-
-    def _taken(self, slug: str) -> str:
-        """Say which server or pack has this name already; a bundle does not count."""
-        if slug in self._config.settings.servers:
-            return f"server '{slug}'"
-        is_pack = any(spec.origin != "bundle" for spec in self._box.registry.pack(slug) or ())
-        return f"pack '{slug}'" if is_pack else ""
-
-    def _rules(self) -> Rules:
-        from onetool_ipy.net.client import Rules
-
-        return Rules.of(self._config.settings.http)
-
-    def _secret(self, name: str) -> str | None:
-        """A secret of the secrets file; a tool from elsewhere must not read the environment."""
-        secrets = self._config.secrets
-        return secrets.get(name) if self._config.trust.is_given and name in secrets.names() else None
 
     def _inner_call(self, name: str, args: Mapping[str, object]) -> object:
         """Call a tool from inside another one: its value, or its own error."""

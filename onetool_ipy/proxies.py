@@ -87,7 +87,11 @@ class PackProxy:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("_") and not attribute[1:2].isdigit():
             raise AttributeError(attribute)
-        if attribute in _OFFERS and self._name in self._box.servers and not self._is_tool(attribute):
+        if (
+            attribute in _OFFERS
+            and self._name in self._box.servers
+            and (self._box.registry.get(f"{self._name}.{attribute}") is None)
+        ):
             load = partial(_OFFERS[attribute], self._box, self._name)
             is_list = attribute != "watch"
             return UnlistedOffers(self._name, load) if is_list and self._box.servers.is_unknown(self._name) else load()
@@ -99,7 +103,8 @@ class PackProxy:
     def __getitem__(self, tool: str) -> ToolProxy:
         proxy = self._find(tool)
         if proxy is None:
-            raise self._missing(tool)
+            error = self._box.registry.missing(f"{self._name}.{tool}")
+            raise NoSuchTool(self._box.mask(error.message), hint=error.hint)
         return proxy
 
     def __dir__(self) -> list[str]:
@@ -142,15 +147,8 @@ class PackProxy:
             return self._proxy(spec)
         return UnlistedTool(self._box, self._name, tool) if self._box.servers.is_unknown(self._name) else None
 
-    def _is_tool(self, name: str) -> bool:
-        return self._box.registry.get(f"{self._name}.{name}") is not None
-
     def _proxy(self, spec: ToolSpec) -> ToolProxy:
         return ToolProxy(self._box, spec)
-
-    def _missing(self, tool: str) -> NoSuchTool:
-        error = self._box.registry.missing(f"{self._name}.{tool}")
-        return NoSuchTool(self._box.mask(error.message), hint=error.hint)
 
 
 class UnlistedOffers:

@@ -29,6 +29,7 @@ _MANY = 20
 """How many arguments of a call are shown on their own lines; the others are shortened and joined."""
 _LINE = 76
 _INDENT = "       "
+_MAX_INDENT = 40
 _GOES_ON = "       | "
 _TRIES = 3
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
@@ -86,11 +87,13 @@ def approval_text(calls: Sequence[ProposedCall]) -> str:
 
 def program_text(question: Question) -> str:
     """Write the question about the writes of a program: its text, the first writes, and what was read."""
-    code = [line for each in question.program.splitlines() for line in _broken(f"  | {visible(each, _MAX_DETAIL)}")]
-    lines = [visible(question.text, _MAX_TEXT), *code, "It would run:"]
-    for number, one in enumerate(question.calls[:_MANY], start=1):
-        lines += _call_lines(f"  {number}. ", one)
-        lines += [f"     ({mark})" for mark in (", ".join(one.badges), one.note) if mark]
+    # The indentation of a line has a meaning, so its blanks stay blanks.
+    code = [
+        line
+        for each in question.program.splitlines()
+        for line in _broken(f"  | {each[: _indent(each)]}{visible(each[_indent(each) :], _MAX_DETAIL)}")
+    ]
+    lines = [visible(question.text, _MAX_TEXT), *code, "", *_table(question.calls[:_MANY]), ""]
     lines += [line for each in question.details for line in _broken(visible(each, _MAX_DETAIL))]
     numbers = "" if len(question.calls) == 1 else ", numbers such as 1,3-5,"
     lines.append(f"Run? all{numbers} or none: ")
@@ -227,6 +230,36 @@ def _call_lines(head: str, one: ProposedCall) -> list[str]:
         return [whole]
     rest = [" ".join(arguments[_MANY:])] if arguments[_MANY:] else []
     return [*_broken(head + name), *(line for each in (*arguments[:_MANY], *rest) for line in _broken(_INDENT + each))]
+
+
+def _table(calls: Sequence[ProposedCall]) -> list[str]:
+    """Return calls as a table with a column for each argument; as a list if they do not fit into one."""
+    names = dict.fromkeys(key for one in calls for key, _ in one.args)
+    heads = ["", "tool", *map(_key, names)]
+    rows = [
+        [
+            f"{number}.",
+            visible(one.tool, _MAX_NAME),
+            *(visible(dict(one.args).get(key, ""), _MAX_VALUE) for key in names),
+        ]
+        for number, one in enumerate(calls, start=1)
+    ]
+    widths = [max(map(_width, column)) for column in zip(heads, *rows, strict=True)]
+    marks = [", ".join(filter(None, (*one.badges, one.note))) for one in calls]
+    if not any(marks) and sum(widths) + 2 * len(widths) <= _LINE:
+        return [
+            "  "
+            + "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
+            for row in [heads, *rows]
+        ]
+    lines = []
+    for number, (one, mark) in enumerate(zip(calls, marks, strict=True), start=1):
+        lines += [*_call_lines(f"  {number}. ", one), *([f"     ({mark})"] if mark else [])]
+    return lines
+
+
+def _indent(line: str) -> int:
+    return min(len(line) - len(line.lstrip(" ")), _MAX_INDENT)
 
 
 def _key(key: str) -> str:

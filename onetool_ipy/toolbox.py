@@ -1,8 +1,7 @@
 """Toolbox: what a user holds. It owns everything that lives: opens, calls, reloads, closes.
 
 It holds one snapshot of its parts and swaps it as a whole on reload, so a call under way keeps the parts it began
-with. `Parts` is that snapshot: each part is built once, when it is first needed, by a `Builder`. `proxies`
-make the tools callable as plain Python.
+with. `Parts` is that snapshot; `assemble` makes it. `proxies` make the tools callable as plain Python.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
@@ -32,7 +31,7 @@ from onetool_ipy.host import Host
 from onetool_ipy.proxies import OtProxy, PackProxy
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.stores.replays import Replays
-from onetool_ipy.trust_gate import TrustGate
+from onetool_ipy.trust_gate import GuardedParts, TrustGate
 
 if TYPE_CHECKING:
     import datetime
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
     from onetool_ipy.stores.calls.log import CallLog
     from onetool_ipy.stores.results import Results
     from onetool_ipy.stores.topics import Topics
-    from onetool_ipy.trust_gate import Inventory
 
 _KEPT = "The last good configuration is still in use."
 _MEND = "Correct it there, then run: ot.reload()"
@@ -66,107 +64,40 @@ class Stores(NamedTuple):
     clock: Callable[[], datetime.datetime]
 
 
-class Builder(Protocol):
-    """Builds each part of a toolbox when it is first needed."""
+class Parts(GuardedParts, Protocol):
+    """All that a reload replaces. Each part is built when it is first needed, once."""
 
-    def inventory(self) -> Inventory: ...
+    @property
     def stores(self) -> Stores: ...
-    def registry(self) -> Registry: ...
+
+    @property
     def executor(self) -> Executor: ...
-    def resolver(self, registry: Registry) -> Resolver: ...
+
+    @property
+    def resolver(self) -> Resolver: ...
+
+    @property
     def bundles(self) -> Bundles: ...
-
-
-class _BuiltOnce(Generic[_T]):
-    """A part that is built when it is first read, once, under the lock of its owner. Later reads find it in `vars`."""
-
-    def __init__(self, build: Callable[[Parts], _T]) -> None:
-        self._build = build
-        self._name = build.__name__
-
-    def __get__(self, parts: Parts, _owner: object) -> _T:
-        with parts.building:
-            if self._name not in vars(parts):
-                vars(parts)[self._name] = self._build(parts)
-            value: _T = vars(parts)[self._name]
-            return value
-
-
-class Parts:
-    """All that a reload replaces. Registry, resolver and executor are built when they are first asked for, once."""
-
-    def __init__(
-        self,
-        *,
-        config: Config,
-        builder: Callable[[], Builder],
-        pack_names: Callable[[], Sequence[str]] = tuple,
-        adopt_servers: Callable[[Servers], None] = lambda _servers: None,
-        record_trust: Callable[[str], None],
-        forget_trust: Callable[[], bool],
-        reopen: Callable[[], Toolbox],
-    ) -> None:
-        self.config = config
-        self.adopt_servers = adopt_servers
-        self.record_trust = record_trust
-        self.forget_trust = forget_trust
-        self.reopen = reopen
-        self._pack_names = pack_names
-        self._make_builder = builder
-        self.after_fork()
-        forks.register(self)
-
-    def after_fork(self) -> None:
-        """Take a lock of this process's own."""
-        self.building = threading.RLock()
-
-    @_BuiltOnce
-    def _builder(self) -> Builder:
-        return self._make_builder()
 
     @property
     def pack_names(self) -> Sequence[str]:
         """The packs of the project itself as its files are now, which a notebook gets as names."""
-        return self._pack_names()
 
-    def inventory(self) -> Inventory:
-        """Return what of the project a yes would cover, as far as it needs one."""
-        return self._builder.inventory()
-
-    @_BuiltOnce
-    def stores(self) -> Stores:
-        return self._builder.stores()
-
-    @_BuiltOnce
-    def registry(self) -> Registry:
-        return self._builder.registry()
-
-    @_BuiltOnce
-    def executor(self) -> Executor:
-        return self._builder.executor()
-
-    @_BuiltOnce
-    def resolver(self) -> Resolver:
-        return self._builder.resolver(self.registry)
-
-    @_BuiltOnce
-    def bundles(self) -> Bundles:
-        return self._builder.bundles()
+    @property
+    def reopen(self) -> Callable[[], Toolbox]:
+        """A function, fit for pickling, that opens the same project in another process."""
 
     def expire(self) -> None:
         """Let the registry list its tools again. Parts that are not built yet will see the change anyway."""
-        if "registry" in vars(self):
-            self.registry.expire()
+
+    def adopt_servers(self, servers: Servers) -> None:
+        """End the servers that these parts define differently, before they are in force. Nothing is started."""
+
+    def take_over(self, older: Parts) -> None:
+        """Close the parts before; take over the results that they kept in memory."""
 
     def close(self) -> None:
         """Close what was built. Builds nothing."""
-        if "stores" in vars(self):
-            self.stores.log.close()
-
-    def take_over(self, older: Parts) -> None:
-        """Take over the results that the parts before kept in memory."""
-        if "stores" in vars(older):
-            self.stores.results.take_over(older.stores.results)
 
 
 class _Subscriber(NamedTuple):
@@ -323,12 +254,8 @@ class Toolbox:
         if not check and source not in TYPED:
             hint = "check=False is for a person's own calls."
             raise UsageProblem(f"A call from '{source}' is always checked.", hint=hint)
-        return self.parts.resolver.resolve(
-            *(call_id or self.new_id(), tool, {} if args is None else args, source),
-            timeout_s=timeout,
-            allow=allow,
-            check=check,
-        )
+        arguments = {} if args is None else args
+        return self.parts.resolver.resolve(call_id or self.new_id(), tool, arguments, source, timeout, allow, check)
 
     async def aresolve(self, tool: str | ToolCall, args: Arguments | None = None, **options: Any) -> ResolvedCall:
         """`resolve` without blocking the event loop; takes the same options."""
@@ -595,10 +522,11 @@ class Toolbox:
         """
         subscriber = _Subscriber(changed, closing)
         self._subscribers.append(subscriber)
-        return partial(self._unsubscribe, subscriber)
 
-    def _unsubscribe(self, subscriber: _Subscriber) -> None:
-        self._subscribers[:] = [each for each in self._subscribers if each is not subscriber]
+        def unsubscribe() -> None:
+            self._subscribers[:] = [each for each in self._subscribers if each is not subscriber]
+
+        return unsubscribe
 
     def tools_changed(self) -> None:
         """Tell the subscribers that there may be other tools now."""
@@ -663,7 +591,6 @@ class Toolbox:
         with self._swap, deferred:
             old, self.parts, self._problem = self.parts, fresh, None
             fresh.take_over(old)
-        old.close()
         self.host.reloaded()
         self.tools_changed()
 

@@ -116,8 +116,11 @@ def parts_of(withheld: Pins, approved: Pins, secret_names: Iterable[str]) -> tup
     parts = []
     for kind, pins in withheld.items():
         for name, pin in pins.items():
-            describe = {"server": _server_part, "model": _model_part}.get(kind, partial(_other_part, kind, name))
-            text, details = describe(pin)
+            if kind in ("server", "model"):
+                text, details = _server_part(pin) if kind == "server" else _model_part(pin)
+            else:
+                text = _ALLOWS[kind]
+                details = [f"is {value}" for _, value in _pairs(pin) if value not in (name, "true")]
             inherited = [as_text(variable) for variable in _listed(pin.get("inherit"))]
             drawn = dict.fromkeys([*referenced_names([name, pin]), *inherited])
             details += [f"gets the secret {each}" for each in drawn if each in secrets]
@@ -148,11 +151,6 @@ def _model_part(pin: Pin) -> tuple[str, list[str]]:
     return f"{as_text(pin.get('provider'))} {as_text(pin.get('model'))} at {address}", details
 
 
-def _other_part(kind: str, name: str, pin: Pin) -> tuple[str, list[str]]:
-    """Return what a folder, a host or a setting allows, and where a path leads to."""
-    return _ALLOWS[kind], [f"is {value}" for _, value in _pairs(pin) if value not in (name, "true")]
-
-
 def _listed(value: Any) -> list[Any]:
     """Return a list as it is, and a value that should have been one as its only item. The file is not checked yet."""
     return value if isinstance(value, list) else [] if value is None else [value]
@@ -173,13 +171,14 @@ class GuardedParts(Protocol):
     @property
     def registry(self) -> Registry: ...
 
-    def inventory(self) -> Inventory: ...
+    def inventory(self) -> Inventory:
+        """Return what of the project a yes would cover, as far as it needs one."""
 
-    @property
-    def record_trust(self) -> Callable[[str], None]: ...
+    def record_trust(self, part: str) -> None:
+        """Put the project on the user's list, with all that reaches out as it is now; or add one part alone."""
 
-    @property
-    def forget_trust(self) -> Callable[[], bool]: ...
+    def forget_trust(self) -> bool:
+        """Take the project off the user's list; False where it was not on it."""
 
 
 class GuardedToolbox(Protocol):

@@ -1,8 +1,10 @@
 """Change the package at random places, one at a time, and see whether the tests of the changed module's name notice.
 
 `make mutants` takes 100 places with a fixed seed: a comparison turned round, `and` for `or`, a dropped `not`, another
-returned constant. Each change is written into the working tree, which must be clean, and taken back afterwards.
-`ARGS="--count 20 --seed 3"` takes other ones, `--only stores/` those below a folder. It prints every survivor.
+returned constant. A place is drawn by its own text, so a change of one file leaves the places of the others as they
+were. Each change is written into the working tree, which must be clean, and taken back afterwards. A test that fails
+without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places, `--only stores/` those below
+a folder. Every survivor is printed.
 """
 
 from __future__ import annotations
@@ -10,17 +12,28 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
-import random
+import hashlib
+import inspect
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
+
+import pytest
 
 from tests.harness.surroundings import ROOT
 
 PACKAGE = ROOT / "onetool_ipy"
-LIMIT_S = 600
+LIMIT_S = 300
+
+_WORD = re.compile(r"[A-Za-z_]{4,}")
+_SLOW = re.compile(r"kernel|server|lab|wheel|page")
+Verdict = Literal["died", "SURVIVED", "UNJUDGED"]
 
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -42,6 +55,7 @@ class Mutant:
 
     path: Path
     line: int
+    words: frozenset[str]
     start: int
     end: int
     before: str
@@ -60,6 +74,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     for line in data.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     tree = ast.parse(data)
+    words = _words_by_line(tree, data.decode().splitlines())
     returned = {node.value for node in ast.walk(tree) if isinstance(node, ast.Return)}
     for node in ast.walk(tree):
         changed = _changed(node, is_returned=node in returned)
@@ -69,7 +84,26 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         end = starts[node.end_lineno - 1] + node.end_col_offset
         # Brackets keep the change one expression, whatever stands around it.
         after = f"({ast.unparse(changed)})"
-        yield Mutant(path=path, line=node.lineno, start=start, end=end, before=data[start:end].decode(), after=after)
+        yield Mutant(
+            path=path,
+            line=node.lineno,
+            words=words.get(node.lineno, frozenset()),
+            start=start,
+            end=end,
+            before=data[start:end].decode(),
+            after=after,
+        )
+
+
+def _words_by_line(tree: ast.Module, lines: list[str]) -> dict[int, frozenset[str]]:
+    """The words of the innermost function or class around each line."""
+    words: dict[int, frozenset[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            end = node.end_lineno or node.lineno
+            own = frozenset(_WORD.findall("\n".join(lines[node.lineno - 1 : end])))
+            words.update(dict.fromkeys(range(node.lineno, end + 1), own))
+    return words
 
 
 def _changed(node: ast.AST, *, is_returned: bool) -> ast.expr | None:
@@ -103,21 +137,67 @@ def tests_of(path: Path) -> list[str]:
     ]
 
 
-def survives(mutant: Mutant) -> bool:
-    """Whether the tests of the module's name pass with the change in it."""
+def sample(paths: list[Path], *, count: int, seed: int) -> tuple[list[Mutant], int]:
+    """Draw `count` mutants, and tell how many there are to draw from."""
+    ranks: list[tuple[bytes, Mutant]] = []
+    for path in paths:
+        twins: Counter[tuple[str, str]] = Counter()
+        for mutant in mutants_of(path):
+            change = mutant.before, mutant.after
+            key = (seed, path.relative_to(PACKAGE).as_posix(), *change, twins[change])
+            twins[change] += 1
+            ranks.append((hashlib.sha256(repr(key).encode()).digest(), mutant))
+    ranks.sort(key=lambda rank: rank[0])
+    return [mutant for _, mutant in ranks[:count]], len(ranks)
+
+
+def judge(mutant: Mutant) -> Verdict:
+    """Whether the tests of the module's name fail with the change in it, and because of it."""
     tests = tests_of(mutant.path)
     if not tests:
-        return True
+        return "SURVIVED"
     original = mutant.path.read_bytes()
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
         mutant.apply()
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=LIMIT_S, check=False)
-    except subprocess.TimeoutExpired:
-        return False
+        outcome = run(tests, mutant.words)
     finally:
         mutant.path.write_bytes(original)
-    return done.returncode == 0
+    if outcome is None or outcome.returncode == 0:
+        return "died" if outcome is None else "SURVIVED"
+    failed = re.findall(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - |$)", outcome.stdout, re.MULTILINE)
+    again = run(failed[:1]) if failed else None
+    return "UNJUDGED" if again is not None and again.returncode else "died"
+
+
+def run(tests: list[str], words: frozenset[str] = frozenset()) -> subprocess.CompletedProcess[str] | None:
+    """Run tests up to the first failure, the likely ones first; None where they hang."""
+    command = [sys.executable, "-m", "tests.mutants", "--tests", *tests]
+    try:
+        return subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False, input="\n".join(words)
+        )
+    except subprocess.TimeoutExpired:
+        return None
+
+
+class LikelyFirst:
+    """A pytest plugin: tests without a kernel, server or browser first, and those that share words with the change."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self._words = frozenset(words)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        # A word that most tests have says nothing.
+        shared = {item: self._words.intersection(_WORD.findall(inspect.getsource(item.function))) for item in items}  # type: ignore[attr-defined]  # all of ours are functions
+        rarity = Counter(word for words in shared.values() for word in words)
+
+        def turn(item: pytest.Item) -> tuple[bool, bool, float]:
+            fixtures = " ".join(getattr(item, "fixturenames", ()))
+            is_browser = item.get_closest_marker("browser") is not None
+            return is_browser, _SLOW.search(fixtures) is not None, -sum(1 / rarity[word] for word in shared[item])
+
+        items.sort(key=turn)
 
 
 def main() -> None:
@@ -126,24 +206,28 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--only", default="", help="take changes below this folder of the package")
+    parser.add_argument("--tests", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.tests:
+        flags = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
+        sys.exit(pytest.main([*flags, *options.tests], plugins=[LikelyFirst(sys.stdin.read().split("\n"))]))
     if subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "onetool_ipy"], cwd=ROOT, check=False).returncode:
         sys.exit(
             "The package has changes that are not committed. Commit them first: mutants are written over its files."
         )
-    every = [mutant for path in sorted((PACKAGE / options.only).rglob("*.py")) for mutant in mutants_of(path)]
-    chosen = random.Random(options.seed).sample(every, min(options.count, len(every)))
-    died = 0
-    for number, mutant in enumerate(chosen, 1):
+    paths = sorted((PACKAGE / options.only).rglob("*.py"))
+    mutants, places = sample(paths, count=options.count, seed=options.seed)
+    verdicts: Counter[Verdict] = Counter()
+    for number, mutant in enumerate(mutants, 1):
+        start = time.monotonic()
+        verdict = judge(mutant)
+        verdicts[verdict] += 1
+        change = "" if verdict == "died" else f"  {mutant.before}  ->  {mutant.after}"
         place = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
-        if survives(mutant):
-            print(f"{number:>3} SURVIVED {place}  {mutant.before}  ->  {mutant.after}", flush=True)
-        else:
-            died += 1
-            print(f"{number:>3} died     {place}", flush=True)
+        print(f"{number:>3} {verdict:<8} {time.monotonic() - start:>4.0f} s  {place}{change}", flush=True)
     print(
-        f"{died} of {len(chosen)} mutants died by the tests of their module's name"
-        f" (seed {options.seed}, {len(every)} places)"
+        f"{verdicts['died']} of {len(mutants)} mutants died by the tests of their module's name"
+        f" (seed {options.seed}, {places} places)"
     )
 
 

@@ -171,7 +171,7 @@ def test_the_tour_names_every_notebook() -> None:
 
 
 def test_the_version_is_one_everywhere() -> None:
-    from onetool_ipy.faces.rest.routes import PROJECT, ROUTES, openapi
+    from onetool_ipy.faces.rest.routes import ROUTES, openapi
 
     version = onetool_ipy.__version__
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
@@ -181,7 +181,7 @@ def test_the_version_is_one_everywhere() -> None:
     lock = json.loads((ROOT / "labextension" / "package-lock.json").read_text(encoding="utf-8"))
     assert {lock["version"], lock["packages"][""]["version"]} == {version}
     assert f"'{version}'" in (ROOT / "labextension" / "src" / "version.ts").read_text(encoding="utf-8")
-    assert openapi(ROUTES, PROJECT)["info"]["version"] == version
+    assert openapi(ROUTES)["info"]["version"] == version
     with open_toolbox() as box:
         assert box.ot.version() == version
 

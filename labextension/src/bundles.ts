@@ -115,16 +115,30 @@ export class BundlesView {
     const options = (own.active ? own.names : ['', ...own.names]).map(name => h('option', { value: name }, name || 'other'));
     const select = h('select.otx-input', { 'aria-label': `Environment of ${bundle.slug}`, title: 'Environment' }, options) as HTMLSelectElement;
     select.value = own.active;
-    select.addEventListener('change', async () => {
-      const isSet = await this._try(() => this.options.request('switchEnvironment', { bundle: bundle.slug, name: select.value }));
-      if (isSet) {
-        this.options.onChanged();
-        await this.load(`Environment of ${bundle.slug}`);
-      } else {
-        select.value = own.active;
-      }
+    select.addEventListener('change', () => this._switchEnvironment(bundle.slug, select.value, []));
+    return h('div.onetool-Bundle-environment', null, h('span.otx-muted', { 'aria-hidden': 'true' }, 'Environment'), select);
+  }
+
+  /** Let a bundle use another environment, after a yes to what is new: its host, and the secrets that go there. */
+  private async _switchEnvironment(slug: string, name: string, agreed: string[]): Promise<void> {
+    let questions: { key: string; text: string }[] = [];
+    const isSet = await this._try(async () => {
+      ({ questions = [] } = await this.options.request('switchEnvironment', { bundle: slug, name, agreed }));
     });
-    return select;
+    if (isSet && !questions.length) {
+      this.options.onChanged();
+    }
+    const notice = isSet ? '' : this._notice.textContent;
+    await this.load(`Environment of ${slug}`);
+    if (notice) {
+      this._showNotice([notice]);
+    }
+    if (questions.length) {
+      const yes = h('button.otx-run', { type: 'button', onclick: () => this._switchEnvironment(slug, name, [...agreed, ...questions.map(({ key }) => key)]) }, `Switch to ${name}`);
+      const cancel = h('button.otx-small', { type: 'button', onclick: () => void this.load(`Environment of ${slug}`) }, 'Cancel');
+      show(fill(this._notice, questions.map(({ text }) => h('p', null, text)), h('div.otx-bar', null, yes, cancel)), true);
+      yes.focus();
+    }
   }
 
   /** Call the tools of a bundle, and say how each went. */

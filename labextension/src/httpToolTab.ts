@@ -8,13 +8,13 @@ import { toolsIcon } from './panel';
 import { createHttpEditor, type IHttpPlace, type Transport } from './ui/index.js';
 
 /** Open an editor; a new tool has one tab for each kernel, so that what was typed is found again. */
-export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: IHttpPlace, onSaved: (name: string) => void): void {
+export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: IHttpPlace, { onSaved, onSwitched }: { onSaved: (name: string) => void; onSwitched: () => void }): void {
   const known = Array.from(app.shell.widgets('main')).find(widget => tabs.get(widget)?.transport === transport && tabs.get(widget)?.key === JSON.stringify(place));
   if (known) {
     app.shell.activateById(known.id);
     return;
   }
-  const editor = createHttpEditor(transport, place, { onSaved: name => ((tab.title.label = name), onSaved(name)), isTab: true });
+  const editor = createHttpEditor(transport, place, { onSaved: name => ((tab.title.label = name), onSaved(name)), onSwitched, isTab: true });
   const content = new Widget({ node: editor.element });
   content.addClass('onetool-HttpTool');
   const tab = new MainAreaWidget({ content });

@@ -240,7 +240,7 @@ function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): void
 
 async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHttpPlace): Promise<void> {
   if ((await ensureLoaded(panel)) && panel.connection?.transport) {
-    openHttpTool(app, panel.connection.transport, place, name => panel.showSaved(name));
+    openHttpTool(app, panel.connection.transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
   } else {
     Notification.info('The kernel does not answer yet. Try again when it is free.', { autoClose: TOAST_MS });
   }

@@ -141,6 +141,11 @@ export class ToolsPanel extends Widget {
     void this._current?.bundles.saved(name);
   }
 
+  /** Load the bundles again after one was changed in an editor. */
+  loadBundles(): void {
+    void this._current?.bundles.load();
+  }
+
   override dispose(): void {
     this._closeAll();
     Signal.clearData(this);

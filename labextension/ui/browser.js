@@ -77,11 +77,13 @@ class ToolBrowser {
       h('p.otx-muted', null, 'Keys: / search, ↑ ↓ choose, Enter open, Ctrl-Enter run, ? more')
     );
     const right = h('div.otx-right', null, back, this.intro, show(this.page.element, false));
-    const left = h('div.otx-left', null, this.views, this.none, this.tools.element, this.history.element, this.side, this.calls.element);
+    const left = h('div.otx-left', null, isSmall ? null : this.views, this.none, this.tools.element, this.history.element, this.side, this.calls.element);
     this.element = h(
       isSmall ? 'div.otx.otx-browser.otx-narrow' : 'div.otx.otx-browser',
       // Keys typed here must not trigger JupyterLab's shortcuts.
       { 'data-lm-suppress-shortcuts': 'true', role: 'application', 'aria-label': 'Tool browser' },
+      // In the panel the fields of a view differ in height: below the tabs they do not move them.
+      isSmall ? this.views : null,
       this.head,
       this.notice,
       this.trust,

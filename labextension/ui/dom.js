@@ -143,7 +143,7 @@ export function addTabKeys(tabs) {
   return tabs;
 }
 
-/** A button that opens a small box below it: `{element, content, close}`. Escape and a click elsewhere close it. */
+/** A button that opens a small box below it: `{element, button, content, close}`. Escape and a click elsewhere close it. */
 export function menu(label, content, onOpen = () => {}) {
   const box = h('div.otx-menu-body', { hidden: true }, content);
   const button = h('button.otx-small', { type: 'button', 'aria-expanded': 'false', onclick: () => toggle(box.hidden) }, label);
@@ -162,7 +162,7 @@ export function menu(label, content, onOpen = () => {}) {
     button.focus();
     event.stopPropagation();
   });
-  return { element, content: box, close: () => toggle(false) };
+  return { element, button, content: box, close: () => toggle(false) };
 }
 
 /** Copy a text to the clipboard; resolves with false if the browser forbids it. */

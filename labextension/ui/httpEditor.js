@@ -14,8 +14,8 @@ const PAIRED = ['form', 'multipart'];
  * Returns `{element, close()}`. `place` is `{bundle, tool, version}` of a tool to edit, or empty for a new one. In a tab of
  * its own (`isTab`) the editor takes the focus when it opens, and Ctrl+S saves the tool; in a cell both are the notebook's.
  */
-export function createHttpEditor(transport, place = {}, { onSaved = () => {}, isTab = false } = {}) {
-  const editor = new HttpEditor(transport.request, onSaved, isTab);
+export function createHttpEditor(transport, place = {}, { onSaved = () => {}, onSwitched = () => {}, isTab = false } = {}) {
+  const editor = new HttpEditor(transport.request, { onSaved, onSwitched, isTab });
   const stop = transport.on('closed', event => editor.say(event.reason, 'failed'));
   const releaseFocus = keepFocus(editor.element);
   editor.start(place);
@@ -23,8 +23,8 @@ export function createHttpEditor(transport, place = {}, { onSaved = () => {}, is
 }
 
 class HttpEditor {
-  constructor(request, onSaved, isTab) {
-    Object.assign(this, { request, onSaved, isTab, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '' });
+  constructor(request, options) {
+    Object.assign(this, { request, ...options, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '' });
     this.viewer = createViewer(request, { onPick: expression => this.keep(expression) });
     const changed = () => this.changed();
     this.method = select('Method', METHODS, changed);
@@ -38,6 +38,8 @@ class HttpEditor {
     this.args = new Arguments(changed);
     this.bundle = input('Bundle', { placeholder: 'bundle', title: 'Bundle name; created if it does not exist.', list: uniqueId('bundles'), oninput: () => (this.isBundleTyped = true, this.changed()) });
     this.tool = input('Tool', { placeholder: 'tool', oninput: () => (this.isToolTyped = true) });
+    this.environment = h('select.otx-input', { 'aria-label': 'Environment', title: 'Environment: the base URL, auth and variables of the bundle', onchange: () => this.switchTo(this.environment.value) });
+    this.target = h('p.otx-muted.otx-editor-target', { 'aria-label': 'Resulting URL' });
     this.version = input('Version', { placeholder: '1' });
     this.description = input('Description', { placeholder: 'What it does, for people and models' });
     this.tags = input('Tags', { placeholder: 'comma-separated' });
@@ -46,7 +48,7 @@ class HttpEditor {
     this.question = h('div.otx-confirm', { role: 'alertdialog', 'aria-label': 'Confirm', hidden: true });
     this.element = this.layout();
     this.element.addEventListener('keydown', event => this.onKey(event));
-    this.url.addEventListener('keydown', event => event.key === 'Enter' && !event.ctrlKey && this.send());
+    for (const field of [this.url, this.auth.secret.password]) field.addEventListener('keydown', event => event.key === 'Enter' && !event.ctrlKey && this.send());
     this.url.addEventListener('paste', event => this.onPaste(event));
     this.element.addEventListener('input', event => this.clearError(event.target));
     this.changed();
@@ -64,13 +66,12 @@ class HttpEditor {
     this.more = h('details', null, h('summary', null, 'More'), h('div.otx-editor-more', null, field('Description', this.description, '/description'), field('Tags', this.tags, '/tags'), field('Version', this.version, '/version')));
     this.list = h('datalist', { id: this.bundle.getAttribute('list') });
     const top = h('div.otx-editor-top', null,
-      h('div.otx-editor-line', null, this.method, this.url, this.sendButton), this.errorAt('/http/request/urlTemplate', this.url), this.errorAt('/http/request/method', this.method),
-      h('div.otx-editor-line', null, this.bundle, h('span', { 'aria-hidden': 'true' }, '.'), this.tool, this.saveButton, this.list), this.errorAt('/bundle', this.bundle), this.errorAt('/slug', this.tool),
+      h('div.otx-editor-line', null, this.method, this.url, this.sendButton), this.errorAt('/http/request/urlTemplate', this.url), this.errorAt('/http/request/method', this.method), this.target,
+      h('div.otx-editor-line', null, this.bundle, h('span', { 'aria-hidden': 'true' }, '.'), this.tool, this.environment, this.saveButton, this.list), this.errorAt('/bundle', this.bundle), this.errorAt('/slug', this.tool),
       this.question, h('div.otx-editor-line', null, this.status));
-    this.baseNote = h('p.otx-muted');
     this.bodyBox = h('div', null, this.bodyText, this.bodyForm.element);
     const left = h('div.otx-editor-left', null,
-      section('Request', this.baseNote, h('h4', null, 'Query'), this.query.element, this.errorAt('/http/request/query', this.query.element), h('h4', null, 'Headers'), this.headers.element, this.errorAt('/http/request/headers', this.headers.element),
+      section('Request', h('h4', null, 'Query'), this.query.element, this.errorAt('/http/request/query', this.query.element), h('h4', null, 'Headers'), this.headers.element, this.errorAt('/http/request/headers', this.headers.element),
         h('div.otx-editor-line', null, h('h4', null, 'Body'), this.bodyKind), this.bodyBox, this.errorAt('/http/request/body', this.bodyText)),
       section('Auth', this.auth.element, this.errorAt('/http/request/auth', this.auth.kind), this.errorAt('/secret', this.auth.element)),
       section('Arguments', this.args.element, this.errorAt('/args', this.args.element), this.errorAt('/argSchema', this.args.element)));
@@ -174,14 +175,46 @@ class HttpEditor {
     if (!this.isToolTyped) this.tool.value = toolFor(this.method.value, this.url.value);
     const bundle = this.bundles.find(each => each.slug === this.bundle.value.trim());
     this.auth.setBundle(this.bundle.value.trim(), bundle ?? null);
-    const isRelative = this.url.value.startsWith('/');
-    fill(this.baseNote, isRelative ? (bundle?.baseUrl ? `Sent to ${bundle.baseUrl}${this.url.value}` : 'A URL that begins with / needs a bundle with a base URL.') : '');
+    this.drawEnvironment(bundle);
     const kind = this.bodyKind.value;
     show(this.bodyText, kind !== 'none' && !PAIRED.includes(kind));
     show(this.bodyForm.element, PAIRED.includes(kind));
     const { request } = this.draft().http;
     const texts = [request.urlTemplate, request.query, request.headers, kind === 'none' ? '' : PAIRED.includes(kind) ? request.body : marked(this.bodyText.value)];
-    this.args.follow(placeholdersIn(JSON.stringify(texts), this.secrets));
+    this.args.follow(placeholdersIn(JSON.stringify(texts), [...this.secrets, ...Object.keys(bundle?.variables ?? {})]));
+  }
+
+  /** Show the environments of the bundle, and the URL that a request is sent to. */
+  drawEnvironment(bundle) {
+    const { environments = [], environment = '', variables = {}, baseUrl } = bundle ?? {};
+    fill(this.environment, (environment ? environments : ['', ...environments]).map(name => h('option', { value: name }, name || 'no environment')));
+    this.environment.value = environment;
+    show(this.environment, environments.length > 0);
+    const typed = this.url.value.trim();
+    const isRelative = typed.startsWith('/');
+    const named = marked(typed).replace(/(?<!\$)\$\{(\w+)\}/g, (whole, name) => (name in variables && !this.args.own.has(name) ? encodeURIComponent(variables[name].replace(/\$\{\w+\}/g, '***')) : `{${name}}`));
+    const note = isRelative && !baseUrl ? 'A URL that begins with / needs a bundle with a base URL.' : `Sent to ${isRelative ? baseUrl : ''}${named}`;
+    show(fill(this.target, note, environment && !note.startsWith('A ') ? ` (${environment})` : ''), Boolean(typed) && (isRelative || environments.length > 0));
+  }
+
+  /** Let the bundle use another environment, after a yes where one is needed. */
+  switchTo(name, agreed = []) {
+    return this.run(async () => {
+      const bundle = this.bundle.value.trim();
+      try {
+        if (!this.isSettled(await this.request('switchEnvironment', { bundle, name, agreed }), agreed, 'Switch', keys => this.switchTo(name, keys))) return;
+        await this.loadBundles();
+        this.say(`${bundle} uses ${name}.`, 'ok');
+        this.onSwitched();
+      } finally {
+        this.changed();
+      }
+    });
+  }
+
+  async loadBundles() {
+    const { bundles } = await this.request('httpTool', {});
+    this.bundles = bundles;
   }
 
   /** The tool's record as the fields are now; `wrong` collects what cannot be read. */
@@ -260,8 +293,8 @@ class HttpEditor {
       this.saySaved(reply.name);
       this.version.value = reply.version;
       this.saved = JSON.stringify({ ...names, version: reply.version });
-      const { bundles } = await this.request('httpTool', {});
-      this.bundles = bundles;
+      await this.loadBundles();
+      this.changed();
       this.onSaved(reply.name);
     });
   }
@@ -298,10 +331,10 @@ class HttpEditor {
   }
 
   ask(questions, label, onYes) {
-    const close = () => (show(this.question, false), this.sendButton.focus());
+    const close = () => (show(this.question, false), (label === 'Switch' ? this.environment : this.sendButton).focus());
     const isHost = questions.some(({ key }) => key.startsWith('host:'));
     const yes = h('button.otx-run', { type: 'button', onclick: () => (close(), onYes()) }, isHost ? `Allow and ${label.toLowerCase()}` : `${label} it`);
-    show(fill(this.question, h('div', null, questions.map(({ text }) => h('p', null, text))), yes, h('button.otx-small', { type: 'button', onclick: () => (close(), this.say('Nothing was sent or saved.')) }, 'Cancel')), true);
+    show(fill(this.question, h('div', null, questions.map(({ text }) => h('p', null, text))), yes, h('button.otx-small', { type: 'button', onclick: () => (close(), this.say(label === 'Switch' ? 'The environment stays as it is.' : 'Nothing was sent or saved.')) }, 'Cancel')), true);
     this.say('');
     yes.focus();
   }

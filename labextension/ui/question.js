@@ -113,17 +113,20 @@ function programWrites({ calls, program, details }, send) {
   const shown = calls.slice(0, MAX_WRITES);
   const boxes = shown.map(({ tool }, at) => h('input', { type: 'checkbox', checked: true, 'aria-label': `Run ${at + 1}. ${tool}` }));
   const rows = shown.map(({ tool, badges, args }, at) => {
-    const cells = args.length ? h('dl.otx-question-args', null, args.map(argument)) : 'no arguments';
-    return h('tr', null, h('td', null, boxes[at]), h('td', null, String(at + 1)), h('td', null, h('span.otx-name', null, plain(tool)), badges.map(badgeChip)), h('td', null, cells));
+    const head = h('div', null, h('span.otx-name', null, plain(tool)), badges.map(badgeChip));
+    const cells = args.length ? h('dl', null, args.map(each => h('div', null, argument(each)))) : h('div.otx-muted', null, 'no arguments');
+    return h('tr', null, h('td', null, boxes[at]), h('td', null, String(at + 1)), h('td', null, h('div.otx-question-write', null, head, cells)));
   });
   const all = calls.map((_, at) => at + 1);
   const finish = run => (run.length ? send('accept', { run, always: false }) : send('decline'));
   const chosen = () => boxes.flatMap((box, at) => (box.checked ? [at + 1] : []));
   const lines = details.map((line, at) => shortened(h('li'), line, MAX_DETAIL, `line ${at + 1}`));
-  const choose = calls.length > 1 ? button('Run chosen', () => finish(chosen())) : null;
+  // A write that is not in the table cannot be chosen, and the button says so.
+  const label = shown.length < calls.length ? `Run chosen of these ${shown.length}` : 'Run chosen';
+  const choose = calls.length > 1 ? button(label, () => finish(chosen())) : null;
   return [
-    h('pre.otx-question-program', null, visible(program)),
-    h('table.otx-question-writes', null, h('tbody', null, rows)),
+    h('pre.otx-question-program', { tabindex: '0', role: 'group', 'aria-label': 'Program' }, visible(program)),
+    h('div.otx-question-writes', { tabindex: '0', role: 'group', 'aria-label': 'Writes' }, h('table', null, h('tbody', null, rows))),
     h('ul.otx-question-details', null, lines),
     h('div.otx-question-buttons', null, button(calls.length === 1 ? 'Run' : 'Run all', () => finish(all)), choose, button('No', () => send('decline'))),
   ];

@@ -11,6 +11,7 @@ const MIN_WIDTH = 3;
 const MAX_WIDTH = 40;
 const HEAD_SPACE = 5; // letters that the buttons of a head take
 const FUNNEL = 'M2.5 3h11L9.5 8v4.5l-3-1.5V8z';
+const NOTHING = 'nothing';
 const FORMATS = { csv: 'CSV', xlsx: 'Excel', json: 'JSON', parquet: 'Parquet' };
 const CSV_HINT = "Text that a spreadsheet would run (=, +, -, @) gets a ' before it";
 
@@ -191,7 +192,7 @@ export class TablePane {
     });
     edge.addEventListener('dblclick', () => {
       const shown = [...(this.list.pages.values())].filter(Boolean).flat();
-      resize(shown.reduce((most, row) => Math.max(most, row[at + 1].length), name.length + HEAD_SPACE));
+      resize(shown.reduce((most, row) => Math.max(most, textOf(row[at + 1]).length), name.length + HEAD_SPACE));
     });
     edge.addEventListener('pointerdown', event => {
       event.preventDefault();
@@ -222,10 +223,11 @@ export class TablePane {
     const drawn = this.visible.map((column, place) => {
       const isActive = this.selection?.to.row === at && this.selection.to.column === column;
       const isSelected = isRow && place >= area.left && place <= area.right;
-      const attributes = { role: 'gridcell', title: cells[column].length > this.widths[column] ? cells[column] : null, style: widthOf(this.widths[column]), data: { row: at, column } };
+      const text = textOf(cells[column]);
+      const attributes = { role: 'gridcell', title: text.length > this.widths[column] ? text : null, style: widthOf(this.widths[column]), data: { row: at, column } };
       if (isActive) attributes.id = this.id;
       if (isSelected) attributes['aria-selected'] = 'true';
-      return h(`div.otx-cell.otx-kind-${this.columns[column].kind}${isActive ? '.otx-current' : ''}${isSelected ? '.otx-selected' : ''}`, attributes, cells[column]);
+      return h(`div.otx-cell.otx-kind-${this.columns[column].kind}${isActive ? '.otx-current' : ''}${isSelected ? '.otx-selected' : ''}`, attributes, contentOf(cells[column]));
     });
     return h('div.otx-table-row', { role: 'row', 'aria-rowindex': at + 2, 'aria-selected': isRow && this.selection.isRows ? 'true' : null }, h('div.otx-cell.otx-number', { role: 'rowheader', title: 'Click to select the row, Shift+click for several', data: { row: at } }, String(label)), drawn);
   }
@@ -418,6 +420,18 @@ function bytesOf(base64) {
   return Uint8Array.from(atob(base64), letter => letter.codePointAt(0));
 }
 
+/** The text of a cell; one that changed comes as its old and its new text. */
+function textOf(cell) {
+  return Array.isArray(cell) ? cell.map(side => side || NOTHING).join(' → ') : cell;
+}
+
+/** What a cell shows; of one that changed the old text, struck out, and the new one. */
+function contentOf(cell) {
+  if (!Array.isArray(cell)) return cell;
+  const [old, fresh] = cell.map(side => side || h('em', null, NOTHING));
+  return [h('del', null, old), h('span.otx-hidden', null, ' → '), ' ', h('ins', null, fresh)];
+}
+
 /** The width of a cell with this many letters. */
 function widthOf(letters) {
   return `width:calc(${letters}ch + 14px)`;
@@ -425,7 +439,7 @@ function widthOf(letters) {
 
 function widthsOf(columns, rows) {
   return columns.map(({ name }, at) => {
-    const longest = rows.slice(0, 50).reduce((most, row) => Math.max(most, row[at + 1]?.length ?? 0), name.length + HEAD_SPACE);
+    const longest = rows.slice(0, 50).reduce((most, row) => Math.max(most, textOf(row[at + 1] ?? '').length), name.length + HEAD_SPACE);
     return Math.max(MIN_WIDTH, Math.min(MAX_WIDTH, longest));
   });
 }

@@ -1,5 +1,6 @@
 // The result viewer: text, table, summary, tree, images. It requests only the visible part of a result. Finding runs in
 // the kernel, over the whole result.
+import { ComparePane, compareMenu } from './compare.js';
 import { addTabKeys, copyText, debounce, fill, h, menu, selectTab, show } from './dom.js';
 import { byteSize, counted, duration, number, outcomeChip, outcomeOf } from './format.js';
 import { expressionOf } from './jmespath.js';
@@ -7,7 +8,7 @@ import { keyOf, SummaryPane, TablePane } from './table.js';
 import { VirtualList } from './virtualList.js';
 
 const LINE_HEIGHT = 18;
-const TITLES = { text: 'Raw', table: 'Table', summary: 'Summary', tree: 'Tree', image: 'Image' };
+const TITLES = { text: 'Raw', table: 'Table', summary: 'Summary', tree: 'Tree', image: 'Image', compare: 'Changes' };
 
 /**
  * Returns `{element, show(result), close()}`; `request` is the transport's. `onPick(expression)` gets the JMESPath of a key of
@@ -20,6 +21,7 @@ export function createViewer(request, { onPick = null } = {}) {
   const element = h('section.otx-viewer', { 'aria-label': 'Result' }, head, tabs, body);
   let pane = null;
   let table = null;
+  let chosen = null;
 
   function open(result, kind) {
     if (pane === table) table?.pause();
@@ -28,7 +30,9 @@ export function createViewer(request, { onPick = null } = {}) {
     const isAgain = kind === 'table' && table !== null;
     if (kind === 'table' || kind === 'summary') table ??= new TablePane(request, result, onPick);
     const panes = { text: TextPane, table: TablePane, summary: SummaryPane, tree: TreePane, image: ImagePane };
-    pane = kind === 'table' ? table : new panes[kind](request, result, table, next => open(result, next), onPick);
+    if (kind === 'table') pane = table;
+    else if (kind === 'compare') pane = new ComparePane(request, result, chosen);
+    else pane = new panes[kind](request, result, table, next => open(result, next), onPick);
     fill(body, pane.element);
     if (isAgain && table.columns) table.resume();
     else pane.start?.();
@@ -40,8 +44,21 @@ export function createViewer(request, { onPick = null } = {}) {
     pane = table = null;
   }
 
+  /** Show the difference from another result in a tab of its own; a second choice takes its place. */
+  function compareWith(result, other) {
+    chosen = other;
+    if (!tabs.querySelector('[data-kind="compare"]')) tabs.append(tabOf(result, 'compare'));
+    show(tabs, true);
+    open(result, 'compare');
+  }
+
+  function tabOf(result, kind) {
+    return h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => open(result, kind) }, TITLES[kind]);
+  }
+
   function showResult(result) {
-    fill(head, summary(result), result.ok ? saveMenu(request, result, () => pane) : null);
+    const tools = result.ok ? h('span.otx-tools', null, compareMenu(request, result, other => compareWith(result, other)), saveMenu(request, result, () => pane)) : null;
+    fill(head, summary(result), tools);
     closePanes();
     if (!result.ok) {
       show(fill(tabs), false);
@@ -49,7 +66,7 @@ export function createViewer(request, { onPick = null } = {}) {
       return;
     }
     const kinds = result.kinds ?? ['text'];
-    show(fill(tabs, kinds.map(kind => h('button.otx-tab', { type: 'button', role: 'tab', data: { kind }, onclick: () => open(result, kind) }, TITLES[kind]))), kinds.length > 1);
+    show(fill(tabs, kinds.map(kind => tabOf(result, kind))), kinds.length > 1);
     open(result, kinds[0]);
   }
 
@@ -96,14 +113,14 @@ function saveMenu(request, result, pane) {
     const query = pane()?.query?.() ?? {};
     const rows = onlyFound.checked ? query : { sort: query.sort };
     try {
-      const { said } = await request('assign', { ...keyOf(result), ...rows, variable: name.value.trim() });
+      const { said } = await request('assign', { ...keyOf(pane()?.saved ?? result), ...rows, variable: name.value.trim() });
       fill(status, said);
       saving.close();
     } catch (error) {
       fill(status, error.message);
     }
   });
-  return h('span.otx-tools', null, saving.element, status);
+  return [saving.element, status];
 }
 
 class TextPane {

@@ -429,7 +429,7 @@ class WorkerThread(threading.Thread):
         super().__init__(name="onetool-worker", daemon=True)
         self.future: Future[Any] = Future()
         self.is_abandoned = False
-        self._work: Callable[[], Any] | None = work
+        self._work = work
         self._context = copy_context()
         self._outer = _current_worker()
         self._paused_s = 0.0
@@ -443,8 +443,10 @@ class WorkerThread(threading.Thread):
             self._run()
 
     def _run(self) -> None:
-        work, self._work = self._work, None
-        if work is None or not self.future.set_running_or_notify_cancel():
+        # A thread object may be held for long; what its work holds need not be.
+        work = self._work
+        del self._work
+        if not self.future.set_running_or_notify_cancel():
             return
         error: BaseException | None = None
         try:

@@ -1,45 +1,7 @@
-"""The exception tree; each class knows its code, its reason and its HTTP status.
+"""The exception tree; each class says its code, its reason and its HTTP status, and whether it is transient.
 
-    OneToolError
-    ├── CallFailure                what a tool, a step or a source raises; the executor turns it into data
-    │   ├── ToolNotFound             tool_not_found   404
-    │   │   ├── NotAllowed             not_allowed    403
-    │   │   ├── Disabled               disabled       403
-    │   │   └── Untrusted              untrusted      403
-    │   ├── InvalidArgs              invalid_args     400
-    │   └── ExecutionFailed          execution_error  502
-    │       ├── CallTimeout            timeout        504
-    │       ├── CallCancelled          cancelled      499
-    │       ├── HostNotAllowed         host_not_allowed 403
-    │       ├── InvalidOutput          invalid_output 502
-    │       ├── Unavailable            unavailable    409
-    │       ├── TooLarge               too_large      413
-    │       ├── TooDeep                recursion      400
-    │       ├── NotApproved            not_approved   403
-    │       ├── RateLimited            rate_limited   429
-    │       ├── MissingSecret          missing_secret 409
-    │       ├── ProgramError           a program over tools that did not run to its end; it holds the answer so far
-    │       │   ├── ProgramSyntax        program_syntax 400
-    │       │   ├── ProgramTypes         program_types 400
-    │       │   ├── ProgramFailed        program_failed 422
-    │       │   ├── ProgramLimit         program_limit 429
-    │       │   ├── ProgramChanged       program_changed 409
-    │       │   ├── ProgramBusy          program_busy  409
-    │       │   └── ProgramUnsure        program_unsure 409
-    │       └── Returned               its message is the text that `ot` returns (spec 001)
-    ├── RequestRefused             a request for a bundle or one of its tools that is not granted (spec 002)
-    │   ├── InvalidRequest (ValueError)  invalid_request  400
-    │   ├── Forbidden                forbidden        403
-    │   ├── NotFound (LookupError)   not_found        404
-    │   ├── Conflict                 conflict         409
-    │   └── BodyTooLarge             too_large        413
-    ├── ToolCallError              a failed call, raised by `unwrap()` and `%tool`; in `core.result`, holds the Failure
-    ├── NoSuchTool (AttributeError, KeyError)  a pack has no tool of that name, asked for in Python
-    ├── UsageProblem               a line or command that cannot be understood
-    ├── InvalidConfig (ValueError) a configuration that cannot be used; holds every Problem
-    ├── InvalidTool (ValueError)   a definition that cannot be registered
-    │   └── DuplicateTool
-    └── UnknownProvider (ValueError)
+What a tool, a step or a source raises is a CallFailure, which the executor turns into data. A request for a bundle or
+one of its tools that is not granted is a RequestRefused (spec 002). The other classes are misuse of our API.
 
 A tool's failure is data (`ToolResult.error`); misuse of our API raises. `transient` of a class says whether the same
 call may succeed a little later; `is_transient` answers that for any exception. In a notebook each of
@@ -48,6 +10,7 @@ these shows as its few lines of text, by `_render_traceback_`, and never as a pa
 
 from __future__ import annotations
 
+import copyreg
 import linecache
 import sys
 import types
@@ -73,6 +36,12 @@ class OneToolError(Exception):
 
     transient: bool = False
 
+    def __init_subclass__(cls, **facts: str | int) -> None:
+        """Take the facts of a class from its first line: `class Away(CallFailure, status=409)`."""
+        super().__init_subclass__()
+        for name, fact in facts.items():
+            setattr(cls, name, fact)
+
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
@@ -80,7 +49,8 @@ class OneToolError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle by class and attributes: the arguments of `__init__` differ from class to class."""
-        return _rebuild, (type(self), self.args, self.__dict__)
+        new = copyreg.__newobj__  # type: ignore[attr-defined]  # the stubs leave it out
+        return new, (type(self), *self.args), self.__dict__
 
     def lines(self) -> list[str]:
         """Return what a person is shown: the message, then what to do next."""
@@ -105,19 +75,16 @@ class CallFailure(OneToolError):
         self.details = details
 
 
-class ToolNotFound(CallFailure):
-    code = "tool_not_found"
-    status = 404
+class ToolNotFound(CallFailure, code="tool_not_found", status=404):
+    """No tool has that name, or the caller may not see it."""
 
 
-class NotAllowed(ToolNotFound):
-    reason = "not_allowed"
-    status = 403
+class NotAllowed(ToolNotFound, reason="not_allowed", status=403):
+    """The caller's allow-list does not have the tool."""
 
 
-class Disabled(ToolNotFound):
-    reason = "disabled"
-    status = 403
+class Disabled(ToolNotFound, reason="disabled", status=403):
+    """The tool is switched off."""
 
     @classmethod
     def of(cls, tool: str, reason: str) -> Disabled:
@@ -125,11 +92,8 @@ class Disabled(ToolNotFound):
         return cls(f"The tool '{tool}' is switched off: {reason}")
 
 
-class Untrusted(ToolNotFound):
+class Untrusted(ToolNotFound, reason="untrusted", status=403):
     """Something of a project that the user does not trust. `server` or `model` names the one that it is about."""
-
-    reason = "untrusted"
-    status = 403
 
     def __init__(
         self, message: str, *, hint: str = "", details: object = None, server: str = "", model: str = ""
@@ -148,12 +112,8 @@ class Untrusted(ToolNotFound):
         return f"server {self.server}" if self.server else f"model {self.model}" if self.model else ""
 
 
-class InvalidArgs(CallFailure):
+class InvalidArgs(CallFailure, code="invalid_args", reason="schema", status=400):
     """Arguments that do not fit the schema; `details` lists every violation with its JSON pointer."""
-
-    code = "invalid_args"
-    reason = "schema"
-    status = 400
 
 
 class ExecutionFailed(CallFailure):
@@ -166,57 +126,44 @@ class Returned(ExecutionFailed):
     """An error of the `ot` pack whose message is the text to return."""
 
 
-class CallTimeout(ExecutionFailed):
-    reason = "timeout"
-    status = 504
-    transient = True
+class CallTimeout(ExecutionFailed, reason="timeout", status=504, transient=True):
+    """The call ran past its limit."""
 
 
-class CallCancelled(ExecutionFailed):
-    reason = "cancelled"
-    status = 499
-    transient = True
+class CallCancelled(ExecutionFailed, reason="cancelled", status=499, transient=True):
+    """The call was stopped."""
 
 
-class HostNotAllowed(ExecutionFailed):
-    reason = "host_not_allowed"
-    status = 403
+class HostNotAllowed(ExecutionFailed, reason="host_not_allowed", status=403):
+    """A host that may not be reached."""
 
 
-class InvalidOutput(ExecutionFailed):
-    reason = "invalid_output"
+class InvalidOutput(ExecutionFailed, reason="invalid_output"):
+    """The result breaks its schema, or cannot be read."""
 
 
-class Unavailable(ExecutionFailed):
-    reason = "unavailable"
-    status = 409
-    transient = True
+class Unavailable(ExecutionFailed, reason="unavailable", status=409, transient=True):
+    """What the call needs is not there just now."""
 
 
-class TooLarge(ExecutionFailed):
-    reason = "too_large"
-    status = 413
+class TooLarge(ExecutionFailed, reason="too_large", status=413):
+    """The result is larger than allowed."""
 
 
-class TooDeep(ExecutionFailed):
-    reason = "recursion"
-    status = 400
+class TooDeep(ExecutionFailed, reason="recursion", status=400):
+    """Tools that call each other without end."""
 
 
-class NotApproved(ExecutionFailed):
-    reason = "not_approved"
-    status = 403
+class NotApproved(ExecutionFailed, reason="not_approved", status=403):
+    """A call that a person did not approve."""
 
 
-class RateLimited(ExecutionFailed):
-    reason = "rate_limited"
-    status = 429
-    transient = True
+class RateLimited(ExecutionFailed, reason="rate_limited", status=429, transient=True):
+    """A service wants fewer calls."""
 
 
-class MissingSecret(ExecutionFailed):
-    reason = "missing_secret"
-    status = 409
+class MissingSecret(ExecutionFailed, reason="missing_secret", status=409):
+    """A secret that has no value."""
 
 
 class ProgramError(ExecutionFailed):
@@ -225,53 +172,32 @@ class ProgramError(ExecutionFailed):
     answer: Any = None
 
 
-class ProgramSyntax(ProgramError):
+class ProgramSyntax(ProgramError, reason="program_syntax", status=400):
     """A program that cannot be read, or uses what the sandbox does not have. Nothing of it ran."""
 
-    reason = "program_syntax"
-    status = 400
 
-
-class ProgramTypes(ProgramError):
+class ProgramTypes(ProgramError, reason="program_types", status=400):
     """A program that calls a tool, or reads a result, in a way that cannot be right. Nothing of it ran."""
 
-    reason = "program_types"
-    status = 400
 
-
-class ProgramFailed(ProgramError):
+class ProgramFailed(ProgramError, reason="program_failed", status=422):
     """A program that raised an exception. `details` has the line, its source and the words of the exception."""
 
-    reason = "program_failed"
-    status = 422
 
-
-class ProgramLimit(ProgramError):
+class ProgramLimit(ProgramError, reason="program_limit", status=429):
     """A program that reached one of its limits; the message says which."""
 
-    reason = "program_limit"
-    status = 429
 
-
-class ProgramChanged(ProgramError):
+class ProgramChanged(ProgramError, reason="program_changed", status=409):
     """A tool, or a kept program, that is not what it was when the person saw it."""
 
-    reason = "program_changed"
-    status = 409
 
-
-class ProgramBusy(ProgramError):
+class ProgramBusy(ProgramError, reason="program_busy", status=409):
     """A kept program that another kernel runs at this moment."""
 
-    reason = "program_busy"
-    status = 409
 
-
-class ProgramUnsure(ProgramError):
+class ProgramUnsure(ProgramError, reason="program_unsure", status=409):
     """A kept program whose kernel ended during a write: nobody knows whether the write happened."""
-
-    reason = "program_unsure"
-    status = 409
 
 
 class RequestRefused(OneToolError):
@@ -293,26 +219,20 @@ class InvalidRequest(RequestRefused, ValueError):
     """A request that cannot be right, whatever is stored; the message names the field."""
 
 
-class Forbidden(RequestRefused):
-    code = "forbidden"
-    status = 403
+class Forbidden(RequestRefused, code="forbidden", status=403):
+    """The request is not for this caller."""
 
 
-class NotFound(RequestRefused, LookupError):
-    code = "not_found"
-    status = 404
+class NotFound(RequestRefused, LookupError, code="not_found", status=404):
+    """There is no such bundle or tool."""
 
 
-class Conflict(RequestRefused):
+class Conflict(RequestRefused, code="conflict", status=409):
     """The request conflicts with what is stored."""
 
-    code = "conflict"
-    status = 409
 
-
-class BodyTooLarge(RequestRefused):
-    code = "too_large"
-    status = 413
+class BodyTooLarge(RequestRefused, code="too_large", status=413):
+    """The body of the request is too large."""
 
 
 class NoSuchTool(OneToolError, AttributeError, KeyError):
@@ -391,10 +311,3 @@ def _places_in_cells(frames: types.TracebackType | None) -> list[str]:
             places.append(f"{' '.join(cell)}, line {frames.tb_lineno}{inside}")
         frames = frames.tb_next
     return places[:1] + places[1:][-_MAX_PLACES:]
-
-
-def _rebuild(kind: type[OneToolError], args: tuple[object, ...], state: Json) -> OneToolError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    error.__dict__.update(state)
-    return error

@@ -149,18 +149,6 @@ def make_folder(folder: Path) -> None:
         raise StoreError.of(folder, exc, doing="make the folder") from exc
 
 
-def restrict_permissions(folder: Path) -> None:
-    """Remove the access of others to a folder of ours that is not a link. Never raises OSError."""
-    try:
-        status = os.lstat(folder)
-        if not stat.S_ISDIR(status.st_mode) or not stat.S_IMODE(status.st_mode) & 0o077:
-            return
-        if hasattr(os, "geteuid") and status.st_uid == os.geteuid():
-            os.chmod(folder, stat.S_IMODE(status.st_mode) & 0o700)
-    except (OSError, ValueError):
-        return
-
-
 def names_in(folder: Path) -> list[str]:
     """Return the names in a folder, sorted; none if it cannot be read."""
     try:
@@ -388,29 +376,22 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
                 make_folder(path.parent)
                 fd = os.open(path, _APPEND_FLAGS, 0o600)
             try:
-                append_to(fd, data)
+                written = os.write(fd, data)
+                start = os.lseek(fd, 0, os.SEEK_CUR) - written
+                try:
+                    # After a short write the next one tells why it was short, or completes the record.
+                    while written < len(data):
+                        written += os.write(fd, memoryview(data)[written:])
+                except OSError:
+                    if os.fstat(fd).st_size == start + written:
+                        os.ftruncate(fd, start)
+                    raise
                 if sync:
                     os.fsync(fd)
             finally:
                 os.close(fd)
     except (OSError, ValueError) as exc:
         raise StoreError.of(path, exc) from exc
-
-
-def append_to(fd: int, data: bytes) -> None:
-    """Add one record to a file that is open with O_APPEND, as `append` does. Raises OSError."""
-    written = os.write(fd, data)
-    if written == len(data):
-        return
-    start = os.lseek(fd, 0, os.SEEK_CUR) - written
-    try:
-        # The next write tells why the first one was short, or completes the record.
-        while written < len(data):
-            written += os.write(fd, memoryview(data)[written:])
-    except OSError:
-        if os.fstat(fd).st_size == start + written:
-            os.ftruncate(fd, start)
-        raise
 
 
 @contextmanager

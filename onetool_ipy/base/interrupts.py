@@ -9,8 +9,10 @@ No other code thinks about interrupts. Outside of a cell Python's own handler ho
 from __future__ import annotations
 
 import signal
-import threading
+from threading import get_ident, main_thread
 from typing import Final
+
+from onetool_ipy.base import forks
 
 
 class Abandoned(BaseException):
@@ -23,14 +25,20 @@ class Deferral:
     def __init__(self) -> None:
         self._depth = 0
         self._has_stop = False
+        self._main = main_thread().ident
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Count for the thread that forked, which is the child's main thread."""
+        self._main = get_ident()
 
     def __enter__(self) -> None:
         # Signal handlers run in the main thread only, so other threads neither need the counter nor may change it.
-        if threading.get_ident() == threading.main_thread().ident:
+        if get_ident() == self._main:
             self._depth += 1
 
     def __exit__(self, *exc: object) -> None:
-        if threading.get_ident() != threading.main_thread().ident:
+        if get_ident() != self._main:
             return
         self._depth -= 1
         if self._has_stop and not self._depth:

@@ -10,8 +10,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 MASK = "***"
 SHORTEST = 6
@@ -32,26 +31,20 @@ _PUBLIC = frozenset(
 """Names of the environment whose values are no secrets: masking them would hide half of every path."""
 
 
-class Form:
+class Form(NamedTuple):
     """One spelling of a secret, or all those that differ in their escapes only.
 
     Letters and digits are never escaped. So the longest run of them, the probe, is in every text that holds the form,
     and a text without it costs one `in`.
     """
 
-    def __init__(self, text: str, *, is_base64: bool = False) -> None:
-        self.probe = max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
-        self._text, self._is_base64 = text, is_base64
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """What to search for; compiled for the first text that has the probe."""
-        return re.compile((_base64_pattern if self._is_base64 else _escaped_pattern)(self._text))
+    probe: str
+    pattern: str
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where the form is in a text, also where two of it overlap."""
-        position = 0
-        while match := self.pattern.search(text, position):
+        pattern, position = re.compile(self.pattern), 0
+        while match := pattern.search(text, position):
             yield match.span()
             position = match.start() + 1
 
@@ -64,28 +57,29 @@ def _forms(value: str) -> Iterator[Form]:
     whole = value.strip()
     lines = (line.strip() for line in whole.splitlines())
     for text in dict.fromkeys([whole, *(line for line in lines if len(line) >= _LONG_LINE)]):
-        yield Form(text)
+        # One choice for each character: as it is, and as URLs, JSON, Python and HTML escape it. A run of backslashes
+        # is taken whole: with a choice for each of them the ways to share them out would explode.
+        parts = []
+        for run in re.findall(r"\\+|[^\\]", text):
+            if run[0] == "\\":
+                count = len(run)
+                parts.append(rf"(?:\\{{{2 * count}}}|\\{{{count}}}|(?i:%5c){{{count}}})")
+            else:
+                parts.append(run if run.isascii() and run.isalnum() else f"(?:{'|'.join(_spellings(run))})")
+        yield Form(_probe(text), "".join(parts))
         data = text.encode("utf-8", "surrogatepass")
         # Base64 writes three bytes as four characters. So the text depends on where in a group of three the secret
-        # begins, and its first and last character may hold bits of the neighbours: those are left out.
+        # begins, and its first and last character may hold bits of the neighbours: those may be any character.
         for before in range(3):
             encoded = base64.b64encode(bytes(before) + data).decode("ascii")
-            yield Form(encoded[(0, 2, 3)[before] : (before + len(data)) * 8 // 6], is_base64=True)
+            core = encoded[(0, 2, 3)[before] : (before + len(data)) * 8 // 6]
+            spelled = core.replace("+", r"(?:[+-]|%2[bB])").replace("/", r"(?:[/_]|%2[fF]|\\/)")
+            edge = "(?:[A-Za-z0-9+/_-]|%2[bBfF])?"
+            yield Form(_probe(core), f"{edge}{spelled}{edge}(?:=|%3[dD]){{0,2}}")
 
 
-def _escaped_pattern(text: str) -> str:
-    """Return a pattern with one choice per character: as it is, and as URLs, JSON, Python and HTML escape it."""
-    parts = []
-    # A run of backslashes is taken whole: with a choice for each of them the ways to share them out would explode.
-    for run in re.findall(r"\\+|[^\\]", text):
-        if run[0] == "\\":
-            count = len(run)
-            parts.append(rf"(?:\\{{{2 * count}}}|\\{{{count}}}|(?i:%5c){{{count}}})")
-        elif run.isascii() and run.isalnum():
-            parts.append(run)
-        else:
-            parts.append(f"(?:{'|'.join(_spellings(run))})")
-    return "".join(parts)
+def _probe(text: str) -> str:
+    return max(re.findall("[A-Za-z0-9]+", text), key=len, default="")
 
 
 def _spellings(char: str) -> Iterator[str]:
@@ -103,27 +97,19 @@ def _spellings(char: str) -> Iterator[str]:
     yield rf"\\?{char}" if char in "\"'/" else re.escape(char)
 
 
-def _base64_pattern(core: str) -> str:
-    """Return a pattern of the core, also url-safe or in a URL, with the characters that hold the bits at its edges."""
-    spelled = core.replace("+", r"(?:[+-]|%2[bB])").replace("/", r"(?:[/_]|%2[fF]|\\/)")
-    edge = "(?:[A-Za-z0-9+/_-]|%2[bBfF])?"
-    return f"{edge}{spelled}{edge}(?:=|%3[dD]){{0,2}}"
-
-
 class Secrets:
     """The values of secrets.yaml, then those of the environment, by name."""
 
-    __slots__ = ("_env", "_forms", "_hidden", "_live", "_values")
+    __slots__ = ("_env", "_forms", "_live", "_values")
 
     def __init__(self, values: Mapping[str, str], env: Mapping[str, str]) -> None:
         self._values = dict(values)
         self._env = env
-        self._hidden: set[str] = set()
-        # The list is only ever replaced or appended to, so that threads need no lock.
-        self._forms: list[Form] = []
-        self._live: dict[str, list[Form]] = {}
+        # The forms by value are only ever replaced as a whole, so that threads need no lock.
+        self._forms: dict[str, tuple[Form, ...]] = {}
+        self._live: list[str] = []
         for value in self._values.values():
-            self._hide(value)
+            self._add(value)
 
     def get(self, name: str) -> str | None:
         """Return the value from the secrets, else from the environment, which makes it a secret from then on."""
@@ -131,7 +117,7 @@ class Secrets:
             return self._values[name]
         value = self._env.get(name)
         if value is not None and name not in _PUBLIC:
-            self._hide(value)
+            self._add(value)
         return value
 
     def names(self) -> list[str]:
@@ -140,6 +126,8 @@ class Secrets:
 
     def mask(self, text: str) -> str:
         """Replace every secret in the text, in any of its forms, by `***`."""
+        if not self._forms:
+            return text
         pieces: list[str] = []
         end = 0
         for start, stop in self._spans(text):
@@ -154,9 +142,8 @@ class Secrets:
         """
         if not self._forms:
             return len(text)
-        secrets = [*self._hidden, *self._live]
-        end = max(len(text) - _LONGEST_SPELLING * max(map(len, secrets)), 0)
-        blanks = max(value.count(" ") + value.count("\t") for value in secrets)
+        end = max(len(text) - _LONGEST_SPELLING * max(map(len, self._forms)), 0)
+        blanks = max(value.count(" ") + value.count("\t") for value in self._forms)
         gaps = [gap.end() for gap in _GAP.finditer(text)]
         if len(gaps) > blanks:
             end = max(end, gaps[-1 - blanks])
@@ -165,7 +152,8 @@ class Secrets:
     def _spans(self, text: str) -> list[tuple[int, int]]:
         """Return where secrets are in the text, in order. Spans that overlap or touch are joined."""
         joined: list[tuple[int, int]] = []
-        for start, stop in sorted(span for form in self._forms if form.probe in text for span in form.spans(text)):
+        present = (form for forms in self._forms.values() for form in forms if form.probe in text)
+        for start, stop in sorted(span for form in present for span in form.spans(text)):
             if joined and start <= joined[-1][1]:
                 joined[-1] = (joined[-1][0], max(joined[-1][1], stop))
             else:
@@ -191,19 +179,18 @@ class Secrets:
 
     def hide(self, value: str) -> None:
         """Mask a value obtained at run time, such as a token, from now on. The newest 64 are kept."""
-        if value in self._hidden or value in self._live or len(value.strip()) < SHORTEST:
-            return
-        self._live[value] = list(_forms(value))
-        self._forms.extend(self._live[value])
-        while len(self._live) > _MOST_LIVE:
-            gone = {id(form) for form in self._live.pop(next(iter(self._live)))}
-            self._forms = [form for form in self._forms if id(form) not in gone]
+        if self._add(value):
+            self._live.append(value)
+            while len(self._live) > _MOST_LIVE:
+                oldest = self._live.pop(0)
+                self._forms = {other: forms for other, forms in self._forms.items() if other != oldest}
 
-    def _hide(self, value: str) -> None:
-        if value in self._hidden or len(value.strip()) < SHORTEST:
-            return
-        self._forms.extend(_forms(value))
-        self._hidden.add(value)
+    def _add(self, value: str) -> bool:
+        """Mask a value; False if it is masked already, or too short."""
+        if value in self._forms or len(value.strip()) < SHORTEST:
+            return False
+        self._forms = {**self._forms, value: tuple(_forms(value))}
+        return True
 
     def __repr__(self) -> str:
         return f"Secrets({len(self._values)} names)"

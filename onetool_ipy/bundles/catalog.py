@@ -3,18 +3,19 @@
 Rows and index are made once for what the files hold and are kept until that changes, so that a keystroke costs one
 search. Ranks are those of `ot.help` (exact > prefix > whole word > fuzzy); equal ones are ordered by the last change.
 
-A page token says after which row the next page begins, so that rows added or removed shift nothing. It is signed with
-the store and the query it belongs to: a token that was made up, cut, or issued for another list is refused. It holds
-no secret.
+A page token says where the next page begins, with a hash of the store and the query that it belongs to: a token that
+was cut or issued for another list is refused. It holds no secret.
 """
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
@@ -26,12 +27,6 @@ from onetool_ipy.core.tool import ToolSpec
 
 DEFAULT_SIZE = 25
 MAX_SIZE = 256
-_MAX_TOKEN = 2000
-_MAC_BYTES = 16
-_AGAIN = "Ask for the first page again, without a token."
-
-Key = tuple[Any, ...]
-"""The sort key of a row: numbers and texts, different for every row."""
 
 Row = TypeVar("Row")
 _TIERS = {"exact": 0, "prefix": 1, "word": 2, "fuzzy": 3}
@@ -46,44 +41,24 @@ def require_size(size: object) -> int:
 
 
 def page_of(
-    rows: Sequence[Row], key: Callable[[Row], Key], *, size: object, token: object, query: Sequence[object], store: str
+    rows: Sequence[Row], *, size: object, token: object, query: Sequence[object]
 ) -> tuple[list[Row], str | None]:
-    """Return the rows after the token's row, and the token of the next page. `rows` are sorted by `key`."""
-    limit = require_size(size)
-    start = 0
+    """Return one page of the rows, and the token of the next page. `query` says which list it is."""
+    start, limit = 0, require_size(size)
     if token is not None:
-        after = _opened(token, query, store)
-        try:
-            start = next((place for place, row in enumerate(rows) if key(row) > after), len(rows))
-        except TypeError:
-            raise InvalidRequest("pageToken: it belongs to another list.", hint=_AGAIN) from None
-    chosen = list(rows[start : start + limit])
-    more = start + limit < len(rows)
-    return chosen, _token(key(chosen[-1]), query, store) if more and chosen else None
+        number = token.partition(".")[0] if isinstance(token, str) else ""
+        start = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else -1
+        if token != _token(start, query):
+            label = values.safe_repr(token, 60)
+            hint = "Ask for the first page again, without a token."
+            raise InvalidRequest(f"pageToken: {label} does not belong to this list.", hint=hint)
+    end = start + limit
+    return list(rows[start:end]), _token(end, query) if end < len(rows) else None
 
 
-def _token(key: Key, query: Sequence[object], store: str) -> str:
-    payload = json.dumps(list(key), separators=(",", ":")).encode()
-    return base64.urlsafe_b64encode(_mac(payload, query, store) + payload).decode().rstrip("=")
-
-
-def _opened(token: object, query: Sequence[object], store: str) -> Key:
-    try:
-        if not isinstance(token, str) or not 0 < len(token) <= _MAX_TOKEN:
-            raise ValueError("no token")
-        raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
-        mac, payload = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
-        if mac != _mac(payload, query, store) or _token(tuple(json.loads(payload)), query, store) != token:
-            raise ValueError("another list's")
-        return tuple(json.loads(payload))
-    except (ValueError, TypeError):
-        label = values.safe_repr(token, 60)
-        raise InvalidRequest(f"pageToken: {label} does not belong to this list.", hint=_AGAIN) from None
-
-
-def _mac(payload: bytes, query: Sequence[object], store: str) -> bytes:
-    about = json.dumps([store, list(query)], ensure_ascii=True, default=str).encode()
-    return hashlib.blake2b(payload, digest_size=_MAC_BYTES, key=hashlib.sha256(about).digest()).digest()
+def _token(start: int, query: Sequence[object]) -> str:
+    about = json.dumps([start, list(query)], default=str).encode()
+    return f"{start}.{hashlib.blake2b(about, digest_size=16).hexdigest()}"
 
 
 class CatalogRow(NamedTuple):
@@ -103,14 +78,30 @@ class CatalogRow(NamedTuple):
         return self.bundle.is_enabled and self.tool.is_enabled
 
 
-class _State(NamedTuple):
-    """Rows made for one state of the files."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _State:
+    """Rows made for one state of the files, and their index."""
 
     snapshot: BundleSnapshot
     off: frozenset[str]
     bundles: list[Bundle]
     rows: list[CatalogRow]
     by_place: dict[tuple[str, str, str], CatalogRow]
+
+    @cached_property
+    def index(self) -> Index:
+        """The index of the names, all versions of a slug as one entry."""
+        by_name: dict[str, list[CatalogRow]] = {}
+        for row in self.rows:
+            by_name.setdefault(f"{row.bundle.slug}.{row.tool.slug}", []).append(row)
+        entries = []
+        for name, rows in by_name.items():
+            tools = [row.tool for row in rows]
+            words = dict.fromkeys(text for tool in tools for text in (tool.display_name, tool.description) if text)
+            arguments = dict.fromkeys(arg for tool in tools for arg in tool.arg_schema.get("properties") or {})
+            tags = dict.fromkeys(tag for tool in tools for tag in tool.tags)
+            entries.append(Entry(name, ". ".join(words), tuple(arguments), tuple(tags), rows))
+        return Index(entries)
 
 
 class BundleCatalog:
@@ -121,8 +112,6 @@ class BundleCatalog:
         self._switches = switches
         self._find = find
         self._state: _State | None = None
-        self._index: tuple[_State, Index] | None = None
-        self._last_search: tuple[_State, str, list[tuple[Key, CatalogRow]]] | None = None
 
     def bundles(self) -> list[Bundle]:
         """The live bundles, built-in ones first, then the oldest first."""
@@ -140,20 +129,18 @@ class BundleCatalog:
         """The tool of that bundle, slug and version."""
         return self._now().by_place.get((bundle_id, *pair))
 
-    def search(self, text: str) -> list[tuple[Key, CatalogRow]]:
-        """The rows that match, best first, each with its sort key; without any text all rows, the newest first."""
+    def search(self, text: str) -> list[CatalogRow]:
+        """The rows that match, best first, equal ones by their last change; without any text the newest first."""
         state = self._now()
-        cached = self._last_search
-        if cached is not None and cached[0] is state and cached[1] == text:
-            return cached[2]
-        if text.strip():
-            hits = self._indexed(state).search(text, limit=None)
-            ranked = [((_TIERS[hit.tier], -hit.score, *_newest(row)), row) for hit in hits for row in hit.item.value]
-        else:
-            ranked = [(_newest(row), row) for row in state.rows]
-        ranked.sort(key=lambda one: one[0])
-        self._last_search = (state, text, ranked)
-        return ranked
+        newest = sorted(state.rows, key=lambda row: (-row.tool.modified_at.timestamp(), row.tool.tool_id))
+        if not text.strip():
+            return newest
+        ranks = {
+            id(row): (_TIERS[hit.tier], -hit.score)
+            for hit in state.index.search(text, limit=None)
+            for row in hit.item.value
+        }
+        return sorted((row for row in newest if id(row) in ranks), key=lambda row: ranks[id(row)])
 
     def _now(self) -> _State:
         snapshot, off = self._store.snapshot(), self._switches.off()
@@ -189,34 +176,9 @@ class BundleCatalog:
             for record in stored.tools.values():
                 plain_name, is_chosen = f"{lead}.{record.slug}", stored.chosen(record.slug) is record
                 rows.append(CatalogRow(bundle, record, f"{plain_name}@{record.version}", plain_name, is_chosen))
-        rows.sort(key=by_age)
+        rows.sort(key=lambda row: (row.tool.created_at, row.tool.tool_id))
         by_place = {(row.bundle.bundle_id, *row.tool.pair): row for row in rows}
-        return _State(snapshot, off, bundles, rows, by_place)
-
-    def _indexed(self, state: _State) -> Index:
-        if self._index is None or self._index[0] is not state:
-            by_name: dict[str, list[CatalogRow]] = {}
-            for row in state.rows:
-                by_name.setdefault(f"{row.bundle.slug}.{row.tool.slug}", []).append(row)
-            entries = []
-            # All versions of a slug are one entry.
-            for name, rows in by_name.items():
-                tools = [row.tool for row in rows]
-                words = dict.fromkeys(text for tool in tools for text in (tool.display_name, tool.description) if text)
-                arguments = dict.fromkeys(arg for tool in tools for arg in tool.arg_schema.get("properties") or {})
-                tags = dict.fromkeys(tag for tool in tools for tag in tool.tags)
-                entries.append(Entry(name, ". ".join(words), tuple(arguments), tuple(tags), rows))
-            self._index = (state, Index(entries))
-        return self._index[1]
-
-
-def by_age(row: CatalogRow) -> Key:
-    """The sort key of lists; it never changes."""
-    return (row.tool.created_at.timestamp(), row.tool.tool_id)
-
-
-def _newest(row: CatalogRow) -> Key:
-    return (-row.tool.modified_at.timestamp(), row.tool.tool_id)
+        return _State(snapshot=snapshot, off=off, bundles=bundles, rows=rows, by_place=by_place)
 
 
 def _tool_record(
@@ -224,7 +186,7 @@ def _tool_record(
 ) -> Tool:
     """The record of a built-in tool, with the description and the schema of the real one."""
     spec = find(tool.func)
-    schema: dict[str, Any] = dict(NO_ARGUMENTS) if spec is None else spec.parameters
+    schema = dict(NO_ARGUMENTS) if spec is None else spec.parameters
     return Tool(
         tool_id=tool.tool_id,
         bundle_id=builtin.bundle_id,

@@ -8,7 +8,6 @@ schema compiles, a slug is free or a function exists is not checked here.
 from __future__ import annotations
 
 import datetime
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -27,7 +26,7 @@ from pydantic.alias_generators import to_camel
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, OneToolError
 from onetool_ipy.base.values import Json
-from onetool_ipy.bundles.http.definition import Auth, BaseUrl, HttpDefinition, ToolLimits
+from onetool_ipy.bundles.http.definition import ActiveEnvironment, Auth, BaseUrl, HttpDefinition, ToolLimits
 from onetool_ipy.bundles.validation import fault, of_validation, require_id, require_slug, require_version, whole
 from onetool_ipy.core import names
 
@@ -42,7 +41,6 @@ hint.
 NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
 
 _READING = ("GET", "HEAD")
-_JSON_MIME = re.compile(r"application/(?:[\w.+-]+\+)?json")
 _MAX_NAME = 256
 _MAX_TEXT = 100_000
 _MAX_TAGS = 64
@@ -134,13 +132,18 @@ def _auth_has_place(record: Kind) -> Kind:
     node: Any = record
     if node.auth is not None and node.base_url is None:
         raise ValueError("auth needs a baseUrl: it is sent to that host alone")
+    if node.environment is not None and node.base_url is None:
+        raise ValueError("environment needs a baseUrl")
     return record
 
 
 class Bundle(WireModel):
-    """A bundle: a name, one switch, a base URL and auth for all tools in it. The auth goes to that origin only."""
+    """A bundle: a name, one switch, a base URL and auth for all tools in it, and the variables of its environment.
 
-    _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt", "baseUrl", "auth"))
+    The auth goes to the origin of the base URL only.
+    """
+
+    _optional: ClassVar[frozenset[str]] = frozenset(("softDeletedAt", "baseUrl", "auth", "environment"))
     _was_created: bool = PrivateAttr(default=False)
 
     bundle_id: Id
@@ -154,6 +157,7 @@ class Bundle(WireModel):
     soft_deleted_at: Moment | None = None
     base_url: BaseUrl | None = None
     auth: Auth | None = None
+    environment: ActiveEnvironment | None = None
 
     _check_auth = model_validator(mode="after")(_auth_has_place)
 
@@ -196,15 +200,8 @@ class _ToolFields(WireModel):
 
     @property
     def is_output_strict(self) -> bool:
-        """Whether a value that does not fit outputSchema is a failure. With the schema of a document it is only noted.
-
-        Records from before `outputSchemaFrom` was stored have the form of an imported tool if they are one.
-        """
-        if self.output_schema_from is not None or self.http is None:
-            return self.output_schema_from != "document"
-        wire = self.http.wire()
-        accepted = wire.get("request", {}).get("headers", {}).get("Accept", "")
-        return "response" in wire or not _JSON_MIME.fullmatch(accepted)
+        """Whether a value that does not fit outputSchema is a failure; with the schema of a document it is noted."""
+        return self.output_schema_from != "document"
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -217,10 +214,10 @@ class _ToolFields(WireModel):
         return self
 
     def within(self, bundle: Bundle) -> Self:
-        """The tool with the base URL and the auth of its bundle, as it is called."""
+        """The tool with the base URL, the auth and the environment of its bundle, as it is called."""
         if self.http is None or bundle.base_url is None:
             return self
-        http = self.http.within(bundle.base_url, bundle.auth)
+        http = self.http.within(bundle.base_url, bundle.auth, bundle.environment)
         return self if http is self.http else self.model_copy(update={"http": http})
 
     def to_dict(self) -> Json:
@@ -232,11 +229,8 @@ class _ToolFields(WireModel):
         apart = {"arg_schema", "output_schema", "http", "limits"}
         dumped = self.model_dump(mode="json", by_alias=True, exclude=apart)
         limits = self.limits and self.limits.model_dump(mode="json", by_alias=True, exclude_none=True)
-        # Not by serializers of ours: pydantic would turn an interrupt inside one into an error of its own.
         dumped |= {"http": self.http and self.http.wire(), "limits": limits}
         dumped |= {"argSchema": self.arg_schema, "outputSchema": self.output_schema}
-        if self.output_schema_from == "author":  # as a record without the word
-            dumped["outputSchemaFrom"] = None
         ordered = {str(field.alias): dumped[str(field.alias)] for field in type(self).model_fields.values()}
         return {key: value for key, value in ordered.items() if value is not None or key not in self._optional}
 
@@ -280,10 +274,7 @@ class Tool(_ToolFields):
 
     def stored(self) -> Json:
         """The part of the record that is stored; the rest is computed when it is needed."""
-        record = {key: value for key, value in self.shared().items() if key not in self._computed}
-        if self.output_schema_from is not None:
-            record["outputSchemaFrom"] = self.output_schema_from
-        return record
+        return {key: value for key, value in self.shared().items() if key not in self._computed}
 
     @property
     def is_read_only(self) -> bool:
@@ -302,6 +293,7 @@ class BundleBody(WireModel):
     is_enabled: bool = True
     base_url: BaseUrl | None = None
     auth: Auth | None = None
+    environment: ActiveEnvironment | None = None
 
     _check_auth = model_validator(mode="after")(_auth_has_place)
 

@@ -74,25 +74,25 @@ class Runners:
         cached = self._made.get(tool.tool_id)
         if cached is not None and (cached[0] is tool or _decisive(cached[0]) == _decisive(tool)):
             return cached[1]
-        runner = self.new(tool, name, is_output_strict=tool.is_output_strict)
+        runner = self.new(tool, name)
         self._made[tool.tool_id] = (tool, runner)
         return runner
 
-    def new(self, tool: Tool | ToolBody, name: str, *, is_output_strict: bool) -> HttpRunner | FunctionRunner:
+    def new(self, tool: Tool | ToolBody, name: str) -> HttpRunner | FunctionRunner:
         """Make a runner that is not kept, also of a tool that is not stored."""
         from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck, RateLimit
 
         needs = self._needs
         if tool.go_tool is not None:
             limit = tool.limits.max_calls_per_minute if tool.limits else None
-            output = OutputCheck(tool.output_schema, is_strict=is_output_strict)
+            output = OutputCheck(tool.output_schema, is_strict=tool.is_output_strict)
             return FunctionRunner(tool.go_tool.func, name, needs, output=output, rate=RateLimit(limit, needs.clock))
         assert tool.http is not None
         return HttpRunner(
             tool.http,
             arg_schema=tool.arg_schema,
             output_schema=tool.output_schema,
-            is_output_strict=is_output_strict,
+            is_output_strict=tool.is_output_strict,
             limits=tool.limits,
             name=name,
             client=needs.http_client(),

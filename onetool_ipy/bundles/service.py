@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 import orjson
 
@@ -23,12 +23,11 @@ from onetool_ipy.base.errors import (
     InvalidRequest,
     InvalidTool,
     NotFound,
-    RequestRefused,
 )
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.builtins import BUILTINS
-from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, by_age, page_of
+from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, page_of
 from onetool_ipy.bundles.http.auth import auth_of
 from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.request import PreparedRequest
@@ -58,6 +57,7 @@ _SHARED = "Arguments and secrets must not share a name; rename the argument."
 REAP_AFTER = datetime.timedelta(days=2)
 """How long a deleted bundle stays before it is removed for good."""
 
+Row = TypeVar("Row")
 _BUILT_IN = frozenset(builtin.bundle_id for builtin in BUILTINS)
 
 
@@ -103,19 +103,13 @@ def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: C
     both = sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
     wrong = [_at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED) for name in both]
     try:
-        _draft_runner(runners, body, name)
+        runners.new(body, name)
         if body.http is None:
             compile_schema(body.arg_schema)
     except InvalidTool as exc:
         wrong += _reasons(body, exc)
     if wrong:
         raise together(wrong)
-
-
-def _draft_runner(runners: Runners, body: ToolBody, name: str, bundle: Bundle | None = None) -> object:
-    """A runner of a tool that is not stored. Its outputSchema is its author's unless the body says otherwise."""
-    whole = body if bundle is None else body.within(bundle)
-    return runners.new(whole, name, is_output_strict=body.output_schema_from != "document")
 
 
 def _reasons(body: ToolBody, error: InvalidTool) -> list[InvalidRequest]:
@@ -162,108 +156,6 @@ class ServiceDependencies(NamedTuple):
     clock: Callable[[], datetime.datetime]
 
 
-class _Records:
-    """Looks up the records of one store and of the built-in bundles, and completes them."""
-
-    def __init__(self, context: BundleContext, needs: ServiceDependencies) -> None:
-        self.catalog = BundleCatalog(context.store, context.switches, needs.find)
-        self._store = context.store
-        self._needs = needs
-
-    def stored(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
-        """Return the stored bundle of that id; raises NotFound if there is none or it was deleted."""
-        stored = snapshot.bundles.get(bundle_id)
-        if stored is None or stored.bundle.soft_deleted_at is not None:
-            raise self.no_bundle(bundle_id)
-        return stored
-
-    def changeable(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
-        """`stored`, to change its tools; raises Forbidden while it is off."""
-        stored = self.stored(snapshot, bundle_id)
-        _refuse_off(stored.bundle)
-        return stored
-
-    def bundle(self, bundle_id: str) -> Bundle:
-        """The bundle of that id, built-in or stored."""
-        bundle = self.catalog.bundle(bundle_id)
-        if bundle is None:
-            raise self.no_bundle(bundle_id)
-        return bundle
-
-    def rows_of(self, bundle_id: str) -> dict[tuple[str, str], CatalogRow]:
-        """The tools of a bundle by slug and version."""
-        return {row.tool.pair: row for row in self.catalog.rows() if row.bundle.bundle_id == bundle_id}
-
-    def no_bundle(self, bundle_id: str) -> RequestRefused:
-        """Say why there is no bundle of that id."""
-        try:
-            self._store.require_sound(bundle_id)
-        except Conflict as exc:
-            return exc
-        return NotFound(f"There is no bundle '{bundle_id}'.", hint="See all with box.bundles.list_bundles().")
-
-    def fresh_bundle(self, bundle_id: str, body: BundleBody, before: Bundle | None) -> Bundle:
-        """Make the record that a PUT of a bundle stores."""
-        now = self._needs.clock().astimezone(datetime.UTC)
-        created = now if before is None else before.created_at
-        fields: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
-        return Bundle(**fields, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
-
-    def fresh_tool(self, bundle_id: str, pair: tuple[str, str], body: ToolBody) -> Tool:
-        """Make the record that a PUT of a tool stores."""
-        now = self._needs.clock().astimezone(datetime.UTC)
-        fields: Json = {name: getattr(body, name) for name in ToolBody.model_fields}
-        fields |= {"display_name": body.display_name or pair[0], "tool_id": new_id(), "bundle_id": bundle_id}
-        origin = body.output_schema_from or "author"
-        fields["output_schema_from"] = None if body.output_schema is None else origin
-        return Tool(**fields, slug=pair[0], version=pair[1], created_at=now, modified_at=now)
-
-    def shown(self, rows: Iterable[CatalogRow]) -> list[Tool]:
-        """Complete records with whether they can be called, and how often they were."""
-        rows = list(rows)
-        if any(row.tool.go_tool is not None and not row.tool.is_built_in for row in rows):
-            self._needs.refresh()
-        counts = self._needs.counts()
-        return [row.tool.model_copy(update=self._computed(row, counts)) for row in rows]
-
-    def reap(self, snapshot: BundleSnapshot) -> list[str]:
-        """Remove bundles that were deleted two days ago and are still empty. Needs the store's lock."""
-        gone = []
-        for bundle_id, stored in snapshot.bundles.items():
-            if self.is_due(stored) and self._store.is_bare(bundle_id):
-                self._store.remove_bundle(bundle_id)
-                gone.append(bundle_id)
-        return gone
-
-    def is_due(self, stored: StoredBundle) -> bool:
-        """Whether a bundle was deleted long enough ago to be removed."""
-        deleted = stored.bundle.soft_deleted_at
-        return deleted is not None and self._needs.clock() - deleted >= REAP_AFTER
-
-    def _computed(self, row: CatalogRow, counts: Mapping[str, tuple[int, datetime.datetime]]) -> Json:
-        """A version counts its own calls, and those by the slug alone while the slug stands for it."""
-        names = [row.name, *([row.plain_name] if row.is_chosen else [])]
-        calls = [counts[name] for name in dict.fromkeys(names) if name in counts]
-        last = max((at for _, at in calls), default=None)
-        reason = self._reason(row)
-        return {
-            "call_count": sum(count for count, _ in calls),
-            "last_called_at": last,
-            "available": reason is None,
-            "reason": reason,
-        }
-
-    def _reason(self, row: CatalogRow) -> str | None:
-        """Say why a local function cannot be called now."""
-        go = row.tool.go_tool
-        if go is None or row.tool.is_built_in:
-            return None
-        spec = self._needs.find(go.func)
-        if spec is None:
-            return f"There is no function '{go.func}' now. The tool comes back with it."
-        return f"'{go.func}' is switched off: {spec.disabled}" if spec.disabled else None
-
-
 def _refuse_built_in(bundle_id: str) -> None:
     if bundle_id in _BUILT_IN:
         raise Forbidden("Built-in bundles are read-only; they can only be turned on and off.")
@@ -286,8 +178,7 @@ class Bundles:
         self._switches = context.switches
         self._runners = context.runners
         self._needs = needs
-        self._records = _Records(context, needs)
-        self._root = str(context.store.root)
+        self._catalog = BundleCatalog(context.store, context.switches, needs.find)
 
     def new_id(self) -> str:
         """Return a new UUIDv7."""
@@ -305,11 +196,12 @@ class Bundles:
         enabled: bool = True,
         base_url: str | None = None,
         auth: Mapping[str, Any] | None = None,
+        environment: Mapping[str, Any] | None = None,
     ) -> Bundle:
         """Create a bundle, or replace what it says; `was_created` of the result says which."""
         bundle_id = require_id(id)
         fields = {"slug": slug, "displayName": display_name, "description": description, "isEnabled": enabled}
-        body = read(BundleBody, {**fields, "baseUrl": base_url, "auth": auth})
+        body = read(BundleBody, {**fields, "baseUrl": base_url, "auth": auth, "environment": environment})
         try:
             auth_of(body.auth, frozenset(), frozenset())
         except InvalidTool as exc:
@@ -320,7 +212,7 @@ class Bundles:
         if taken:
             raise Conflict(f"The name '{body.slug}' is the name of the {taken}.", hint="Choose another name.")
         with self._store.writing() as snapshot:
-            self._records.reap(snapshot)
+            self._reap(snapshot)
             before = snapshot.bundles.get(bundle_id)
             if before is None:
                 self._store.require_sound(bundle_id)
@@ -338,8 +230,11 @@ class Bundles:
                 if relative:
                     message = f"The URL of '{relative[0]}' is relative to the base URL of the bundle."
                     raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
-            bundle = self._records.fresh_bundle(bundle_id, body, None if before is None else before.bundle)
-            self._store.save_bundle(bundle)
+            now = self._needs.clock().astimezone(datetime.UTC)
+            created = now if before is None else before.bundle.created_at
+            given: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
+            bundle = Bundle(**given, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
+            self._store.save_bundle(bundle, before)
         self._needs.refresh()
         return bundle.created() if before is None else bundle
 
@@ -350,9 +245,10 @@ class Bundles:
             if bundle_id in _BUILT_IN:
                 self._switches.switch(bundle_id, enabled=switch.is_enabled)
             else:
-                bundle = self._records.stored(snapshot, bundle_id).bundle
-                if bundle.is_enabled is not switch.is_enabled:
-                    self._store.save_bundle(bundle.model_copy(update={"is_enabled": switch.is_enabled}))
+                stored = self._stored(snapshot, bundle_id)
+                if stored.bundle.is_enabled is not switch.is_enabled:
+                    bundle = stored.bundle.model_copy(update={"is_enabled": switch.is_enabled})
+                    self._store.save_bundle(bundle, stored)
         self._needs.refresh()
         return self.get_bundle(bundle_id)
 
@@ -361,32 +257,33 @@ class Bundles:
         bundle_id = require_id(id)
         _refuse_built_in(bundle_id)
         with self._store.writing() as snapshot:
-            self._records.reap(snapshot)
-            stored = self._records.stored(snapshot, bundle_id)
-            if not self._store.is_bare(bundle_id):
+            self._reap(snapshot)
+            stored = self._stored(snapshot, bundle_id)
+            if not self._store.is_bare(stored):
                 count = len(stored.tools)
                 content = f"holds {count} tool{'' if count == 1 else 's'}" if count else "holds files that are no tools"
                 raise Conflict(f"The bundle '{stored.bundle.slug}' {content}.", hint="Delete them first.")
             gone = stored.bundle.model_copy(update={"soft_deleted_at": self._needs.clock().astimezone(datetime.UTC)})
-            self._store.save_bundle(gone)
+            self._store.save_bundle(gone, stored)
         self._needs.refresh()
         return gone
 
     def get_bundle(self, id: str) -> Bundle:  # noqa: A002 - as the others
         """One bundle, also a disabled one."""
-        return self._records.bundle(require_id(id))
+        bundle_id = require_id(id)
+        return self._catalog.bundle(bundle_id) or self._refuse_unknown(bundle_id)
 
     def find_bundle(self, id: str) -> Bundle | None:  # noqa: A002 - as the others
         """One bundle, or None."""
-        return self._records.catalog.bundle(require_id(id))
+        return self._catalog.bundle(require_id(id))
 
     def named(self, slug: str) -> Bundle | None:
         """The bundle of that slug, or None."""
-        return next((bundle for bundle in self._records.catalog.bundles() if bundle.slug == slug), None)
+        return next((bundle for bundle in self._catalog.bundles() if bundle.slug == slug), None)
 
     def all_bundles(self) -> list[Bundle]:
         """Every bundle, also disabled ones: built-in ones first, then the oldest first."""
-        return sorted(self._records.catalog.bundles(), key=_bundle_key)
+        return sorted(self._catalog.bundles(), key=lambda bundle: (bundle.created_at, bundle.bundle_id))
 
     def list_bundles(
         self,
@@ -404,15 +301,15 @@ class Bundles:
             if (chosen is None or bundle.bundle_id in chosen) and (bundle.is_enabled or include_disabled)
         ]
         query = ["bundles", sorted(chosen) if chosen is not None else None, bool(include_disabled)]
-        items, more = page_of(rows, _bundle_key, size=page_size, token=page_token, query=query, store=self._root)
+        items, more = self._page(rows, page_size, page_token, query)
         return Page(items=items, next_page_token=more)
 
     def reap(self) -> list[str]:
         """Remove bundles deleted two days ago that are still empty; returns their ids. Other writes do it too."""
-        if not any(self._records.is_due(stored) for stored in self._store.snapshot().bundles.values()):
+        if not any(map(self._is_due, self._store.snapshot().bundles.values())):
             return []
         with self._store.writing() as snapshot:
-            return self._records.reap(snapshot)
+            return self._reap(snapshot)
 
     # Tools
 
@@ -424,12 +321,13 @@ class Bundles:
         """Create several tools of a bundle at once. If one of them is refused, none is created."""
         own = require_id(bundle_id)
         _refuse_built_in(own)
-        bundle = self._records.catalog.bundle(own)
+        bundle = self._catalog.bundle(own)
         with collector_paused():
             bodies = [self._checked(*tool, bundle) for tool in tools]
         with self._store.writing() as snapshot:
-            stored = self._records.changeable(snapshot, own)
-            taken = {*stored.tools, *stored.reserved}
+            stored = self._stored(snapshot, own)
+            _refuse_off(stored.bundle)
+            taken = {*stored.tools}
             for pair, _ in bodies:
                 if pair in taken:
                     raise Conflict(
@@ -437,15 +335,16 @@ class Bundles:
                         hint="Give it another version, or delete that one first.",
                     )
                 taken.add(pair)
-            records = [self._records.fresh_tool(own, pair, body) for pair, body in bodies]
-            self._store.save_tools(own, records)
+            records = [self._record(own, pair, body) for pair, body in bodies]
+            self._store.save_tools(stored, records)
         self._needs.refresh()
-        rows = self._records.rows_of(own)
-        return self._records.shown(rows[tool.pair] for tool in records if tool.pair in rows)
+        # One list of rows: each look at the catalog looks at all files.
+        rows = {row.tool.pair: row for row in self._catalog.rows() if row.bundle.bundle_id == own}
+        return self._complete(rows[tool.pair] for tool in records if tool.pair in rows)
 
     def get_tool(self, bundle_id: str, slug: str, version: str) -> Tool:
         """One tool, also of a disabled bundle."""
-        return self._records.shown([self._row(*_place(bundle_id, slug, version))])[0]
+        return self._complete([self._row(*_place(bundle_id, slug, version))])[0]
 
     def find_tool(self, bundle_id: str, slug: str, version: str) -> tuple[Tool, str]:
         """Return one version of a tool, and the name that it is called by."""
@@ -464,12 +363,13 @@ class Bundles:
                 _refuse_off(row.bundle)
                 self._switches.switch(row.tool.tool_id, enabled=switch.is_enabled)
             else:
-                stored = self._records.changeable(snapshot, own)
+                stored = self._stored(snapshot, own)
+                _refuse_off(stored.bundle)
                 tool = stored.tools.get(pair)
                 if tool is None:
                     raise _no_tool(pair)
                 if tool.is_enabled is not switch.is_enabled:
-                    self._store.save_tools(own, [tool.model_copy(update={"is_enabled": switch.is_enabled})])
+                    self._store.save_tools(stored, [tool.model_copy(update={"is_enabled": switch.is_enabled})])
         self._needs.refresh()
         return self.get_tool(own, *pair)
 
@@ -478,17 +378,17 @@ class Bundles:
         own, pair = _place(bundle_id, slug, version)
         _refuse_built_in(own)
         with self._store.writing() as snapshot:
-            tool = self._records.stored(snapshot, own).tools.get(pair)
-            if tool is None:
+            stored = self._stored(snapshot, own)
+            if pair not in stored.tools:
                 raise _no_tool(pair)
-            self._store.remove_tool(tool)
+            self._store.remove_tool(stored, stored.tools[pair])
         self._needs.refresh()
 
     def all_tools(self, bundle_id: str | None = None) -> list[Tool]:
         """Every tool of all bundles or of one, also disabled ones, the oldest first."""
         own = None if bundle_id is None else require_id(bundle_id)
-        rows = self._records.catalog.rows()
-        return self._records.shown(row for row in rows if own is None or row.bundle.bundle_id == own)
+        rows = self._catalog.rows()
+        return self._complete(row for row in rows if own is None or row.bundle.bundle_id == own)
 
     def list_tools(
         self,
@@ -503,7 +403,7 @@ class Bundles:
         chosen, words = _ids(bundle_ids), _texts(tags, "tags")
         rows = [
             row
-            for row in self._records.catalog.rows()
+            for row in self._catalog.rows()
             if (row.is_on or include_disabled)
             and (chosen is None or row.bundle.bundle_id in chosen)
             and (words is None or not words.isdisjoint(row.tool.tags))
@@ -513,8 +413,8 @@ class Bundles:
             *(sorted(one) if one is not None else None for one in (words, chosen)),
             bool(include_disabled),
         ]
-        items, more = page_of(rows, by_age, size=page_size, token=page_token, query=query, store=self._root)
-        return Page(items=self._records.shown(items), next_page_token=more)
+        items, more = self._page(rows, page_size, page_token, query)
+        return Page(items=self._complete(items), next_page_token=more)
 
     def search(
         self,
@@ -527,10 +427,9 @@ class Bundles:
         """The tools that match a text, best first; equal ones by their last change, the newest first."""
         if not isinstance(q, str):
             raise InvalidRequest(f"q: {values.safe_repr(q, 80)} is not text.")
-        hits = [one for one in self._records.catalog.search(q) if one[1].is_on or include_disabled]
-        query = ["search", q, bool(include_disabled)]
-        items, more = page_of(hits, lambda one: one[0], size=page_size, token=page_token, query=query, store=self._root)
-        return Page(items=self._records.shown([row for _, row in items]), next_page_token=more)
+        rows = [row for row in self._catalog.search(q) if row.is_on or include_disabled]
+        items, more = self._page(rows, page_size, page_token, ["search", q, bool(include_disabled)])
+        return Page(items=self._complete(items), next_page_token=more)
 
     # Calls
 
@@ -568,7 +467,8 @@ class Bundles:
         self, record: Mapping[str, Any] | WireModel, *, name: str = "draft", bundle: Bundle | None = None
     ) -> HttpRunner:
         """Make an HTTP tool of a bundle callable without storing it; refused as `put_tool` would refuse it."""
-        runner = _draft_runner(self._runners, self._checked("draft", "1", _unlabelled(record), bundle)[1], name, bundle)
+        body = self._checked("draft", "1", _unlabelled(record), bundle)[1]
+        runner = self._runners.new(body if bundle is None else body.within(bundle), name)
         if not isinstance(runner, HttpRunner):
             raise InvalidRequest("type: only HTTP tools can be tried out without being stored.")
         return runner
@@ -597,17 +497,87 @@ class Bundles:
         _require_callable(whole, f"{pair[0]}@{pair[1]}", runners=self._runners, secrets=self._needs.secret_names())
         return pair, body
 
+    def _page(
+        self, rows: Sequence[Row], size: object, token: object, query: Sequence[object]
+    ) -> tuple[list[Row], str | None]:
+        return page_of(rows, size=size, token=token, query=[str(self._store.root), *query])
+
+    def _stored(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
+        """Return the stored bundle of that id; raises NotFound if there is none or it was deleted."""
+        stored = snapshot.bundles.get(bundle_id)
+        if stored is None or stored.bundle.soft_deleted_at is not None:
+            self._refuse_unknown(bundle_id)
+        return stored
+
+    def _refuse_unknown(self, bundle_id: str) -> NoReturn:
+        """Say why there is no bundle of that id: its file may be damaged."""
+        self._store.require_sound(bundle_id)
+        raise NotFound(f"There is no bundle '{bundle_id}'.", hint="See all with box.bundles.list_bundles().")
+
+    def _reap(self, snapshot: BundleSnapshot) -> list[str]:
+        """Remove bundles that were deleted two days ago and are still empty. Needs the store's lock."""
+        gone = [own for own, stored in snapshot.bundles.items() if self._is_due(stored) and self._store.is_bare(stored)]
+        for bundle_id in gone:
+            self._store.remove_bundle(snapshot.bundles[bundle_id])
+        return gone
+
+    def _is_due(self, stored: StoredBundle) -> bool:
+        deleted = stored.bundle.soft_deleted_at
+        return deleted is not None and self._needs.clock() - deleted >= REAP_AFTER
+
+    def _record(self, bundle_id: str, pair: tuple[str, str], body: ToolBody) -> Tool:
+        """Make the record that a PUT of a tool stores."""
+        now = self._needs.clock().astimezone(datetime.UTC)
+        fields: Json = {name: getattr(body, name) for name in ToolBody.model_fields}
+        fields |= {"display_name": body.display_name or pair[0], "tool_id": new_id(), "bundle_id": bundle_id}
+        is_hint = body.output_schema is not None and not body.is_output_strict
+        fields["output_schema_from"] = "document" if is_hint else None
+        return Tool(**fields, slug=pair[0], version=pair[1], created_at=now, modified_at=now)
+
+    def _complete(self, rows: Iterable[CatalogRow]) -> list[Tool]:
+        """Complete records with whether they can be called, and how often they were.
+
+        A version counts its own calls, and those by the slug alone while the slug stands for it.
+        """
+        rows = list(rows)
+        if any(row.tool.go_tool is not None and not row.tool.is_built_in for row in rows):
+            self._needs.refresh()
+        counts = self._needs.counts()
+        tools = []
+        for row in rows:
+            names = {row.name, *([row.plain_name] if row.is_chosen else [])}
+            calls = [counts[name] for name in names if name in counts]
+            reason = self._reason(row.tool)
+            computed = {
+                "call_count": sum(count for count, _ in calls),
+                "last_called_at": max((at for _, at in calls), default=None),
+                "available": reason is None,
+                "reason": reason,
+            }
+            tools.append(row.tool.model_copy(update=computed))
+        return tools
+
+    def _reason(self, tool: Tool) -> str | None:
+        """Say why a local function cannot be called now."""
+        if tool.go_tool is None or tool.is_built_in:
+            return None
+        func = tool.go_tool.func
+        spec = self._needs.find(func)
+        if spec is None:
+            return f"There is no function '{func}' now. The tool comes back with it."
+        return f"'{func}' is switched off: {spec.disabled}" if spec.disabled else None
+
     def _row(self, bundle_id: str, pair: tuple[str, str]) -> CatalogRow:
-        row = self._records.catalog.row(bundle_id, pair)
+        row = self._catalog.row(bundle_id, pair)
         if row is None:
-            self._records.bundle(bundle_id)
+            self.get_bundle(bundle_id)
             raise _no_tool(pair)
         return row
 
     def _call_name(self, bundle_id: str, slug: str, version: str) -> str:
         """The name of this version in the registry; a name that no tool has if there is no such version."""
         own, pair = _place(bundle_id, slug, version)
-        row = self._records.catalog.row(own, pair)
+        row = self._catalog.row(own, pair)
         return row.name if row is not None else f"{own}.{pair[0]}@{pair[1]}"
 
 
@@ -620,10 +590,6 @@ def _unlabelled(record: Any) -> Any:
     if not isinstance(record, Mapping | WireModel):
         return record
     return {key: record[key] for key in record.keys() if key not in ("slug", "version")}  # noqa: SIM118 - records too
-
-
-def _bundle_key(bundle: Bundle) -> Key:
-    return (bundle.created_at.timestamp(), bundle.bundle_id)
 
 
 def _ids(ids: Iterable[str] | None) -> set[str] | None:

@@ -5,9 +5,9 @@
 The ids inside say what a file is; its name is for people, and any other name works too. A name that some file system
 cannot hold, or not tell from another, has a short hash behind it.
 
-The files are read into a `BundleSnapshot`, a value that is replaced as a whole. The signature of the folders and files
-says whether the snapshot is still true; it is compared at each listing, so that writes of another process are seen at
-once, and only changed files are read again. A file that is damaged, misplaced or of a newer format costs only itself:
+The files are read into a `BundleSnapshot`, a value that is replaced as a whole. The stamps of the folders and files say
+whether the snapshot is still true; they are compared at each listing, so that writes of another process are seen at
+once, and only changed files are read again. A file that is damaged, misplaced or of another format costs only itself:
 it becomes a Problem and is never written to. Of two records that claim one slug, or one version of a tool, the older
 one is served, so that nothing stops working when branches are merged.
 """
@@ -24,7 +24,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from onetool_ipy.base.background import do_together
 from onetool_ipy.base.errors import Conflict, InvalidRequest
@@ -67,20 +67,13 @@ _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("
 _MAX_NAME_BYTES = 150
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordFile:
-    """One file: its stamp, its text (or why it cannot be read), its record or its fault.
+    """One file: its text (or why it cannot be read), and its record or its fault."""
 
-    A file that is `is_racy` may have changed since without a change of its stamp. `reserved` is the slug and version of
-    a record in a newer format, which stay taken.
-    """
-
-    stamp: Stamp
-    is_racy: bool
     text: bytes | str
     record: Bundle | Tool | None = None
     fault: Problem | None = None
-    reserved: tuple[str, str] | None = None
 
 
 # `slugs` is kept in `__dict__`, so the class has no slots.
@@ -88,15 +81,14 @@ class RecordFile:
 class StoredBundle:
     """A bundle with its tools by slug and version, and where they are.
 
-    `paths` are the files of its tools by tool id, also of those that are not served. `reserved` are pairs taken by
-    files of a newer format. `duplicate_of` is the id of an older bundle that has the same slug, or empty.
+    `paths` are the files of its tools by tool id, also of those that are not served. `duplicate_of` is the id of an
+    older bundle that has the same slug, or empty.
     """
 
     folder: str
     bundle: Bundle
     tools: Mapping[tuple[str, str], Tool]
     paths: Mapping[str, str]
-    reserved: frozenset[tuple[str, str]]
     duplicate_of: str = ""
     _completed: dict[str, Tool] = field(default_factory=dict)
 
@@ -146,19 +138,13 @@ class BundleSnapshot(NamedTuple):
 EMPTY = BundleSnapshot({}, {}, ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
-    """What was read: the stamp of every folder and file, the files, and the snapshot made of them.
+class _State(NamedTuple):
+    """What was read: the stamp of every folder and file, the files, and the snapshot made of them."""
 
-    A state that is not `is_current` has files in it that were written since its snapshot was made.
-    """
-
-    signature: dict[str, Stamp | None]
+    stamps: dict[str, Stamp | None]
     files: dict[str, RecordFile]
-    faults: tuple[Problem, ...] = ()
-    snapshot: BundleSnapshot = EMPTY
-    is_racy: bool = False
-    is_current: bool = True
+    faults: tuple[Problem, ...]
+    snapshot: BundleSnapshot
 
 
 def stored_slugs(root: Path) -> list[str]:
@@ -191,8 +177,8 @@ class BundleStore:
         self.root = root
         self._is_found = is_found
         self._on_made = on_made
-        self._state = _State(signature={str(root): None}, files={})
-        self._new_folders: dict[str, Path] = {}
+        self._state = _State({str(root): None}, {}, (), EMPTY)
+        self._written: dict[str, RecordFile] = {}
 
     def is_empty(self) -> bool:
         """Whether there certainly is no bundle; reads no file."""
@@ -200,31 +186,30 @@ class BundleStore:
 
     def snapshot(self) -> BundleSnapshot:
         """Return what the files hold now: the same object as long as nothing changed."""
-        state = self._state
+        before = self._state
         for _ in range(_MAX_READS):
-            signature, faults = self._scan()
-            if signature == state.signature and not state.is_racy:
-                return state.snapshot
-            stamps = {path: stamp for path, stamp in signature.items() if path.endswith(".json")}
-            files = {path: _file(path, stamp, state.files.get(path)) for path, stamp in stamps.items() if stamp}
+            stamps, faults = self._scan()
+            if stamps == before.stamps:
+                return before.snapshot
+            # A young file may change without a change of its stamp, so the next look reads it again.
+            sure = {path: _NEVER if stamp and is_young(stamp) else stamp for path, stamp in stamps.items()}
+            files = {path: self._file(path, stamp) for path, stamp in stamps.items() if path.endswith(".json")}
             # Another process may rename a file between the listing and the reading: then it is under neither name.
-            if len(files) == len(stamps) and all(map(os.path.lexists, files)):
+            if all(map(os.path.lexists, files)):
                 break
-        is_same = state.is_current and faults == state.faults and files.keys() == state.files.keys()
-        is_same = is_same and all(file.text == state.files[path].text for path, file in files.items())
-        snapshot = state.snapshot if is_same else _snapshot(files, faults)
-        is_racy = any(stamp is not None and is_young(stamp) for stamp in signature.values())
-        self._state = _State(signature=signature, files=files, faults=faults, snapshot=snapshot, is_racy=is_racy)
+        is_same = faults == before.faults and files == before.files
+        snapshot = before.snapshot if is_same else _snapshot(files, faults)
+        self._state, self._written = _State(sure, files, faults, snapshot), {}
         return snapshot
 
     def snapshot_for(self, bundle: str, slug: str) -> BundleSnapshot:
         """Return a snapshot that is true for one slug of a bundle: a few system calls, however many tools there are."""
         state = self._state
         stored = state.snapshot.of_slug(bundle)
-        if stored is not None and not state.is_racy:
+        if stored is not None and stored.versions(slug):
             paths = [stored.paths[tool.tool_id] for tool in stored.versions(slug)]
             paths += [str(self.root), stored.folder, os.path.join(stored.folder, BUNDLE_FILE)]
-            if all(stamp_of(path) == state.signature.get(path) for path in paths):
+            if all(stamp_of(path) == state.stamps.get(path) for path in paths):
                 return state.snapshot
         return self.snapshot()
 
@@ -241,93 +226,80 @@ class BundleStore:
         if is_new:
             self._on_made()
         with locked(self.root / ".store", _LOCK_WAIT_S):
-            self._new_folders = {}
             yield self.snapshot()
 
-    def save_bundle(self, bundle: Bundle) -> None:
+    def save_bundle(self, bundle: Bundle, before: StoredBundle | None) -> None:
         """Write a bundle into the folder of its slug, which moves with a new slug. Needs the lock."""
-        before = self._folder(bundle.bundle_id)
-        names = {_folded(name) for name in os.listdir(self.root) if before is None or name != before.name}
+        old = None if before is None else Path(before.folder)
+        names = {_folded(name) for name in os.listdir(self.root) if old is None or name != old.name}
         own = self.root / free_name(bundle.slug, bundle.bundle_id, names)
-        folder = before or own
+        folder = old or own
         make_folder(folder)
         remove_stale_temp_files(folder)
         self._write({folder / BUNDLE_FILE: (bundle, bundle.to_dict())})
         # A folder that cannot be renamed keeps its name: it is read under any name.
         with suppress(OSError):
             os.rename(folder, own)
-            folder = own
-        self._new_folders[bundle.bundle_id] = folder
 
-    def save_tools(self, bundle_id: str, tools: Iterable[Tool]) -> None:
+    def save_tools(self, stored: StoredBundle, tools: Iterable[Tool]) -> None:
         """Write tools of a bundle. Needs the lock."""
-        folder, stored = self._folder(bundle_id), self._state.snapshot.bundles.get(bundle_id)
-        if folder is None:
-            raise StoreError(self.root, f"the bundle '{bundle_id}' is gone", doing="write")
+        folder = Path(stored.folder)
         remove_stale_temp_files(folder)
         names = set(map(_folded, os.listdir(folder)))
         records: dict[Path, tuple[Bundle | Tool, Json]] = {}
         for tool in tools:
-            path = None if stored is None else stored.paths.get(tool.tool_id)
-            name = tool_file(tool, names) if path is None else os.path.basename(path)
+            name = os.path.basename(stored.paths.get(tool.tool_id) or tool_file(tool, names))
             names.add(_folded(name))
             records[folder / name] = tool, tool.stored()
         self._write(records)
 
-    def remove_tool(self, tool: Tool) -> None:
+    def remove_tool(self, stored: StoredBundle, tool: Tool) -> None:
         """Delete a tool's file. Needs the lock."""
-        stored = self._state.snapshot.bundles.get(tool.bundle_id)
-        path = None if stored is None else stored.paths.get(tool.tool_id)
-        if path is not None:
-            _unlink(Path(path))
+        _unlink(Path(stored.paths[tool.tool_id]))
 
     def require_sound(self, bundle_id: str) -> None:
-        """Raise Conflict if the file of that bundle exists and cannot be read."""
+        """Raise Conflict if the file of that bundle exists and cannot be read: its content would be lost."""
         # A damaged file, and the tools beside it, may still name the bundle that they belong to.
         pattern = re.compile(rb'"bundleID":\s*"%s"' % re.escape(bundle_id.encode()))
         files = self._state.files
         for path, file in files.items():
             if isinstance(file.text, bytes) and pattern.search(file.text):
-                self.require_readable(Path(path).parent / BUNDLE_FILE)
+                beside = os.path.join(os.path.dirname(path), BUNDLE_FILE)
+                if beside in files and (fault := files[beside].fault) is not None:
+                    raise Conflict(f"'{beside}' {fault.message}", hint=fault.hint)
 
-    def is_bare(self, bundle_id: str) -> bool:
+    def is_bare(self, stored: StoredBundle) -> bool:
         """Whether a bundle's folder holds nothing but the bundle itself."""
-        folder = self._folder(bundle_id)
-        if folder is None:
-            return False
-        remove_stale_temp_files(folder)
+        remove_stale_temp_files(Path(stored.folder))
         try:
-            return set(os.listdir(folder)) <= {BUNDLE_FILE}
+            return set(os.listdir(stored.folder)) <= {BUNDLE_FILE}
         except OSError:
             return False
 
-    def remove_bundle(self, bundle_id: str) -> None:
+    def remove_bundle(self, stored: StoredBundle) -> None:
         """Delete a bundle without tools, with its folder. Needs the lock."""
-        folder = self._folder(bundle_id)
-        if folder is None:
-            return
+        folder = Path(stored.folder)
         _unlink(folder / BUNDLE_FILE)
         try:
             os.rmdir(folder)
         except OSError as exc:
             raise StoreError.of(folder, exc, doing="delete") from exc
 
-    def require_readable(self, path: Path) -> None:
-        """Raise Conflict for a file that could not be read: its content would be lost."""
-        file = self._state.files.get(str(path))
-        if file is not None and file.fault is not None:
-            raise Conflict(f"'{path}' {file.fault.message}", hint=file.fault.hint)
-
-    def _folder(self, bundle_id: str) -> Path | None:
-        stored = self._state.snapshot.bundles.get(bundle_id)
-        return self._new_folders.get(bundle_id) if stored is None else Path(stored.folder)
+    def _file(self, path: str, stamp: Stamp | None) -> RecordFile:
+        """Read a file, unless it is certainly the same; parse its text, unless it is as it was read or written."""
+        before = self._state.files.get(path)
+        if before is not None and stamp is not None and stamp == self._state.stamps.get(path):
+            return before
+        text = _read(path)
+        for known in (self._written.get(path), before):
+            if known is not None and known.text == text:
+                return known
+        return _parse(path, text)
 
     def _write(self, records: Mapping[Path, tuple[Bundle | Tool, Json]]) -> None:
         """Write files of one folder: all, or if one cannot be written none of the new ones."""
         import orjson
 
-        for path in records:
-            self.require_readable(path)
         texts = []
         for path, (_, data) in records.items():
             whole = {"format": FORMAT, **data}
@@ -346,11 +318,7 @@ class BundleStore:
                         os.unlink(path)
             raise
         # The next snapshot reads the texts, and parses none of those that are as they were written.
-        files = {
-            str(path): RecordFile(stamp=_NEVER, is_racy=True, text=text, record=records[path][0])
-            for path, text in texts
-        }
-        self._state = replace(self._state, signature={}, files={**self._state.files, **files}, is_current=False)
+        self._written |= {str(path): RecordFile(text=text, record=records[path][0]) for path, text in texts}
 
     def _require_own(self) -> None:
         """Refuse a `.onetool` that another user made."""
@@ -366,10 +334,10 @@ class BundleStore:
     def _scan(self) -> tuple[dict[str, Stamp | None], tuple[Problem, ...]]:
         """Return the stamp of every folder and record file, None for one that was just deleted; and other faults."""
         root = str(self.root)
-        signature: dict[str, Stamp | None] = {root: stamp_of(root)}
+        stamps: dict[str, Stamp | None] = {root: stamp_of(root)}
         faults: list[Problem] = []
-        if signature[root] is None:
-            return signature, ()
+        if stamps[root] is None:
+            return stamps, ()
         try:
             self._require_own()
             for folder in sorted(_entries(root), key=lambda entry: entry.name):
@@ -377,23 +345,23 @@ class BundleStore:
                     if folder.is_dir():
                         faults.append(Problem(folder.path, "is not a folder, and is not read."))
                     continue
-                signature[folder.path] = stamp_of(folder.path)
+                stamps[folder.path] = stamp_of(folder.path)
                 for entry in _entries(folder.path):
                     if not entry.name.endswith(".json"):
                         continue
                     if entry.is_file(follow_symlinks=False):
                         # A file that was just deleted, or replaced by something else, has no stamp.
-                        signature[entry.path] = None
+                        stamps[entry.path] = None
                         with suppress(FileNotFoundError):
                             status = os.lstat(entry.path)
                             if stat.S_ISREG(status.st_mode):
-                                signature[entry.path] = stamp_from(status)
+                                stamps[entry.path] = stamp_from(status)
                     else:
                         faults.append(Problem(entry.path, "is not a plain file, and is not read."))
         except (OSError, StoreError) as exc:
             error = exc if isinstance(exc, StoreError) else StoreError.of(root, exc, doing="read")
-            return {root: signature[root]}, (Problem(root, error.message, error.hint),)
-        return signature, tuple(faults)
+            return {root: stamps[root]}, (Problem(root, error.message, error.hint),)
+        return stamps, tuple(faults)
 
 
 def free_name(name: str, own_id: str, taken: Collection[str], suffix: str = "") -> str:
@@ -426,58 +394,48 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _file(path: str, stamp: Stamp, before: RecordFile | None) -> RecordFile:
-    """Read a file, unless its stamp says that it is the same; parse its text, unless that is the same."""
-    if before is not None and before.stamp == stamp and not before.is_racy:
-        return before
-    text = _read(path, stamp)
-    if before is not None and before.text == text:
-        return replace(before, stamp=stamp, is_racy=is_young(stamp))
-    return _parse(path, RecordFile(stamp=stamp, is_racy=is_young(stamp), text=text))
-
-
-def _read(path: str, stamp: Stamp) -> bytes | str:
+def _read(path: str) -> bytes | str:
     """Return the content of a file, or why it cannot be read."""
-    if stamp[2] > _MAX_BYTES:
-        return f"It has {stamp[2]:,} bytes; a file has at most {_MAX_BYTES:,}."
     try:
         with open(path, "rb") as file:
-            if fault := Owners().fault(os.fstat(file.fileno()), path):
+            status = os.fstat(file.fileno())
+            if status.st_size > _MAX_BYTES:
+                return f"It has {status.st_size:,} bytes; a file has at most {_MAX_BYTES:,}."
+            if fault := Owners().fault(status, path):
                 return f"It {fault.message} {fault.hint}"
             return file.read(_MAX_BYTES)
     except OSError as exc:
         return StoreError.of(path, exc, doing="read").message
 
 
-def _parse(path: str, file: RecordFile) -> RecordFile:
+def _parse(path: str, text: bytes | str) -> RecordFile:
     """Make a record of a file's text, or a fault."""
     import orjson
 
     from onetool_ipy.bundles.model import Bundle, Tool, read
 
-    def faulty(message: str, hint: str = _FIX, reserved: tuple[str, str] | None = None) -> RecordFile:
-        return replace(file, fault=Problem(path, message, hint), reserved=reserved)
+    def faulty(message: str, hint: str = _FIX) -> RecordFile:
+        return RecordFile(text=text, fault=Problem(path, message, hint))
 
-    if isinstance(file.text, str):
-        return faulty(file.text, "")
+    if isinstance(text, str):
+        return faulty(text, "")
     try:
-        data = orjson.loads(file.text)
+        data = orjson.loads(text)
     except ValueError as exc:
         return faulty(f"is damaged: {exc}.")
     if not isinstance(data, dict):
         return faulty("is damaged: it does not hold an object.")
     number = data.pop("format", None)
-    if isinstance(number, int) and number > FORMAT:
-        slug, version = data.get("slug"), data.get("version")
-        reserved = (slug, version) if isinstance(slug, str) and isinstance(version, str) else None
-        return faulty(f"has format {number}, which is newer than this version knows.", _UPDATE, reserved)
     if number != FORMAT:
-        return faulty(f"is damaged: its format is {number!r}, not {FORMAT}.")
+        is_newer = isinstance(number, int) and number > FORMAT
+        return faulty(f"has format {number!r}; this version reads {FORMAT}.", _UPDATE if is_newer else _FIX)
     try:
         record = read(Bundle, data) if os.path.basename(path) == BUNDLE_FILE else read(Tool, data)
     except InvalidRequest as exc:
         return faulty(f"is damaged: {exc.message}")
-    return faulty("holds a built-in, which has no file.") if record.is_built_in else replace(file, record=record)
+    if record.is_built_in:
+        return faulty("holds a built-in, which has no file.")
+    return RecordFile(text=text, record=record)
 
 
 def _snapshot(files: Mapping[str, RecordFile], faults: tuple[Problem, ...]) -> BundleSnapshot:
@@ -519,7 +477,7 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
             problems.append(Problem(folder, "has tools and no 'bundle.json'; they are not offered.", _FIX))
         return None
 
-    def age(path: str, tool: Tool) -> tuple[Any, ...]:
+    def age(path: str, tool: Tool) -> tuple[object, ...]:
         # Of a file and its copy, the one that is named by its slug is served.
         return (tool.created_at, tool.tool_id, os.path.basename(path) != tool_file(tool, ()), path)
 
@@ -537,8 +495,7 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
             name = os.path.basename(paths[first.tool_id])
             message = f"version '{tool.version}' of '{tool.slug}' is in '{name}' too, which is older."
             problems.append(Problem(path, message, "It is not offered. Delete it, or give it another version."))
-    reserved = frozenset(file.reserved for file in files.values() if file.reserved is not None)
-    return StoredBundle(folder=folder, bundle=bundle, tools=tools, paths=paths, reserved=reserved)
+    return StoredBundle(folder=folder, bundle=bundle, tools=tools, paths=paths)
 
 
 def _write_some(texts: Collection[tuple[Path, bytes]], *, is_last: bool) -> None:

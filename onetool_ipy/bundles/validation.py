@@ -27,6 +27,8 @@ _MAX_LISTED = 100
 _WORDS = {
     "missing": "is missing",
     "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_parsing": "must be a whole number",
     "string_type": "must be text",
     "dict_type": "must be an object",
     "list_type": "must be a list",

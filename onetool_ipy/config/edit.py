@@ -42,7 +42,21 @@ def allow_host(paths: Paths, host: str) -> Path | None:
     if host in hosts:
         return None
     after = {**before, "http": {**section, "allowed_hosts": [*hosts, host]}}
-    _replace_config(file, text, _with_host(text, host), after, by_hand)
+    item = json.dumps(host)
+    http = _entry(_compose(text), "http")
+    entry = None if http is None else _entry(http[1], "allowed_hosts")
+    if entry is None:
+        changed = _with_entry(text, "http", f"allowed_hosts: [{item}]")
+    elif not isinstance(entry[1].value, list):  # `allowed_hosts:` without a value
+        changed = _insert(text, text.index(":", entry[0].end_mark.index) + 1, f" [{item}]")
+    elif entry[1].flow_style:
+        listed = entry[1].value
+        place = listed[-1].end_mark.index if listed else entry[1].start_mark.index + 1
+        changed = _insert(text, place, f", {item}" if listed else item)
+    else:
+        end = _line_end(text, entry[1].value[-1].end_mark.index)
+        changed = _insert(text, end, f"\n{' ' * entry[1].start_mark.column}- {item}")
+    _replace_config(file, text, changed, after, by_hand)
     return file
 
 
@@ -160,25 +174,6 @@ def save_snippet(paths: Paths, snippet: Snippet) -> Path:
         raise _cannot_add(file)
     _write(file, changed)
     return file
-
-
-def _with_host(text: str, host: str) -> str:
-    """Return the text with the host in `http.allowed_hosts`."""
-    import yaml
-
-    item = json.dumps(host)
-    http = _entry(_compose(text), "http")
-    entry = None if http is None else _entry(http[1], "allowed_hosts")
-    if entry is None:
-        return _with_entry(text, "http", f"allowed_hosts: [{item}]")
-    key, listed = entry
-    if not isinstance(listed, yaml.SequenceNode):  # `allowed_hosts:` without a value
-        return _insert(text, text.index(":", key.end_mark.index) + 1, f" [{item}]")
-    if listed.flow_style:
-        after = listed.value[-1].end_mark.index if listed.value else listed.start_mark.index + 1
-        return _insert(text, after, f", {item}" if listed.value else item)
-    end = _line_end(text, listed.value[-1].end_mark.index)
-    return _insert(text, end, f"\n{' ' * listed.start_mark.column}- {item}")
 
 
 def _with_entry(text: str, section: str, entry: str) -> str:

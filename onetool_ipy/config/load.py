@@ -21,7 +21,7 @@ from pathlib import Path
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
-from onetool_ipy.base.files import StoreError, Unreadable, read, read_own, restrict_permissions, write_whole
+from onetool_ipy.base.files import Content, StoreError, Unreadable, read, read_own, write_whole
 from onetool_ipy.base.masking import SHORTEST, Secrets
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings
@@ -45,8 +45,8 @@ from onetool_ipy.core.tool import Problem
 _LARGE_BYTES = 32 * 1024
 """What is smaller is parsed in less time than the parser takes to be imported."""
 _MAX_PARSED_BYTES = 64 * 1024 * 1024
-_STATE_SUBFOLDERS = ("cache", "calls", "maps", "results", "serving")
 _MODE = "has the file mode"
+_NO_FILE = "Give the path of an onetool.yaml, or run: onetool-ipy init"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -132,7 +132,6 @@ def load_config(
         user_state=state_folder(Path(os.path.realpath(home)), env=env, home=home),
         trust=trust_of(location, project, env=env, home=home),
     )
-    _close_to_others(state, state, *(() if env.get(STATE_ENV) else (state.parent,)))
     if location.config_file is None and folder is None:
         return config
     with collector_paused():
@@ -171,16 +170,15 @@ class _Loading:
         self._problems = LoadProblems(config.problems)
         self._owners = Owners(config.paths.onetool_dir)
         self._is_trusted = config.trust.is_given
+        self._mark = hashlib.sha256()
 
     def load(self) -> Config:
-        contents = self._contents()
-        documents = self._documents(contents)
-        secrets, secrets_mark = self._secrets()
-        files = {
-            role: ConfigFile(self._name(role), document, self._problems, strict=role == "main")
-            for role, document in documents.items()
-        }
-        main = files.get("main")
+        roles = {"main": self._paths.config_file}
+        if self._paths.onetool_dir is not None:
+            roles |= {name: self._paths.onetool_dir / f"{name}.yaml" for name in ("prompts", "snippets")}
+        files = {role: None if path is None else self._file(role, path) for role, path in roles.items()}
+        secrets = self._secrets()
+        main, prompts = files["main"], files.get("prompts") if self._is_trusted else None
         reach = NO_PINS if main is None else reach_of(main.data, self._paths.project)
         settings = check_settings(
             main,
@@ -190,10 +188,7 @@ class _Loading:
             withheld=self._config.trust.uncovered(reach),
         )
         settings = self._without_approvals(settings)
-        prompts = files.get("prompts") if self._is_trusted else None
-        mark = hashlib.sha256(f"{self._paths.config_file} {secrets_mark} {self._is_trusted}".encode())
-        for role, data in contents.items():
-            mark.update(f"\n{role} {len(data)}\n".encode() + data)
+        self._mark.update(f"{self._paths.config_file} {self._is_trusted}".encode())
         return replace(
             self._config,
             settings=settings,
@@ -202,55 +197,42 @@ class _Loading:
             paths=replace(self._paths, state=self._state(settings.state_dir)),
             problems=_masked(self._problems.problems, secrets),
             errors=_masked(self._problems.errors, secrets),
-            fingerprint=mark.hexdigest(),
+            fingerprint=self._mark.hexdigest(),
             folder=self._folder,
             reach=reach,
         )
 
-    def _files(self) -> dict[str, Path]:
-        """The files that may exist, by role."""
-        folder, out = self._paths.onetool_dir, {}
-        if self._paths.config_file is not None:
-            out["main"] = self._paths.config_file
-        if folder is not None:
-            out["prompts"] = folder / "prompts.yaml"
-            out["snippets"] = folder / "snippets.yaml"
-        return out
+    def _content(self, path: Path, *, is_main: bool = False) -> Content | None:
+        """Read a file; None if it is missing or does not count, which is a problem."""
+        name, fault = self._folder + path.name, None
+        try:
+            content = read(path)
+        except Unreadable as exc:
+            content, fault = None, (str(exc), "")
+        if content is not None:
+            fault = self._owners.fault(content.stat, name)
+        elif is_main and fault is None:
+            name, fault = str(path), ("there is no such file.", _NO_FILE)
+        if fault is not None:
+            self._problems.add(Problem(name, *fault), error=is_main)
+        return None if fault else content
 
-    def _name(self, role: str) -> str:
-        return self._folder + self._files()[role].name
+    def _file(self, role: str, path: Path) -> ConfigFile | None:
+        name, is_main = self._folder + path.name, role == "main"
+        content = self._content(path, is_main=is_main)
+        if content is None:
+            return None
+        data = content.data
+        self._mark.update(f"\n{role} {len(data)}\n".encode() + data)
+        try:
+            document = self._parsed(path.name, data) if len(data) > _LARGE_BYTES else parse(data)
+        except NotYaml as exc:
+            problem = Problem(f"{name}:{exc.fault.line}", exc.fault.message, exc.fault.hint)
+            self._problems.add(problem, error=is_main)
+            return None
+        return ConfigFile(name, document, self._problems, strict=is_main)
 
-    def _contents(self) -> dict[str, bytes]:
-        """The bytes of the files that exist and count, by role."""
-        out: dict[str, bytes] = {}
-        for role, path in self._files().items():
-            name, is_main = self._folder + path.name, role == "main"
-            try:
-                content = read(path)
-            except Unreadable as exc:
-                self._problems.add(Problem(name, str(exc)), error=is_main)
-                continue
-            if content is not None and (fault := self._owners.fault(content.stat, name)):
-                self._problems.add(Problem(name, *fault), error=is_main)
-            elif content is not None:
-                out[role] = content.data
-            elif is_main:
-                hint = "Give the path of an onetool.yaml, or run: onetool-ipy init"
-                self._problems.add(Problem(str(path), "there is no such file.", hint), error=True)
-        return out
-
-    def _documents(self, contents: Mapping[str, bytes]) -> dict[str, Document]:
-        """The parsed files."""
-        documents: dict[str, Document] = {}
-        for role, data in contents.items():
-            try:
-                documents[role] = self._parsed(role, data) if len(data) > _LARGE_BYTES else parse(data)
-            except NotYaml as exc:
-                problem = Problem(f"{self._name(role)}:{exc.fault.line}", exc.fault.message, exc.fault.hint)
-                self._problems.add(problem, error=role == "main")
-        return documents
-
-    def _parsed(self, role: str, data: bytes) -> Document:
+    def _parsed(self, name: str, data: bytes) -> Document:
         """A large file as it was parsed before, or parsed now.
 
         With `state_dir:` nothing is kept: where it would have to be kept is known only after the file was parsed.
@@ -258,7 +240,7 @@ class _Loading:
         import orjson
 
         key = hashlib.sha256(__version__.encode() + data).hexdigest()
-        file = self._paths.state / "cache" / f"{self._files()[role].name}.json"
+        file = self._paths.state / "cache" / f"{name}.json"
         try:
             stored = orjson.loads(read_own(file, _MAX_PARSED_BYTES) or b"")
             if stored["key"] == key:
@@ -268,66 +250,43 @@ class _Loading:
         except (ValueError, TypeError, KeyError):
             pass  # There is none, or it is damaged.
         document = parse(data)
-        if "state_dir" in document.data:
-            return document
-        record = {
-            "key": key,
-            "data": document.data,
-            "lines": list(document.lines.items()),
-            "faults": [(fault.line, fault.path, fault.message, fault.hint) for fault in document.faults],
-        }
-        # The disk may be read-only, and JSON cannot hold every integer.
-        with suppress(StoreError, TypeError):
-            write_whole(file, orjson.dumps(record), nofollow=True)
+        if "state_dir" not in document.data:
+            rows = [(fault.line, fault.path, fault.message, fault.hint) for fault in document.faults]
+            record = {"key": key, "data": document.data, "lines": list(document.lines.items()), "faults": rows}
+            # The disk may be read-only, and JSON cannot hold every integer.
+            with suppress(StoreError, TypeError):
+                write_whole(file, orjson.dumps(record), nofollow=True)
         return document
 
-    def _secrets(self) -> tuple[Secrets, str]:
-        """The secrets, and a mark that changes with their file."""
-        path = self._paths.secrets_file
-        empty = Secrets({}, self._env)
-        if path is None:
-            return empty, ""
-        name = self._folder + path.name
-        try:
-            content = read(path)
-        except Unreadable as exc:
-            self._note(Problem(name, str(exc)))
-            return empty, "unreadable"
-        if content is None:
-            return empty, ""
-        if fault := self._owners.fault(content.stat, name):
-            self._note(Problem(name, *fault))
-            return empty, "refused"
-        if problem := _mode_problem(content.stat, name):
+    def _secrets(self) -> Secrets:
+        """The secrets. No message holds text from the right side of a colon."""
+        path, values = self._paths.secrets_file, dict[str, str]()
+        content = None if path is None else self._content(path)
+        if path is None or content is None:
+            return Secrets({}, self._env)
+        name, status = self._folder + path.name, content.stat
+        self._mark.update(f"{status.st_mtime_ns}-{status.st_size}-{status.st_ino}".encode())
+        if problem := _mode_problem(status, name):
             self._note(problem)
-        values = self._parsed_secrets(content.data, name)
-        for key, value in values.items():
-            if len(value.strip()) < SHORTEST:
-                message = f"{key}: is shorter than {SHORTEST} characters, so it is not masked."
-                self._note(Problem(name, message, "Use a longer secret."))
-        mark = f"{content.stat.st_mtime_ns}-{content.stat.st_size}-{content.stat.st_ino}"
-        return Secrets(values, self._env), mark
-
-    def _parsed_secrets(self, data: bytes, name: str) -> dict[str, str]:
-        """The secrets in a file. No message holds text from the right side of a colon."""
         try:
-            document = parse(data, numbers=False)
+            document = parse(content.data, numbers=False)
         except NotYaml as exc:
             message = exc.fault.message.partition(":")[0].rstrip(".")
             self._note(Problem(f"{name}:{exc.fault.line}", f"{message}.", "Write 'NAME: \"value\"' lines."))
-            return {}
+            return Secrets({}, self._env)
         for fault in document.faults:
-            message = f"{fault.key}: cannot be used as it is written."
             hint = "Write each name once, and put its value in quotes."
-            self._note(Problem(f"{name}:{fault.line}", message, hint))
-        values: dict[str, str] = {}
+            self._note(Problem(f"{name}:{fault.line}", f"{fault.key}: cannot be used as it is written.", hint))
         for key, value in document.data.items():
-            if isinstance(value, str):
-                values[key] = value
-            else:
+            if not isinstance(value, str):
                 message = "has no value." if value is None else "is not text. Put the value in quotes."
                 self._note(Problem(f"{name}:{document.lines.get((key,), 1)}", f"{key}: {message}"))
-        return values
+                continue
+            values[key] = value
+            if len(value.strip()) < SHORTEST:
+                message = f"{key}: is shorter than {SHORTEST} characters, so it is not masked."
+                self._note(Problem(name, message, "Use a longer secret."))
+        return Secrets(values, self._env)
 
     def _note(self, problem: Problem) -> None:
         self._problems.add(problem, error=False)
@@ -353,7 +312,6 @@ class _Loading:
         if state == folder:
             state = folder / STATE_VERSION
             problems += _earlier_state(folder / "calls", state)
-        _close_to_others(state, state)
         for problem in problems:
             self._note(problem)
         return state
@@ -382,15 +340,6 @@ def _earlier_state(earlier: Path, state: Path) -> list[Problem]:
         return []
     message = "an earlier version kept its call log and results here; they are not read."
     return [Problem(str(earlier), message, "Delete it if you do not need it.")]
-
-
-def _close_to_others(state: Path, *made: Path) -> None:
-    """Close our subfolders, and the folders that we `made`, to other users; earlier releases left them readable.
-
-    A state folder that the user named keeps its mode.
-    """
-    for folder in (*made, *(state / name for name in _STATE_SUBFOLDERS)):
-        restrict_permissions(folder)
 
 
 def _mode_problem(status: os.stat_result, shown: str) -> Problem | None:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
@@ -107,25 +107,20 @@ def read_lock(path: Path) -> Json:
 
 def drifts(before: Json, after: Json) -> list[Drift]:
     """Say what is not as the lock has it: servers, packs and bundles that came or went, and each tool that changed."""
-    changes: list[Drift] = []
+    entries: list[Drift] = []
     for part, kind in _KINDS.items():
         old, new = before[part], after[part]
         for name in sorted({*old, *new}):
             if name not in new:
-                changes.append(Drift(kind=kind, name=name, state="gone"))
+                entries.append(Drift(kind=kind, name=name, state="gone"))
             elif name not in old:
-                changes.append(Drift(kind=kind, name=name, state="new"))
-            elif lines := _lines(part, old[name], new[name]):
-                changes.append(Drift(kind=kind, name=name, state="changed", lines=tuple(lines)))
-    return changes
-
-
-def _lines(part: str, before: Any, after: Any) -> list[str]:
-    """Say how one entry changed. Packs and bundles change by their tools, which say so themselves."""
-    if before == after or part in ("packs", "bundles"):
-        return []
-    sides = [side if isinstance(side, Mapping) else {} for side in (before, after)]
-    return changes(*sides) if part == "tools" else difference(*sides)
+                entries.append(Drift(kind=kind, name=name, state="new"))
+            elif old[name] != new[name] and part in ("servers", "tools"):
+                # Packs and bundles change by their tools, which say so themselves.
+                sides = [side if isinstance(side, Mapping) else {} for side in (old[name], new[name])]
+                if lines := changes(*sides) if part == "tools" else difference(*sides):
+                    entries.append(Drift(kind=kind, name=name, state="changed", lines=tuple(lines)))
+    return entries
 
 
 def _digest(parts: Iterable[str]) -> str:

@@ -1,15 +1,16 @@
 """YAML text -> a Document: plain values, the line of each key, and the faults. Imports PyYAML at the first parse.
 
-The parser's events are put together here, in one loop: no text is too deep for it, and nothing is expanded while it is
-counted. Scalars follow the core rules of YAML 1.2, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is
-always the text as written. A fault costs only the value around it. Text that cannot be parsed, or that is too deep or
-too large, costs the whole document. Aliases (`*name`) and merge keys (`<<`) are for imported documents; configuration
-is to be read by people, who would have to follow them.
+The parser's events are put together here, so that nothing is expanded before it is counted. Scalars follow the core
+rules of YAML 1.2, so `on`, `yes`, `no`, dates and `12:30` are text, and a key is always the text as written. A fault
+costs only the value around it. Text that cannot be parsed, or that is too deep or too large, costs the whole document.
+Aliases (`*name`) and merge keys (`<<`) are for imported documents; configuration is to be read by people, who would
+have to follow them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,13 +104,11 @@ def parse(data: bytes, *, numbers: bool = True, imported: bool = False, most: in
         line = data.count(b"\n", 0, exc.start) + 1
         raise NotYaml(line, "is not UTF-8 text.", "Save the file as UTF-8.") from exc
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # PyYAML may be built without its C part
-    builder = _Builder(numbers=numbers, imported=imported, most=most)
+    builder = _Builder(yaml.parse(text, Loader=loader), numbers=numbers, imported=imported, most=most)
     try:
-        for event in yaml.parse(text, Loader=loader):
-            builder.take(event)
+        return Document(builder.document(), builder.lines, builder.faults)
     except yaml.YAMLError as exc:
         raise _reworded(exc, text) from exc
-    return Document(builder.data, builder.lines, builder.faults)
 
 
 def _reworded(exc: Any, text: str) -> NotYaml:
@@ -130,198 +129,160 @@ def _reworded(exc: Any, text: str) -> NotYaml:
     return NotYaml(line, f"is not valid YAML: {problem}{f' ({context})' if context else ''}.")
 
 
-@dataclass(slots=True)
-class _Frame:
-    """A list or mapping that is being built. `key` is the key of a mapping that waits for its value."""
-
-    value: Any
-    path: Path
-    anchor: str | None = None
-    is_recorded: bool = True
-    """Whether the lines of its values are recorded."""
-    is_dropped: bool = False
-    """Whether it is left out, since something is wrong with the whole of it."""
-    size_before: int = 0
-    key: Any = None
-    merged: dict[str, Any] | None = None
-
-
 class _Builder:
-    """Puts the events of one document together."""
+    """Builds the values of one document from the events of the parser, each list and mapping by a call of its own."""
 
-    def __init__(self, *, numbers: bool, imported: bool, most: int) -> None:
+    def __init__(self, parsed: Iterator[Any], *, numbers: bool, imported: bool, most: int) -> None:
         from yaml import events
 
-        self.data: dict[str, Any] = {}
         self.lines: dict[Path, int] = {}
         self.faults: list[YamlFault] = []
+        self._events, self._kinds = parsed, events
         self._number_starts = _NUMBER_STARTS if numbers else frozenset[str]()
         self._is_imported, self._most = imported, most
         self._scalars = dict(_WORDS)
-        self._frames: list[_Frame] = []
         self._anchors: dict[str, tuple[Any, int]] = {}
+        """The value and size behind each anchor; _LEFT_OUT while the value is being built."""
         self._size = 0
-        self._is_begun = False
-        self._acts = {
-            events.DocumentStartEvent: self._start_document,
-            events.ScalarEvent: self._take_scalar,
-            events.AliasEvent: self._take_alias,
-            events.MappingStartEvent: self._start_collection,
-            events.SequenceStartEvent: self._start_collection,
-            events.MappingEndEvent: self._end_collection,
-            events.SequenceEndEvent: self._end_collection,
-        }
-        self._mapping = events.MappingStartEvent
 
-    def take(self, event: Any) -> None:
-        """Take the next event of the parser."""
-        act = self._acts.get(event.__class__)
-        if act is not None:
-            act(event)
+    def document(self) -> dict[str, Any]:
+        """Build the mapping at the top."""
+        data: dict[str, Any] = {}
+        is_begun = False
+        for event in self._events:
+            if isinstance(event, self._kinds.DocumentStartEvent):
+                if is_begun:
+                    raise NotYaml(_line(event), "holds more than one document.", "Remove the second '---'.")
+                is_begun = True
+            elif isinstance(event, self._kinds.CollectionStartEvent):
+                if fault := _tag_fault(event):
+                    raise NotYaml(_line(event), fault, _NO_TAG)
+                if isinstance(event, self._kinds.SequenceStartEvent):
+                    raise NotYaml(_line(event), "holds a list at its top, not 'key: value' lines.")
+                data = self._collection(event, (), True)
+            elif isinstance(event, self._kinds.NodeEvent):
+                text: Any = event.value if isinstance(event, self._kinds.ScalarEvent) and event.implicit[0] else event
+                if _WORDS.get(text, text) is not None:
+                    raise NotYaml(_line(event), "holds a single value at its top, not 'key: value' lines.")
+        return data
 
-    def _start_document(self, event: Any) -> None:
-        if self._is_begun:
-            raise NotYaml(_line(event), "holds more than one document.", "Remove the second '---'.")
-        self._is_begun = True
-
-    def _take_scalar(self, event: Any) -> None:
-        text: str = event.value
-        size = 1 + len(text) // _CHARS_PER_VALUE
-        self._spend(size, event)
-        if not self._frames:
-            if not event.implicit[0] or _WORDS.get(text, text) is not None:
-                raise NotYaml(_line(event), "holds a single value at its top, not 'key: value' lines.")
-            return
-        frame = self._frames[-1]
-        if frame.key is None and frame.value.__class__ is dict:
-            self._take_key(frame, event)
-            return
-        value, fault, hint = text, _tag_fault(event), _NO_TAG
-        if not fault and event.implicit[0]:
-            value, fault = self._scalar(text)
-            hint = "Put it in quotes."
+    def _value(self, event: Any, path: Path, is_recorded: bool) -> Any:
+        """Build the value that begins with an event; _LEFT_OUT if it has a fault as a whole."""
+        if event.__class__ is self._kinds.AliasEvent:
+            return self._behind_alias(event, path, is_key=False)
+        value, fault, hint = event.value if event.__class__ is self._kinds.ScalarEvent else None, _tag_fault(event), ""
+        before, count = self._size, len(self.faults)
+        if value is None:
+            value = self._collection(event, path, is_recorded)
+        else:
+            self._spend(1 + len(value) // _CHARS_PER_VALUE, event)
+            if not fault and event.implicit[0]:
+                value, fault = self._scalar(value)
+                hint = "Put it in quotes."
         if fault:
-            self._fault(frame, event, fault, hint)
+            # The faults inside a value that is left out do not matter.
+            del self.faults[count:]
+            self.faults.append(YamlFault(_line(event), path, fault, hint or _NO_TAG))
             value = _LEFT_OUT
         if event.anchor is not None:
-            self._anchors[event.anchor] = (value, size)
-        self._place(frame, value, event)
+            self._anchors[event.anchor] = (value, self._size - before)
+        return value
 
-    def _take_key(self, frame: _Frame, event: Any) -> None:
-        name, fault = event.value, _tag_fault(event)
-        if not fault and not name and not (event.style and self._is_imported):
+    def _collection(self, event: Any, path: Path, is_recorded: bool) -> Any:
+        self._spend(1, event)
+        if len(path) >= MAX_DEPTH:
+            raise NotYaml(_line(event), f"is nested more than {MAX_DEPTH} levels deep.")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = (_LEFT_OUT, 0)
+        is_recorded = is_recorded and path[:-1] != (_ENTRIES,)
+        if event.__class__ is self._kinds.MappingStartEvent:
+            return self._mapping(path, is_recorded)
+        items: list[Any] = []
+        for start in self._events:
+            if start.__class__ is self._kinds.SequenceEndEvent:
+                break
+            place = (*path, len(items))
+            if is_recorded:
+                self.lines[place] = _line(start)
+            item = self._value(start, place, is_recorded)
+            items.append(None if item is _LEFT_OUT else item)
+        return items
+
+    def _mapping(self, path: Path, is_recorded: bool) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        for event in self._events:
+            if event.__class__ is self._kinds.MappingEndEvent:
+                break
+            name = self._key(event, path, mapping, is_recorded)
+            count = len(self.faults)
+            value = self._value(next(self._events), (*path, name or ""), is_recorded and name is not None)
+            if name is None:
+                del self.faults[count:]
+            elif value is _LEFT_OUT:
+                continue
+            elif name != "<<" or not self._is_imported:
+                mapping[name] = value
+            else:
+                # `<<: *base` adds the keys of a mapping, or of each mapping in a list; the first one wins.
+                parts = value if isinstance(value, list) else [value]
+                if all(isinstance(part, dict) for part in parts):
+                    for part in parts:
+                        merged = {**part, **merged}
+                else:
+                    fault = "'<<' must be followed by a mapping."
+                    self.faults.append(YamlFault(_line(event), (*path, name), fault))
+        # What is written wins over what is merged.
+        return {**merged, **mapping} if merged else mapping
+
+    def _key(self, event: Any, path: Path, mapping: dict[str, Any], is_recorded: bool) -> str | None:
+        """Return the key that an event is; None if it is faulty."""
+        if event.__class__ is self._kinds.AliasEvent:
+            self._behind_alias(event, (*path, f"*{event.anchor}"), is_key=True)
+            return None
+        count = len(self.faults)
+        if event.__class__ is self._kinds.ScalarEvent:
+            name, fault = event.value, _tag_fault(event)
+            self._spend(1 + len(name) // _CHARS_PER_VALUE, event)
+        else:
+            name, fault = "?", "a key must be text, not a list or a mapping."
+            self._collection(event, (*path, name), False)
+            del self.faults[count:]
+        if fault:
+            pass
+        elif not name and not (event.style and self._is_imported):
             fault = "an empty key."
         elif name == "<<" and not event.style and not self._is_imported:
             fault = "a merge key, which configuration must not have. Write the values out."
-        elif name in frame.value:
-            first = self.lines.get((*frame.path, name))
+        elif name in mapping:
+            first = self.lines.get((*path, name))
             counts = "" if first is None else f"; line {first} counts, this one is ignored"
             fault = f"is written twice{counts}."
         if fault:
-            self._fault(frame, event, fault, name=name)
-        elif frame.is_recorded:
-            self.lines[(*frame.path, name)] = event.start_mark.line + 1
-        frame.key = _LEFT_OUT if fault else name
+            self.faults.append(YamlFault(_line(event), (*path, name), fault))
+            return None
+        if is_recorded:
+            self.lines[(*path, name)] = _line(event)
+        return str(name)
 
-    def _start_collection(self, event: Any) -> None:
-        self._spend(1, event)
-        value: Any = {} if event.__class__ is self._mapping else []
-        unknown = _tag_fault(event)
-        if not self._frames:
-            if unknown:
-                raise NotYaml(_line(event), unknown, _NO_TAG)
-            if value.__class__ is list:
-                raise NotYaml(_line(event), "holds a list at its top, not 'key: value' lines.")
-            self.data = value
-            self._frames.append(_Frame(value, (), event.anchor))
-            return
-        if len(self._frames) >= MAX_DEPTH:
-            raise NotYaml(_line(event), f"is nested more than {MAX_DEPTH} levels deep.")
-        frame = self._frames[-1]
-        is_list = frame.value.__class__ is list
-        is_dropped = frame.is_dropped or frame.key is _LEFT_OUT
-        if not is_list and frame.key is None:
-            self._fault(frame, event, "a key must be text, not a list or a mapping.", name="?")
-            is_dropped = True
-        elif unknown:
-            self._fault(frame, event, unknown, _NO_TAG)
-            is_dropped = True
-        path = (*frame.path, len(frame.value) if is_list else frame.key)
-        if is_list:
-            self._record(frame, event)
-        is_recorded = frame.is_recorded and frame.path != (_ENTRIES,)
-        self._frames.append(_Frame(value, path, event.anchor, is_recorded, is_dropped, self._size))
-
-    def _end_collection(self, event: Any) -> None:
-        frame = self._frames.pop()
-        if frame.merged:
-            # What is written wins over what is merged.
-            written = dict(frame.value)
-            frame.value.clear()
-            frame.value.update({**frame.merged, **written})
-        if frame.anchor is not None:
-            self._anchors[frame.anchor] = (frame.value, self._size - frame.size_before)
-        if self._frames:
-            self._place(self._frames[-1], _LEFT_OUT if frame.is_dropped else frame.value, event)
-
-    def _take_alias(self, event: Any) -> None:
-        name = f"*{event.anchor}"
-        if not self._frames:
-            raise NotYaml(_line(event), "holds a single value at its top, not 'key: value' lines.")
-        frame = self._frames[-1]
-        is_key = frame.key is None and frame.value.__class__ is dict
-        value: Any = _LEFT_OUT
+    def _behind_alias(self, event: Any, path: Path, *, is_key: bool) -> Any:
+        """Return a copy of what an alias stands for; _LEFT_OUT if there may not be one here."""
+        name = quoted(f"*{event.anchor}")
+        value, size = self._anchors.get(event.anchor, (None, 0))
+        fault, hint = "", ""
         if not self._is_imported:
-            message = f"{quoted(name)} is an alias, which configuration must not have."
-            self._fault(frame, event, message, "Write the value out.", name if is_key else None)
-        elif any(outer.anchor == event.anchor for outer in self._frames):
-            raise NotYaml(_line(event), f"the alias {quoted(name)} holds itself.")
+            fault, hint = f"{name} is an alias, which configuration must not have.", "Write the value out."
         elif event.anchor not in self._anchors:
-            raise NotYaml(_line(event), f"is not valid YAML: found undefined alias {quoted(name)}.")
+            raise NotYaml(_line(event), f"is not valid YAML: found undefined alias {name}.")
+        elif value is _LEFT_OUT and not size:
+            raise NotYaml(_line(event), f"the alias {name} holds itself.")
         elif is_key:
-            self._fault(frame, event, "a key must be text, not an alias.", name=name)
-        else:
-            value, size = self._anchors[event.anchor]
-            self._spend(size, event)
-            value = _copy(value)
-        self._place(frame, value, event)
-
-    def _place(self, frame: _Frame, value: Any, event: Any) -> None:
-        """Put a value into the list or mapping around it. In a list, None takes the place of what is left out."""
-        if frame.value.__class__ is list:
-            self._record(frame, event)
-            frame.value.append(None if value is _LEFT_OUT else value)
-        elif frame.key is None:
-            frame.key = _LEFT_OUT
-        else:
-            name, frame.key = frame.key, None
-            if name is _LEFT_OUT or value is _LEFT_OUT:
-                return
-            if name == "<<" and self._is_imported:
-                self._merge(frame, value, event)
-            else:
-                frame.value[name] = value
-
-    def _merge(self, frame: _Frame, value: Any, event: Any) -> None:
-        """Handle `<<: *base`: add the keys of a mapping, or of each mapping in a list; the first one wins."""
-        parts = value if isinstance(value, list) else [value]
-        if not all(isinstance(part, dict) for part in parts):
-            self._fault(frame, event, "'<<' must be followed by a mapping.", name="<<")
-            return
-        for part in parts:
-            frame.merged = {**part, **(frame.merged or {})}
-
-    def _record(self, frame: _Frame, event: Any) -> None:
-        """Record the line of the next item of a list."""
-        if frame.is_recorded:
-            self.lines.setdefault((*frame.path, len(frame.value)), event.start_mark.line + 1)
-
-    def _fault(self, frame: _Frame, event: Any, message: str, hint: str = "", name: str | None = None) -> None:
-        """Note a fault of the value that comes next in a frame, or of the key `name`."""
-        if frame.is_dropped or frame.key is _LEFT_OUT:
-            return
-        last: str | int = len(frame.value) if frame.value.__class__ is list else frame.key
-        self.faults.append(YamlFault(_line(event), (*frame.path, last if name is None else name), message, hint))
+            fault = "a key must be text, not an alias."
+        if fault:
+            self.faults.append(YamlFault(_line(event), path, fault, hint))
+            return _LEFT_OUT
+        self._spend(size, event)
+        return _copy(value)
 
     def _spend(self, size: int, event: Any) -> None:
         self._size += size

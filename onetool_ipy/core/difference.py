@@ -28,7 +28,25 @@ _ENDINGS = ("_id", "_key", "_code", "id", "_name")
 _MAX_TEXT_LINES = 20_000
 """Texts of more lines are compared as sets of lines; aligning them takes time that grows with the square."""
 
-Path = tuple[str, ...]
+
+class ChangedCell(str):
+    """A cell that changed, as text: `old → new`. A viewer shows the two sides apart."""
+
+    __slots__ = ("new", "old")
+
+    old: str
+    new: str
+
+    @classmethod
+    def of(cls, old: object, new: object) -> ChangedCell:
+        """Make the cell of its old and its new value."""
+        sides = [
+            "" if is_missing(value) else str(value) if isinstance(value, (str, int, float)) else values.to_text(value)
+            for value in (old, new)
+        ]
+        cell = cls(" → ".join(side or "nothing" for side in sides))
+        cell.old, cell.new = sides
+        return cell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +54,8 @@ class Changes:
     """What is different. `added` and `removed` have whole rows, `changed` has the old and new value of each cell.
 
     `columns` lists columns that were added, removed or have another type. `key` are the columns that rows were matched
-    by; rows of tables without one were matched by their place. `rows` has only the rows that differ: of a changed one
-    the new cells, and old and new where they differ.
+    by; rows of tables without one were matched by their place, and `shared` are the columns of both. `rows` has only
+    the rows that differ, and first how: of a changed one the new cells, and old and new where they differ.
     """
 
     kind: Literal["table", "data", "text"]
@@ -47,6 +65,7 @@ class Changes:
     columns: pd.DataFrame
     rows: pd.DataFrame
     key: tuple[Any, ...] = ()
+    shared: tuple[Any, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -112,25 +131,30 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
         if not side.columns.is_unique:
             name = side.columns[side.columns.duplicated()][0]
             raise UsageProblem(f"Two columns are named '{name}'.", hint="Rename one of them first.")
-    names = _key_columns(before, after, key)
-    old_keys, new_keys = (_keys_of(side, names) for side in (before, after))
+    shared = tuple(name for name in after.columns if name in before.columns)
+    # A whole number beside a missing one became a fraction, and would be said as one: 3.0.
+    whole = [name for name in shared if "f" in {side[name].dtype.kind for side in (before, after)}]
+    whole = [name for name in whole if _kind(before[name]) == _kind(after[name]) == "whole number"]
+    before, after = (side.astype(dict.fromkeys(whole, "Int64")) if whole else side for side in (before, after))
+    names, old_keys, new_keys = _matching(before, after, key)
     places = old_keys.get_indexer(new_keys)
     is_old = places >= 0
     kept, kept_places = np.flatnonzero(is_old), places[is_old]
     is_gone = np.ones(len(before), dtype=bool)
     is_gone[kept_places] = False
-    shared = [name for name in after.columns if name in before.columns and name not in names]
     changes, has_change = [], np.zeros(len(kept), dtype=bool)
     cells_by_column: dict[Any, tuple[Any, Any, Any]] = {}
-    for name in shared:
-        old, new = before[name].take(kept_places), after[name].take(kept)
-        differs = _differs(old, new, tolerance)
-        if differs.any():
-            where = np.flatnonzero(differs)
-            has_change |= differs
-            cells = {"column": name, "old": _objects(old, where), "new": _objects(new, where)}
+    for name in (each for each in shared if each not in names):
+        old, new = before[name].array.take(kept_places), after[name].array
+        new = new if is_old.all() else new.take(kept)
+        where = _changed_places(old, new, tolerance)
+        if len(where):
+            has_change[where] = True
+            # Cells of many columns go into one, so they are objects.
+            cells = {side: pd.array(part.take(where)).astype(object) for side, part in (("old", old), ("new", new))}
             cells_by_column[name] = (where, cells["old"], cells["new"])
-            changes.append(pd.DataFrame({**_key_cells(after, names, kept[where], new_keys), **cells}))
+            rows = {each: after[each].array.take(kept[where]) for each in names} or {"row": new_keys.take(kept[where])}
+            changes.append(pd.DataFrame({**rows, "column": name, **cells}))
     head = [*(names or ["row"]), "column", "old", "new"]
     changed = pd.concat(changes, ignore_index=True) if changes else pd.DataFrame(columns=head)
     added, removed = after[~is_old], before[is_gone]
@@ -142,36 +166,46 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
         columns=_column_changes(before, after),
         rows=_changed_rows(added, removed, after.take(kept[has_change]), np.flatnonzero(has_change), cells_by_column),
         key=tuple(names),
+        shared=shared,
     )
 
 
-def _key_columns(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> list[Any]:
-    """Return the columns that rows are matched by; none means by their place, or by an index that has names."""
-    if key is not None:
-        names = [key] if isinstance(key, str) or not isinstance(key, Sequence) else list(key)
-        for name in names:
-            for side in (before, after):
-                if name not in side.columns:
-                    listed = ", ".join(map(str, side.columns[:12]))
-                    raise UsageProblem(f"Both tables need a column '{name}'.", hint=f"Columns in both: {listed}")
-        for label, side in (("first", before), ("second", after)):
-            if not (keys := _keys_of(side, names)).is_unique:
-                row = side.loc[keys.duplicated(), names].iloc[0].tolist()
-                cell = ", ".join(f"{name}={value!r}" for name, value in zip(names, row, strict=True))
-                hint = "Name more columns, such as key=['id', 'date']."
-                raise UsageProblem(f"The key is not unique: {cell} is in more than one row of the {label}.", hint=hint)
-        return names
-    shared = [name for name in before.columns if name in after.columns]
-    likely = [name for word in _KEYS for name in shared if str(name).lower() == word]
-    likely += [name for ending in _ENDINGS for name in shared if str(name).lower().endswith(ending)]
-    for name in dict.fromkeys(likely):
-        sides = (before[name], after[name])
-        try:
-            if all(side.is_unique and not side.hasnans and side.dtype.kind != "f" for side in sides):
-                return [name]
-        except TypeError:  # lists and dicts are not hashable
-            continue
-    return []
+def _matching(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> tuple[list[Any], pd.Index, pd.Index]:
+    """Return the columns that rows are matched by, and the key of each row; no column means by place, or by the index.
+
+    Raises UsageProblem for a key that is missing or not unique.
+    """
+    sides = (before, after)
+    if key is None:
+        shared = [name for name in before.columns if name in after.columns]
+        likely = [name for word in _KEYS for name in shared if str(name).lower() == word]
+        likely += [name for ending in _ENDINGS for name in shared if str(name).lower().endswith(ending)]
+        names = [next((name for name in dict.fromkeys(likely) if _is_key(before[name], after[name])), None)]
+        names = [name for name in names if name is not None]
+        return names, *(_keys_of(side, names) for side in sides)
+    names = [key] if isinstance(key, str) or not isinstance(key, Sequence) else list(key)
+    for name in names:
+        if any(name not in side.columns for side in sides):
+            listed = ", ".join(str(each) for each in before.columns if each in after.columns)
+            raise UsageProblem(
+                f"Both tables need a column '{name}'.", hint=f"Columns in both: {values.cut(listed, 200)}"
+            )
+    keys = [_keys_of(side, names) for side in sides]
+    for label, side, index in zip(("first", "second"), sides, keys, strict=True):
+        if not index.is_unique:
+            row = side.loc[index.duplicated(), names].iloc[0].tolist()
+            cell = ", ".join(f"{name}={value!r}" for name, value in zip(names, row, strict=True))
+            hint = "Name more columns, such as key=['id', 'date']."
+            raise UsageProblem(f"The key is not unique: {cell} is in more than one row of the {label}.", hint=hint)
+    return names, *keys
+
+
+def _is_key(old: pd.Series, new: pd.Series) -> bool:
+    """Whether a column identifies the rows of both tables."""
+    try:
+        return all(side.is_unique and not side.hasnans and side.dtype.kind != "f" for side in (old, new))
+    except TypeError:  # lists and dicts are not hashable
+        return False
 
 
 def _keys_of(side: pd.DataFrame, names: Sequence[Any]) -> pd.Index:
@@ -185,41 +219,48 @@ def _keys_of(side: pd.DataFrame, names: Sequence[Any]) -> pd.Index:
     return side.index if is_labelled else pd.RangeIndex(len(side))
 
 
-def _key_cells(after: pd.DataFrame, names: Sequence[Any], places: Any, keys: pd.Index) -> dict[Any, Any]:
-    if names:
-        return {name: after[name].take(places).to_numpy() for name in names}
-    return {"row": keys.take(places)}
+def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
+    """Return the places at which two arrays of pandas differ.
+
+    Most cells are equal, so the whole columns are compared as they are, and only what is left is looked at closely.
+    """
+    import numpy as np
+    import pandas as pd
+
+    kinds = {side.dtype.kind for side in (old, new)}
+    if kinds <= {*"iufb"}:
+        a, b = (_plain_numbers(side) for side in (old, new))
+        places = np.flatnonzero(a != b)
+        if kinds <= {*"iu"} and a.dtype.kind != "f":
+            return places
+        a, b = a[places].astype("f8"), b[places].astype("f8")
+        with np.errstate(invalid="ignore", over="ignore"):
+            is_near = np.abs(a - b) <= tolerance * np.maximum(np.abs(a), np.abs(b))
+        return places[~(is_near | (np.isnan(a) & np.isnan(b)))]
+    if old.dtype == new.dtype and old.dtype != object:
+        # A comparison with a missing cell may be missing itself; those are looked at, too.
+        places = np.flatnonzero(np.asarray(pd.array(old != new).fillna(True), dtype=bool))
+        return places[~(old.take(places).isna() & new.take(places).isna())]
+    pairs = zip(old.astype(object), new.astype(object), strict=True)
+    return np.flatnonzero(np.fromiter((not _same(a, b, tolerance) for a, b in pairs), bool, len(old)))
 
 
-def _differs(old: pd.Series, new: pd.Series, tolerance: float) -> Any:
-    """Return for each pair of cells whether it differs."""
+def _plain_numbers(column: Any) -> Any:
+    """Return numbers as an array of numpy; of those with missing cells one of floats."""
     import numpy as np
 
-    old_missing, new_missing = old.isna().to_numpy(), new.isna().to_numpy()
-    both = ~(old_missing | new_missing)
-    if all(side.dtype.kind in "iufb" for side in (old, new)):
-        a, b = old.to_numpy(dtype="f8", na_value=np.nan), new.to_numpy(dtype="f8", na_value=np.nan)
-        with np.errstate(invalid="ignore", over="ignore"):
-            unequal = (a != b) & ~(np.abs(a - b) <= tolerance * np.maximum(np.abs(a), np.abs(b)))
-        if all(side.dtype.kind in "iu" for side in (old, new)):
-            # Whole numbers beyond 2 ** 53 are not exact as floats.
-            unequal |= (np.abs(b) >= 2.0**53) & (old.to_numpy() != new.to_numpy())
-    elif old.dtype == new.dtype and old.dtype != object:
-        unequal = np.asarray((old.array != new.array), dtype=object) == True  # noqa: E712 - NA is neither
-    else:
-        pairs = zip(old.astype(object), new.astype(object), both, strict=True)
-        unequal = np.fromiter((is_full and not _same(a, b, tolerance) for a, b, is_full in pairs), bool, len(old))
-    return (old_missing != new_missing) | (both & np.asarray(unequal, dtype=bool))
+    return column.to_numpy(dtype="f8", na_value=np.nan) if column.isna().any() else column.to_numpy()
 
 
 def _same(old: Any, new: Any, tolerance: float) -> bool:
-    """Whether two plain values are equal, numbers within the tolerance."""
+    """Whether two plain values are equal: whole numbers exactly, others within the tolerance."""
     if old is new or (is_missing(old) and is_missing(new)):
         return True
     if isinstance(old, bool) or isinstance(new, bool):
         return isinstance(old, bool) and isinstance(new, bool) and old == new
     if isinstance(old, (int, float)) and isinstance(new, (int, float)):
-        return bool(old == new or abs(old - new) <= tolerance * max(abs(old), abs(new)))
+        is_whole = isinstance(old, int) and isinstance(new, int)
+        return bool(old == new or (not is_whole and abs(old - new) <= tolerance * max(abs(old), abs(new))))
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
         return len(old) == len(new) and all(_same(a, b, tolerance) for a, b in zip(old, new, strict=True))
     if isinstance(old, dict) and isinstance(new, dict):
@@ -228,11 +269,6 @@ def _same(old: Any, new: Any, tolerance: float) -> bool:
         return bool(old == new)
     except (TypeError, ValueError):  # arrays, or values that cannot be compared
         return bool(values.to_json(old) == values.to_json(new))
-
-
-def _objects(column: pd.Series, where: Any) -> Any:
-    """Return some cells as objects, so that cells of many columns fit into one."""
-    return column.take(where).astype(object).to_numpy()
 
 
 def _column_changes(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
@@ -253,7 +289,7 @@ def _kind(column: pd.Series) -> str:
 
     kind = pd.api.types.infer_dtype(column, skipna=True)
     words = {"string": "text", "integer": "whole number", "floating": "number", "mixed-integer-float": "number"}
-    if kind == "floating" and (cells := column.dropna()).size and (cells % 1 == 0).all() and column.hasnans:
+    if kind == "floating" and column.hasnans and (cells := column.dropna()).size and (cells % 1 == 0).all():
         return "whole number"
     return str(words.get(kind, kind))
 
@@ -261,27 +297,32 @@ def _kind(column: pd.Series) -> str:
 def _changed_rows(
     added: pd.DataFrame, removed: pd.DataFrame, changed: pd.DataFrame, places: Any, cells_by_column: Mapping[Any, Any]
 ) -> pd.DataFrame:
-    """Return one table with only the rows that differ; a changed cell is `old → new`."""
+    """Return one table with only the rows that differ, and first how; a changed cell is a ChangedCell."""
     import numpy as np
     import pandas as pd
 
-    cells = changed.astype(object)
+    cells = changed.astype(dict.fromkeys(cells_by_column, object))
     for name, (where, old, new) in cells_by_column.items():
         column = cells[name].to_numpy(copy=True)
-        column[np.searchsorted(places, where)] = [f"{_cell(a)} → {_cell(b)}" for a, b in zip(old, new, strict=True)]
-        cells[name] = column
-    parts = [("added", added), ("removed", removed), ("changed", cells)]
-    full = [part.astype(object).assign(change=word) for word, part in parts if len(part)]
-    if not full:
+        column[np.searchsorted(places, where)] = [ChangedCell.of(a, b) for a, b in zip(old, new, strict=True)]
+        # Without the type pandas would make plain text of the cells.
+        cells[name] = pd.Series(column, index=cells.index, dtype=object)
+    parts = {word: part for word, part in (("added", added), ("removed", removed), ("changed", cells)) if len(part)}
+    if not parts:
         return pd.DataFrame(columns=["change", *added.columns])
-    rows = pd.concat(full)
-    return rows[["change", *(name for name in rows.columns if name != "change")]]
-
-
-def _cell(value: Any) -> str:
-    if is_missing(value):
-        return ""
-    return str(value) if isinstance(value, (str, int, float)) else values.to_text(value)
+    columns = dict.fromkeys(name for part in parts.values() for name in part.columns)
+    # A column that is not of one type in all parts is one of objects, so that no whole number becomes a fraction.
+    mixed = [
+        name
+        for name in columns
+        if len({part[name].dtype if name in part.columns else None for part in parts.values()}) > 1
+    ]
+    rows = pd.concat(part.astype({name: object for name in mixed if name in part.columns}) for part in parts.values())
+    head = "change"
+    while head in columns:
+        head = f"_{head}"
+    rows.insert(0, head, np.repeat([*parts], [*map(len, parts.values())]))
+    return rows
 
 
 # --- data and text --------------------------------------------------------------------------------

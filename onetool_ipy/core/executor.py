@@ -163,7 +163,7 @@ class Executor:
         if resolved.meta:
             meta.update(resolved.meta)
         # The result is frozen for everyone but the executor.
-        result.__dict__["_site"] = self._site
+        object.__setattr__(result, "_site", self._site)
 
     def _invoke(self, resolved: ResolvedCall) -> ToolResult:
         try:

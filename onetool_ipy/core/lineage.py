@@ -95,10 +95,12 @@ class Lineage:
         """Remember what a call gave. `size` is that of its data, in characters."""
         if isinstance(resolved.lent, _Held):
             self._forget(resolved.lent)
-        data, call_id = result.data, resolved.call.id
+        if result.error is None:
+            self.remember(resolved.call.id, result.data, size, holder=result)
+
+    def remember(self, call_id: str, data: object, size: int, *, holder: object = None) -> None:
+        """Remember a value that a call gave. A large list is known for as long as its `holder` lives."""
         kind = type(data)
-        if result.error is not None:
-            return
         if kind is str and size <= _MAX_SIZE:
             # Text has no origin, but two texts can be compared.
             self._hold(_Held(call_id, data, size))
@@ -107,7 +109,8 @@ class Lineage:
         elif kind not in _CONTAINERS:
             self._watch(call_id, data, data)
         elif size > _MAX_SIZE:
-            self._watch(call_id, data, result)
+            if holder is not None:
+                self._watch(call_id, data, holder)
         else:
             held = _Held(call_id, data, size)
             self._unread.append(held)
@@ -129,6 +132,10 @@ class Lineage:
                 (live for owner in owners if isinstance(owner, weakref.ref) and (live := owner()) is not None), None
             )
         return data.data if isinstance(data, ToolResult) else data
+
+    def calls(self) -> set[str]:
+        """Return the ids of the calls whose results are known here."""
+        return {held.call_id for held in tuple(self._held)} | {owner[0] for owner in tuple(self._owners.values())}
 
     def clear(self) -> None:
         """Let go of all results."""

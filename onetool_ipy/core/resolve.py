@@ -139,7 +139,6 @@ class Resolver:
         name: str,
         args: Arguments,
         source: CallSource,
-        *,
         timeout_s: float | None = None,
         allow: Allow | None = None,
         check: bool = True,

@@ -92,7 +92,7 @@ class CallSite:
     mask: Callable[[str], str]
 
 
-# The executor adds the site to `__dict__`, so the class has no slots.
+# Lineage holds weak references to results, so the class has no slots.
 @dataclass(frozen=True, eq=False, repr=False)
 class ToolResult:
     """What a call gave: the tool's own object in `data`, or a Failure in `error`; `meta` says how it went.

@@ -14,7 +14,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 from onetool_ipy._version import __version__
 from onetool_ipy.assemble import open_leniently, open_toolbox
@@ -142,7 +142,10 @@ def _answer(line: _Line) -> int:
             answer = command.run(context, options)
         if isinstance(answer, ToolResult):
             return _print_result(context.box, answer, is_shown=as_json or not is_terminal or answer.ok)
-        text = _text_of(answer, context.width or _WIDTH)
+        # The lines that a person may type are those of a shell.
+        text = "" if answer is None else shell_lines(printable(str(answer)))
+        if isinstance(answer, Listing | Record):
+            text = printable(answer.to_text(context.width or _WIDTH)) if answer else "nothing"
         wants_json = as_json or command.output == "json" or (command.output == "piped" and not is_terminal)
         if command.output == "words":
             say(text)
@@ -169,13 +172,6 @@ def _print_result(box: Toolbox, result: ToolResult, *, is_shown: bool) -> int:
     if line := note_line(result.meta):
         say(box.mask(line))
     return _OK
-
-
-def _text_of(answer: object, width: int) -> str:
-    """What a person reads of an answer; the lines to type are those of a shell."""
-    if isinstance(answer, Listing | Record):
-        return printable(answer.to_text(width)) if answer else "nothing"
-    return "" if answer is None else shell_lines(printable(str(answer)))
 
 
 def _overview() -> str:
@@ -260,13 +256,10 @@ def _aside() -> Iterator[None]:
 def _print_json(box: Toolbox, value: object) -> None:
     """Print a value as JSON, without secrets."""
     masked = values.map_text(values.to_json(value), box.mask)
-    text = json.dumps(masked, ensure_ascii=not _is_utf8(sys.stdout), indent=2)
+    # A stream that cannot write every character gets escapes.
+    is_utf8 = "utf" in (getattr(sys.stdout, "encoding", None) or "utf-8").lower()
+    text = json.dumps(masked, ensure_ascii=not is_utf8, indent=2)
     sys.stdout.write(f"{json_printable(text)}\n")
-
-
-def _is_utf8(stream: TextIO) -> bool:
-    """Whether a stream can write every character; otherwise JSON escapes them."""
-    return "utf" in (getattr(stream, "encoding", None) or "utf-8").lower()
 
 
 if __name__ == "__main__":

@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
+from onetool_ipy.base import values
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import UsageProblem
 
@@ -74,16 +77,10 @@ FAMILIES: Mapping[str, Family] = {
 
 def read_client_file(path: Path) -> list[FoundServer]:
     """The servers of a file. Raises UsageProblem if the file cannot be read or has none."""
-    what = f"'{path}'"
     servers = servers_in(read_json(path))
     if not servers:
-        raise UsageProblem(f"{what} has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
+        raise UsageProblem(f"'{path}' has no servers.", hint='It should hold {"mcpServers": {"name": {...}}}.')
     return [as_ours(name, data) for name, data in servers.items()]
-
-
-def as_ours(name: str, data: Any) -> FoundServer:
-    """An entry of another client in our terms."""
-    return FoundServer(name, _entry(data))
 
 
 def read_json(path: Path) -> Any:
@@ -97,24 +94,14 @@ def read_json(path: Path) -> Any:
         raise UsageProblem(f"'{path}' cannot be read: {reason}.") from exc
     kind = "TOML" if path.suffix == ".toml" else "JSON"
     try:
-        return _parsed_toml(text) if kind == "TOML" else parse_json(text)
+        return tomllib.loads(text) if kind == "TOML" else parse_json(text)
     except (ValueError, RecursionError) as exc:
         raise UsageProblem(f"'{path}' is not {kind}: {exc}.") from exc
 
 
 def parse_json(text: str) -> Any:
     """JSON with comments and trailing commas."""
-    return json.loads(_COMMA.sub(_kept, _COMMENT.sub(_kept, text)))
-
-
-def _parsed_toml(text: str) -> dict[str, Any]:
-    import tomllib  # few have such a file
-
-    return tomllib.loads(text)
-
-
-def _kept(found: re.Match[str]) -> str:
-    return found[1] or ""
+    return json.loads(_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)))
 
 
 def without_secrets(found: FoundServer) -> tuple[dict[str, Any], dict[str, str]]:
@@ -170,37 +157,29 @@ def servers_in(document: Any) -> dict[str, Any]:
     return servers_in(inner) if isinstance(inner, dict) else {}
 
 
-def _entry(data: Any) -> dict[str, Any]:
-    """An entry in our terms: other clients name the type differently, or not at all."""
+def as_ours(name: str, data: object) -> FoundServer:
+    """An entry of another client in our terms: others name the type differently, or not at all."""
     if not isinstance(data, dict):
-        return {"type": "stdio", "command": data}
+        return FoundServer(name, {"type": "stdio", "command": data})
     data = {**data, "headers": data.get("headers") or data.get("http_headers")}
     for key in ("env", "headers"):
         if isinstance(data.get(key), list):  # Jupyter AI has lists of {name, value}
             data[key] = {one.get("name"): one.get("value") for one in data[key] if isinstance(one, dict)}
     if isinstance(data.get("env_vars"), list):  # Codex passes these on from its own environment
-        data["env"] = {**(data.get("env") or {}), **{str(name): f"${{{name}}}" for name in data["env_vars"]}}
+        data["env"] = {**(data.get("env") or {}), **{str(each): f"${{{each}}}" for each in data["env_vars"]}}
     if isinstance(data.get("env_http_headers"), dict):
-        more = {header: f"${{{name}}}" for header, name in data["env_http_headers"].items()}
+        more = {header: f"${{{variable}}}" for header, variable in data["env_http_headers"].items()}
         data["headers"] = {**(data["headers"] or {}), **more}
     if data.get("bearer_token_env_var"):
         data["headers"] = {**(data["headers"] or {}), "Authorization": f"Bearer ${{{data['bearer_token_env_var']}}}"}
-    kept = {key: _filled(data[key]) for key in _TAKEN if data.get(key) not in (None, {}, [])}
+    # Others write `${env:NAME}` and `${input:name}` for our `${NAME}`.
+    entry = {key: data[key] for key in _TAKEN if data.get(key) not in (None, {}, [])}
     if data.get("disabled") is True or data.get("enabled") is False:
-        kept["enabled"] = False
-    url = data.get("url") or data.get("serverUrl") or data.get("httpUrl")
-    if not url:
-        return {"type": "stdio", **kept}
-    return {"type": "sse" if data.get("type") == "sse" else "http", **kept, "url": _filled(url)}
-
-
-def _filled(value: Any) -> Any:
-    """Replace `${env:NAME}` and `${input:name}`, as other clients write it, by `${NAME}`."""
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda hit: f"${{{hit[1].replace('-', '_')}}}", value)
-    if isinstance(value, dict):
-        return {key: _filled(each) for key, each in value.items()}
-    return [_filled(each) for each in value] if isinstance(value, list) else value
+        entry["enabled"] = False
+    if url := data.get("url") or data.get("serverUrl") or data.get("httpUrl"):
+        entry = {"type": "sse" if data.get("type") == "sse" else "http", **entry, "url": url}
+    ours = values.map_text(entry, lambda text: _VARIABLE.sub(lambda hit: f"${{{hit[1].replace('-', '_')}}}", text))
+    return FoundServer(name, {"type": "stdio", **ours})
 
 
 def snippet(family: str, servers: Sequence[FoundServer]) -> tuple[str, list[str]]:
@@ -216,7 +195,8 @@ def snippet(family: str, servers: Sequence[FoundServer]) -> tuple[str, list[str]
         if not style.has_cwd and entry.pop("cwd", None):
             notes.append(f"{server.name}: {style.title} have no 'cwd', so it is left out.")
         variables.update(_VARIABLE.findall(json.dumps(entry)))
-        entries[server.name] = _respelled(entry, style.variable)
+        spell = partial(_VARIABLE.sub, lambda hit: style.variable.replace("NAME", hit[1]))
+        entries[server.name] = values.map_text(entry, spell)
     document: dict[str, Any] = {style.key: entries}
     if variables and style.variable.startswith("${input:"):
         document["inputs"] = [
@@ -225,14 +205,6 @@ def snippet(family: str, servers: Sequence[FoundServer]) -> tuple[str, list[str]
     elif variables:
         notes.append(f"Set there: {', '.join(sorted(variables))}. A client that fills no variables needs the value.")
     return json.dumps(document, indent=2, ensure_ascii=False), notes
-
-
-def _respelled(value: Any, variable: str) -> Any:
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda hit: variable.replace("NAME", hit[1]), value)
-    if isinstance(value, dict):
-        return {key: _respelled(each, variable) for key, each in value.items()}
-    return [_respelled(each, variable) for each in value] if isinstance(value, list) else value
 
 
 def entry_of_project(project: Path, env: Mapping[str, str]) -> FoundServer:
@@ -251,16 +223,16 @@ def with_entry(client: str, path: Path, text: str, server: FoundServer) -> str:
     """
     entry, is_toml = _entry_text(client, server), client == "codex"
     try:
-        document = (_parsed_toml(text) if is_toml else json.loads(text)) if text.strip() else {}
+        document = (tomllib.loads(text) if is_toml else json.loads(text)) if text.strip() else {}
         present = servers_in(document).get(server.name)
         if present is not None:
-            if {name: _entry(present).get(name) for name in server.data} == server.data:
+            if {key: as_ours(server.name, present).data.get(key) for key in server.data} == server.data:
                 return text
             message = f"'{path}' is not changed: it has another entry '{server.name}'."
             raise UsageProblem(message, hint=f"Replace that one by:\n{entry}")
         if is_toml:
             after = f"{text.rstrip()}\n\n{entry}\n".lstrip()
-            _parsed_toml(after)
+            tomllib.loads(after)
             return after
         _add(client, document, server)
     except (ValueError, TypeError, AttributeError) as exc:

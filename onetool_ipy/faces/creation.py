@@ -144,7 +144,10 @@ def shared_of(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lean_on(bundle: Bundle, record: dict[str, Any], *, is_relative: bool = False) -> None:
-    """Leave out of a new tool what its bundle has for all tools: the same auth, and a base URL that was not typed."""
+    """Leave out of a new tool what its bundle has for all tools.
+
+    That is the same auth, a base URL that was not typed, and arguments without a default that are its variables.
+    """
     from onetool_ipy.bundles.http.definition import origin
 
     request = record["http"].get("request")
@@ -155,6 +158,12 @@ def lean_on(bundle: Bundle, record: dict[str, Any], *, is_relative: bool = False
         request.pop("auth", None)
     if is_relative:
         request["urlTemplate"] = url.removeprefix(bundle.base_url)
+    schema, variables = record.get("argSchema") or {}, bundle.environment.variables if bundle.environment else {}
+    shared = {name for name in variables if schema.get("properties", {}).get(name) == {"type": "string"}}
+    if shared:
+        properties = {name: each for name, each in schema["properties"].items() if name not in shared}
+        required = [name for name in schema.get("required", ()) if name not in shared]
+        record["argSchema"] = {**schema, "properties": properties, "required": required}
 
 
 def wire_auth(bundle: Bundle) -> dict[str, Any] | None:
@@ -169,16 +178,31 @@ def common_origin(tools: Sequence[Tool]) -> str:
     return origins.pop() if len(origins) == 1 else ""
 
 
-def set_shared(box: Toolbox, bundle: Bundle, base_url: str | None, auth: Mapping[str, Any] | None) -> Bundle:
-    """Set the base URL and auth of a bundle."""
+def changed_bundle(
+    bundle: Bundle,
+    base_url: str | None,
+    auth: Mapping[str, Any] | None,
+    environment: Mapping[str, Any] | None = None,
+) -> Bundle:
+    """The bundle with another base URL, auth and environment. Without another environment it keeps its own."""
+    from onetool_ipy.bundles.model import Bundle, read
+
+    wire = bundle.to_dict()
+    active = (environment or wire.get("environment")) if base_url else None
+    return read(Bundle, {**wire, "baseUrl": base_url or None, "auth": auth, "environment": active})
+
+
+def store_bundle(box: Toolbox, bundle: Bundle) -> Bundle:
+    """Store a bundle that was changed."""
     return box.bundles.put_bundle(
         bundle.bundle_id,
         slug=bundle.slug,
         display_name=bundle.display_name,
         description=bundle.description,
         enabled=bundle.is_enabled,
-        base_url=base_url,
-        auth=auth,
+        base_url=bundle.base_url,
+        auth=wire_auth(bundle),
+        environment=bundle.to_dict().get("environment"),
     )
 
 

@@ -1,8 +1,8 @@
-"""Environments of a bundle: named pairs of a base URL and auth, in `.onetool/environments.json`.
+"""Environments of a bundle: named sets of a base URL, auth and variables, in `.onetool/environments.json`.
 
-Switching makes a pair the bundle's own, so a call knows nothing of environments. The auth names its secret; no
-value of a secret is in the file. The active environment is the one whose pair the bundle has. A file that cannot be
-read has none.
+Switching makes a set the bundle's own, so a call reads the bundle alone. Auth and variables name their secrets; no
+value of a secret is in the file. The active environment is the one whose name and set the bundle has. A file that
+cannot be read has none.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from onetool_ipy.base import files
 from onetool_ipy.base.values import Json
-from onetool_ipy.faces.creation import wire_auth
+from onetool_ipy.faces.creation import changed_bundle, wire_auth
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +24,18 @@ if TYPE_CHECKING:
 
 
 class Environment(BaseModel):
-    """Where the tools of a bundle send to, and how they sign in."""
+    """Where the tools of a bundle send to, how they sign in, and the texts for `${name}` in their requests."""
 
     model_config = ConfigDict(frozen=True)
 
     base_url: str
     auth: Json | None = None
+    variables: dict[str, str] = Field(default_factory=dict)
+
+    def applied(self, bundle: Bundle, name: str) -> Bundle:
+        """The bundle as it is in this environment; raises InvalidRequest for one that no bundle can have."""
+        active = {"name": name, "variables": self.variables}
+        return changed_bundle(bundle, self.base_url.rstrip("/"), self.auth, active)
 
 
 _FILE = TypeAdapter(dict[str, dict[str, Environment]])
@@ -40,10 +46,16 @@ def environments_of(box: Toolbox, slug: str) -> dict[str, Environment]:
     return _read(_path(box)).get(slug, {})
 
 
+def present_environment(bundle: Bundle) -> Environment:
+    """What the bundle uses now, as an environment."""
+    variables = bundle.environment.variables if bundle.environment else {}
+    return Environment(base_url=bundle.base_url or "", auth=wire_auth(bundle), variables=variables)
+
+
 def active_environment(box: Toolbox, bundle: Bundle) -> str:
     """The name of the environment that the bundle uses now; empty if it uses none of them."""
-    present = Environment(base_url=bundle.base_url or "", auth=wire_auth(bundle))
-    return next((name for name, each in environments_of(box, bundle.slug).items() if each == present), "")
+    name = bundle.environment.name if bundle.environment else ""
+    return name if environments_of(box, bundle.slug).get(name) == present_environment(bundle) else ""
 
 
 def save_environment(box: Toolbox, slug: str, name: str, environment: Environment) -> None:

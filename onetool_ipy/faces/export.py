@@ -134,8 +134,10 @@ class _Cell:
             tree = ast.parse(source)
         except SyntaxError as exc:
             self._refuse(f"it is not Python: {exc.msg}")
-        for node in sorted(ast.walk(tree), key=_place, reverse=True):
-            if isinstance(node, ast.Call) and _is_shell_call(node):
+        calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        for node in sorted(calls, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+            inner = node.func.value if isinstance(node.func, ast.Attribute) else None
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "get_ipython":
                 # The offsets of the tree count bytes. A comment goes to the end of its line.
                 lines = source.split("\n")
                 first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
@@ -194,8 +196,9 @@ class _Cell:
             self._refuse(str(exc))
         options = f", timeout={request.flags.timeout!r}" if request.flags.timeout is not None else ""
         options += ", check=False" if request.flags.unchecked else ""
+        pairs = ", ".join(f"{key!r}: {value!r}" for key, value in args.items())
         verb = "start" if request.flags.bg else "call" if request.flags.soft else "run"
-        call = f"box.{verb}({request.name!r}, {_dict(args)}{options})"
+        call = f"box.{verb}({request.name!r}, {{{pairs}}}{options})"
         return f"({request.flags.output} := {call})" if request.flags.output else call
 
     def _replay(self, rest: str) -> str:
@@ -215,9 +218,11 @@ class _Cell:
         if isinstance(target, str) or target is None:
             return self._tool(f'"{target or name}" {rest}', None)
         types = {param.name: param.type for param in target.params}
-        args = {
-            key: _typed(value, types.get(key, "any")) for key, value in read_snippet_arguments(rest, _Source).items()
-        }
+        args = read_snippet_arguments(rest, _Source)
+        for key, value in args.items():
+            # Without quotes an argument is a literal if it reads as one.
+            if isinstance(value, Bare):
+                args[key] = str(value) if types.get(key, "any") == "text" else read_word(str(value))
         return f"ot.run({', '.join([repr(name), *(f'{k}={v!r}' for k, v in args.items())])})"
 
     def _snippet(self, line: str, body: str | None) -> str:
@@ -234,23 +239,3 @@ class _Cell:
 
     def _refuse(self, why: str) -> Any:
         raise UsageProblem(f"Cell {self.number} cannot be exported: {why}")
-
-
-def _typed(value: Any, kind: str) -> Any:
-    """A snippet's argument as a Python value: without quotes it is a literal if it reads as one."""
-    if not isinstance(value, Bare):
-        return value
-    return str(value) if kind == "text" else read_word(str(value))
-
-
-def _dict(args: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{key!r}: {value!r}" for key, value in args.items()) + "}"
-
-
-def _is_shell_call(node: ast.Call) -> bool:
-    inner = node.func.value if isinstance(node.func, ast.Attribute) else None
-    return isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id == "get_ipython"
-
-
-def _place(node: ast.AST) -> tuple[int, int]:
-    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)

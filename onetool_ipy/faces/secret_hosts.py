@@ -14,13 +14,15 @@ from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import Conflict
 from onetool_ipy.base.values import Json
-from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in
+from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in, secrets_of
+from onetool_ipy.bundles.model import Bundle
 from onetool_ipy.faces.creation import wire_auth
 from onetool_ipy.toolbox import Toolbox
 
 _PORTS = {"http": 80, "https": 443}
 _HEAD = re.compile(r"[^.\[|]+")
 _SHORTEST = 6
+_SENT = ("urlTemplate", "query", "headers", "body")
 
 
 class SecretHost(Conflict):
@@ -59,14 +61,14 @@ def new_sendings(
     records: Iterable[Mapping[str, object]],
     *,
     made_up: Collection[str] | None = (),
-    base_url: str | None = None,
+    bundle: Bundle | None = None,
 ) -> list[Sending]:
     """Find what tools with these records would send to hosts that did not receive it before.
 
-    `base_url` is that of their bundle. `made_up` are names of secrets that the user did not type; those need
-    confirmation if the secret exists. None means all, as in a document.
+    `bundle` is theirs, with its base URL and variables. `made_up` are names of secrets that the user did not type;
+    those need confirmation if the secret exists. None means all, as in a document.
     """
-    pairs = {pair for record in records for pair in _sent(record, base_url)}
+    pairs = {pair for record in records for pair in _sent(record, bundle)}
     if not pairs:
         return []
     used = _used(box)
@@ -77,6 +79,15 @@ def new_sendings(
         if host not in places and (places or (secret in there and (made_up is None or secret in made_up))):
             sendings.append(Sending(secret, host, tuple(sorted(places))))
     return sendings
+
+
+def sendings_of(box: Toolbox, bundle: Bundle, *, made_up: Collection[str] | None = ()) -> list[Sending]:
+    """Find what the tools of a bundle would send to new hosts if the bundle were this one."""
+    tools = box.bundles.all_tools(bundle.bundle_id)
+    # The auth of the bundle is looked at by itself, since it counts for tools to come.
+    records = [{"http": tool.http.wire(), "argSchema": tool.arg_schema} for tool in tools if tool.http is not None]
+    records.append(shared_request(bundle.base_url, wire_auth(bundle)))
+    return new_sendings(box, records, made_up=made_up, bundle=bundle)
 
 
 def shared_request(base_url: str | None, auth: Mapping[str, object] | None) -> Json:
@@ -99,7 +110,7 @@ def require_known(found: Iterable[Sending], words: Iterable[str] = ()) -> None:
         raise SecretHost(message, hint=hint, details=[one.to_dict() for one in left])
 
 
-def _sent(record: Mapping[str, Any], base_url: str | None = None) -> Iterator[tuple[str, str]]:
+def _sent(record: Mapping[str, Any], bundle: Bundle | None = None) -> Iterator[tuple[str, str]]:
     """Pairs of secret, and host and port, for all that an HTTP tool sends. An invalid record sends nothing."""
     http = record.get("http")
     if not isinstance(http, Mapping):
@@ -108,34 +119,27 @@ def _sent(record: Mapping[str, Any], base_url: str | None = None) -> Iterator[tu
     listed = [step for step in steps if isinstance(step, Mapping)] if isinstance(steps, list) else []
     arguments = (record.get("argSchema") or {}).get("properties") or {}
     own = {*arguments, *(step.get("name") or f"step{number}" for number, step in enumerate(listed, start=1))}
+    base_url = bundle.base_url if bundle else None
+    variables = bundle.environment.variables if bundle and bundle.environment else {}
     for step in listed:
         request = step.get("request")
-        if isinstance(request, Mapping):
-            yield from (
-                (name, place) for part, place in _parts(request, base_url) for name in _names(part, own) if place
-            )
-
-
-def _parts(request: Mapping[str, object], base_url: str | None) -> Iterator[tuple[Any, str]]:
-    """The parts of a request, each with the host and port that receives it."""
-    url = request.get("urlTemplate")
-    place = _place(base_url if isinstance(url, str) and url.startswith("/") else url)
-    auth = request.get("auth")
-    yield [request.get(key) for key in ("urlTemplate", "query", "headers", "body")], place
-    if isinstance(auth, Mapping):
-        signs = [value for key, value in auth.items() if key not in ("type", "in", "name")]
-        yield signs, _place(auth.get("tokenUrl")) if auth.get("type") == "oauth2" else place
-
-
-def _names(part: object, own: Collection[str]) -> Iterator[str]:
-    try:
-        names = {placeholder.name for placeholder in placeholders_in(part)}
-    except ValueError:  # refused when it is stored
-        return
-    for name in names:
-        head = _HEAD.match(name)
-        if name not in own and (head is None or head[0] not in own) and SECRET_NAME.fullmatch(name):
-            yield name
+        if not isinstance(request, Mapping):
+            continue
+        url, auth = request.get("urlTemplate"), request.get("auth")
+        place = _place(base_url if isinstance(url, str) and url.startswith("/") else url)
+        parts: list[tuple[object, str]] = [([request.get(key) for key in _SENT], place)]
+        if isinstance(auth, Mapping):
+            signs = [value for key, value in auth.items() if key not in ("type", "in", "name")]
+            parts.append((signs, _place(auth.get("tokenUrl")) if auth.get("type") == "oauth2" else place))
+        for part, receiver in parts:
+            try:
+                names = {placeholder.name for placeholder in placeholders_in(part)} if receiver else set()
+            except ValueError:  # refused when it is stored
+                continue
+            for name in names:
+                head = _HEAD.match(name)
+                if name not in own and (head is None or head[0] not in own) and SECRET_NAME.fullmatch(name):
+                    yield from ((secret, receiver) for secret in secrets_of(name, variables))
 
 
 def _place(url: object) -> str:
@@ -150,38 +154,31 @@ def _place(url: object) -> str:
 
 def _used(box: Toolbox) -> dict[str, set[str]]:
     """The hosts that receive each secret now, and the servers and packs that use it."""
-    hosts: dict[str, set[str]] = {}
+    from onetool_ipy.llm.client import default_url
+
+    pairs: list[tuple[str, str]] = []
     bundles = {one.bundle_id: one for one in box.bundles.all_bundles()}
     for tool in box.bundles.all_tools():
         if tool.http is not None:
-            base_url = bundles[tool.bundle_id].base_url if tool.bundle_id in bundles else None
-            for secret, place in _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}, base_url):
-                hosts.setdefault(secret, set()).add(place)
+            pairs += _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}, bundles.get(tool.bundle_id))
     for bundle in bundles.values():
-        for secret, place in _sent(shared_request(bundle.base_url, wire_auth(bundle))):
-            hosts.setdefault(secret, set()).add(place)
-    for secret, place in (*_of_models(box), *_of_servers(box)):
-        hosts.setdefault(secret, set()).add(place)
-    return hosts
-
-
-def _of_models(box: Toolbox) -> Iterator[tuple[str, str]]:
-    from onetool_ipy.llm.client import default_url
-
-    for model in box.config.settings.models.named.values():
-        if model.key:
-            yield model.key, _place(model.base_url or default_url(model.provider)) or f"the model '{model.name}'"
-
-
-def _of_servers(box: Toolbox) -> Iterator[tuple[str, str]]:
-    """Servers and packs have their secrets filled in already, so their values are searched for."""
+        pairs += _sent(shared_request(bundle.base_url, wire_auth(bundle)), bundle)
     settings, secrets = box.config.settings, box.config.secrets
+    for model in settings.models.named.values():
+        if model.key:
+            place = _place(model.base_url or default_url(model.provider)) or f"the model '{model.name}'"
+            pairs.append((model.key, place))
+    # Servers and packs have their secrets filled in already, so their values are searched for.
     values = {name: secrets.get(name) or "" for name in secrets.names()}
     for name, server in settings.servers.items():
         place = _place(server.data.get("url")) or f"the server '{name}'"
-        yield from ((secret, place) for secret in _within(server.data, values))
+        pairs += ((secret, place) for secret in _within(server.data, values))
     for name, pack in settings.packs.items():
-        yield from ((secret, f"the pack '{name}'") for secret in _within(pack.data, values))
+        pairs += ((secret, f"the pack '{name}'") for secret in _within(pack.data, values))
+    hosts: dict[str, set[str]] = {}
+    for secret, place in pairs:
+        hosts.setdefault(secret, set()).add(place)
+    return hosts
 
 
 def _within(data: object, values: Mapping[str, str]) -> list[str]:

@@ -46,6 +46,7 @@ _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _LAUNCHERS = ("npx", "uvx", "bunx", "pnpm", "npm", "uv", "docker", "python", "python3", "node")
 _RUN_WORDS = ("run", "exec", "dlx", "x", "tool")
 _ENDING = "_server"
+_OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
 _ENTRY_KEYS = ("command", "url", "serverUrl", "httpUrl")
 
 
@@ -162,9 +163,6 @@ class ServerSetup:
         return entry
 
 
-_OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
-
-
 def _doubts(data: Mapping[str, Any]) -> str:
     """What is likely wrong with a server that was typed: a program that is not there, flags of ours for it."""
     command = str(data.get("command") or "")
@@ -213,7 +211,9 @@ def server_of(card: Mapping[str, Any], name: str, answer: Answer) -> FoundServer
     if there or (packages and not remotes):
         return FoundServer(name, _from_package((there or packages)[0], answer))
     if remotes:
-        return FoundServer(name, _from_remote(remotes[0], answer))
+        headers = _values(remotes[0].get("headers"), answer, _HEADER, "header")
+        url = _substituted(remotes[0]["url"], remotes[0].get("variables"), answer)
+        return FoundServer(name, {"type": "http", "url": url, **({"headers": headers} if headers else {})})
     kinds = ", ".join(
         sorted({str(one.get("registryType")) for one in card.get("packages") or [] if isinstance(one, dict)})
     )
@@ -255,12 +255,6 @@ def _from_package(package: Mapping[str, object], answer: Answer) -> Json:
     return {"type": "stdio", "command": program, "args": args, **({"env": env} if env else {})}
 
 
-def _from_remote(remote: Mapping[str, Any], answer: Answer) -> dict[str, Any]:
-    headers = _values(remote.get("headers"), answer, _HEADER, "header")
-    url = _substituted(remote["url"], remote.get("variables"), answer)
-    return {"type": "http", "url": url, **({"headers": headers} if headers else {})}
-
-
 def _values(listed: object, answer: Answer, form: re.Pattern[str], what: str) -> dict[str, str]:
     """The values of variables or headers, by name."""
     headers: dict[str, str] = {}
@@ -297,7 +291,12 @@ def _value(one: Mapping[str, Any], name: str, answer: Answer) -> str | None:
         return _substituted(one["value"], one.get("variables"), answer)
     if isinstance(one.get("default"), str | int | float) and not one.get("isSecret"):
         return str(one["default"])
-    return answer(_input(one, name)) if one.get("isRequired") is True else None
+    if one.get("isRequired") is not True:
+        return None
+    choices = one.get("choices")
+    description = values.cut(str(one.get("description") or ""), 300)
+    listed = tuple(map(str, choices[:50])) if isinstance(choices, list) else ()
+    return answer(CardInput(values.cut(name, 60), description, one.get("isSecret") is True, listed))
 
 
 def _substituted(text: str, variables: object, answer: Answer) -> str:
@@ -309,13 +308,6 @@ def _substituted(text: str, variables: object, answer: Answer) -> str:
         return hit[0] if value is None else value
 
     return _PLACEHOLDER.sub(value, text)
-
-
-def _input(one: Mapping[str, object], name: str) -> CardInput:
-    choices = one.get("choices")
-    description = values.cut(str(one.get("description") or ""), 300)
-    listed = tuple(map(str, choices[:50])) if isinstance(choices, list) else ()
-    return CardInput(values.cut(name, 60), description, one.get("isSecret") is True, listed)
 
 
 def read_pasted(text: str, name: str = "") -> list[FoundServer]:

@@ -64,6 +64,30 @@ def default_url(provider: str) -> str:
     return "" if wire is None else wire.default_url
 
 
+def listed_models(provider: str, key: str, http_client: HttpClient, base_url: str = "") -> list[str]:
+    """Return the models that a provider lists for a key, the newest first where it says how old they are.
+
+    Raises CallFailure.
+    """
+    wire = _FORMATS[provider]
+    url = wire.models_url(base_url or wire.default_url)
+    return model_names(http_client.request("GET", url, rules=_rules_for(url), headers=wire.headers(key)))
+
+
+def model_names(response: HttpResponse) -> list[str]:
+    """Return the names in a list of models, in the form of any provider; empty if the response is not one."""
+    try:
+        data: Any = response.json() if response.status == 200 else {}
+    except CallFailure:
+        return []
+    rows = (data.get("models") or data.get("data")) if isinstance(data, dict) else None
+    rows = [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    if all(type(row.get("created")) is int for row in rows):
+        rows.sort(key=lambda row: -row["created"])
+    names = [row.get("name") or row.get("id") for row in rows]
+    return [name.removeprefix("models/") for name in names if isinstance(name, str) and name.isprintable()]
+
+
 def open_model(
     which: str | None,
     models: Models,

@@ -177,6 +177,10 @@ class WireFormat:
         """Return the address of the request."""
         raise NotImplementedError
 
+    def models_url(self, base_url: str) -> str:
+        """Return the address of the list of models."""
+        return f"{base_url}/models"
+
     def headers(self, key: str | None) -> dict[str, str]:
         """Return the headers, with the key."""
         return {} if key is None else {"authorization": f"Bearer {key}"}
@@ -369,6 +373,9 @@ class Anthropic(WireFormat):
     def url(self, request: ModelRequest) -> str:
         base = base_of(request.base_url, version="", endpoints=("/messages", "/v1"))
         return f"{base}/v1/messages"
+
+    def models_url(self, base_url: str) -> str:
+        return f"{base_url}/v1/models"
 
     def headers(self, key: str | None) -> dict[str, str]:
         return {"anthropic-version": _ANTHROPIC_VERSION, **({} if key is None else {"x-api-key": key})}

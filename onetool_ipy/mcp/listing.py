@@ -182,13 +182,9 @@ def to_specs(
             timeout_s=definition.timeout_s,
             output_schema=tool.get("outputSchema"),
             where=definition.where,
-            identity=partial(_identity, definition, mask, identity),
+            identity=partial(lambda tool: [definition.fingerprint(mask), sorted(definition.inherit), tool], identity),
         )
     return list(specs.values())
-
-
-def _identity(definition: ServerDefinition, mask: Callable[[str], str], tool: Json) -> list[object]:
-    return [definition.fingerprint(mask), sorted(definition.inherit), tool]
 
 
 def _hints(annotations: Mapping[str, object], *, is_trusted: bool) -> dict[str, bool]:

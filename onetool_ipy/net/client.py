@@ -95,10 +95,6 @@ class Rules:
         )
 
 
-def _utc_now() -> datetime.datetime:
-    return datetime.datetime.now(datetime.UTC)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """Sleep, chance and clock of retries; tests pass their own. `asleep` is for async callers."""
@@ -106,7 +102,7 @@ class Retry:
     sleep: Callable[[float], object] = time.sleep
     asleep: Callable[[float], Awaitable[object]] = asyncio.sleep
     chance: Callable[[], float] = random.random
-    now: Callable[[], datetime.datetime] = _utc_now
+    now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC)
 
     def wait_s(self, attempt: int, headers: Mapping[str, str] | None = None) -> float:
         """Seconds to wait after an attempt, counted from 1."""

@@ -184,7 +184,11 @@ class Confined:
         except OSError as exc:
             raise ExecutionFailed(f"Cannot open '{path}': {exc.strerror}.") from exc
         try:
-            lies = _opened_path(fd) or os.path.realpath(real)
+            try:
+                # The system says where the open file lies.
+                lies = os.readlink(f"/proc/self/fd/{fd}")
+            except OSError:
+                lies = os.path.realpath(real)
             self._require_inside(lies, path)
             status = os.fstat(fd)
             _require_kind(status, flags, path)
@@ -293,11 +297,3 @@ def _kind(entry: os.DirEntry[str]) -> tuple[str, int | None]:
     if stat.S_ISDIR(status.st_mode):
         return "directory", None
     return ("file", status.st_size) if stat.S_ISREG(status.st_mode) else ("other", None)
-
-
-def _opened_path(fd: int) -> str | None:
-    """Return the real path of an open file as the system reports it, or None."""
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:
-        return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
+from onetool_ipy.base.frames import is_missing
 from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.core import current
-from onetool_ipy.core.difference import Changes
+from onetool_ipy.core.difference import ChangedCell, Changes
 from onetool_ipy.render import html
 from onetool_ipy.render.views import counted
 
@@ -55,7 +56,7 @@ class Difference:
 
     @property
     def df(self) -> pd.DataFrame:
-        """Only the rows that differ: `change` says how, a changed cell is `old → new`."""
+        """Only the rows that differ: the first column says how, a changed cell is `old → new`."""
         return self._changes.rows
 
     def view(self) -> Any:
@@ -87,7 +88,9 @@ class Difference:
             words.append(", ".join(cells) + (f" and {counted(rest, 'other column')}" if rest else "") + " changed")
         elif len(self.changed):
             words.append(f"{counted(len(self.changed), noun)} changed")
-        words += [f"column '{row.column}' {_column_words(row)}" for row in self.columns.head(_MAX_NAMED).itertuples()]
+        for row in self.columns.head(_MAX_NAMED).itertuples():
+            word = {"added": "is new", "removed": "is gone"}.get(row.change, f"was {row.old}, is {row.new}")
+            words.append(f"column '{row.column}' {word}")
         if not words:
             return ["No difference."]
         examples = [self._example(row) for row in self.changed.head(_MAX_NAMED).to_dict("records")]
@@ -113,20 +116,11 @@ class Difference:
         if not self:
             return note
         rows = self.df.head(_MAX_ROWS).to_dict("records") if self.df.columns.is_unique else []
-        cells = [{str(name): _missing_as_none(cell) for name, cell in row.items()} for row in rows]
+        cells = [{str(name): None if is_missing(cell) else cell for name, cell in row.items()} for row in rows]
         rest = len(self.df) - len(cells)
-        return note + html.table(cells) + (html.note(f"and {counted(rest, 'more row')}: .view()") if rest else "")
-
-
-def _column_words(row: Any) -> str:
-    """Say how a column changed."""
-    word = {"added": "is new", "removed": "is gone"}.get(row.change)
-    return word or f"was {row.old}, is {row.new}"
+        marked = html.table(cells, is_marked=lambda cell: isinstance(cell, ChangedCell))
+        return note + marked + (html.note(f"and {counted(rest, 'more row')}: .view()") if rest else "")
 
 
 def _short(value: Any) -> str:
     return values.cut(html.cell_text(value) or "nothing", _MAX_CELL)
-
-
-def _missing_as_none(cell: Any) -> Any:
-    return None if isinstance(cell, float) and cell != cell else cell

@@ -8,7 +8,7 @@ one output works in light themes, dark themes and static pages.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from onetool_ipy.base import values
@@ -28,6 +28,7 @@ _SOFT = "var(--jp-ui-font-color2,#777)"
 _TABLE = "border-collapse:collapse;margin:2px 0;font-variant-numeric:tabular-nums"
 _CELL = f"text-align:left;vertical-align:top;padding:3px 12px 3px 0;border-bottom:1px solid {_LINE}"
 _RIGHT = ";text-align:right"
+_MARKED = ";font-weight:600;background:rgba(33,150,243,.16)"
 _HEAD = f"{_CELL};color:{_SOFT};font-weight:500"
 EDGE = "padding-left:calc(var(--jp-code-font-size,0px)*.602)"
 """The left edge of what JupyterLab prints: one character of its code font."""
@@ -114,6 +115,7 @@ def table(
     columns: Sequence[str] | None = None,
     *,
     numbers: Collection[str] | None = None,
+    is_marked: Callable[[object], bool] = lambda _cell: False,
 ) -> str:
     """Rows as a table, with the columns of all rows in their first order; columns of numbers are right-aligned."""
     names = list(columns) if columns is not None else list(dict.fromkeys(key for row in rows for key in row))
@@ -126,6 +128,7 @@ def table(
             text = cell_text(row.get(name, ""))
             label = text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
             style = f"{_CELL};white-space:nowrap" if len(text) <= _SHORT else _CELL
+            style += _MARKED * is_marked(row.get(name))
             body += f'<td style="{style}{_RIGHT * (name in right)}">{escape(label)}</td>'
         body += "</tr>"
     return (

@@ -243,22 +243,16 @@ def plots(
         left = len(failures) - _MOST_MESSAGES
         more = f"<p class='small'>{counted(left, 'more message')}</p>" if left > 0 else ""
         messages = f"<h2>Failed calls by message</h2>{_table(failures[:_MOST_MESSAGES], _FAILURE_COLUMNS)}{more}"
-    return (
-        f"<h2>Calls <span class='small'>{failed}</span></h2>{columns(bars, title='Calls over time')}"
-        f"{_latency(tools, steps)}{messages}"
-    )
-
-
-def _latency(tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> str:
-    called = [row for row in steps if row["calls"]]
-    if len(called) >= FEW_STEPS:
+    if sum(bool(row["calls"]) for row in steps) >= FEW_STEPS:
         points = [(str(r["start"]), r["p50_ms"], r["p95_ms"]) if r["calls"] else None for r in steps]
-        return f"<h2>Latency <span class='small'>median to p95</span></h2>{bands(points, title='Latency')}"
-    slow = [
-        HorizontalBar(str(row["tool"]), row["p95_ms"], row["avg_ms"], f"{_ms(row['avg_ms'])} / {_ms(row['p95_ms'])} ms")
-        for row in tools[:8]
-    ]
-    return f"<h2>Latency by tool <span class='small'>mean / p95</span></h2>{rows(slow, title='Latency by tool')}"
+        latency = f"<h2>Latency <span class='small'>median to p95</span></h2>{bands(points, title='Latency')}"
+    else:
+        notes = [(row, f"{_ms(row['avg_ms'])} / {_ms(row['p95_ms'])} ms") for row in tools[:8]]
+        slow = [HorizontalBar(str(row["tool"]), row["p95_ms"], row["avg_ms"], note) for row, note in notes]
+        latency = f"<h2>Latency by tool <span class='small'>mean / p95</span></h2>{rows(slow, title='Latency by tool')}"
+    return (
+        f"<h2>Calls <span class='small'>{failed}</span></h2>{columns(bars, title='Calls over time')}{latency}{messages}"
+    )
 
 
 def _ms(value: float) -> str:

@@ -132,7 +132,8 @@ class Checker:
 
     def fit(self, ready: Json, plain: bool, tool: str, mask: Mask) -> None:
         """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
-        self._complete(ready, plain, tool, mask)
+        if not self._fits(ready, plain):
+            self._complete(ready, plain, tool, mask)
         for name in self._ints:
             if type(ready.get(name)) is float and ready[name].is_integer():
                 ready[name] = int(ready[name])
@@ -144,7 +145,8 @@ class Checker:
         is expected, and text is not.
         """
         ready, plain, *_ = values.plain_copy(args)
-        self._complete(ready, plain, tool, mask)
+        if not self._fits(ready, plain):
+            self._complete(ready, plain, tool, mask)
         return ready
 
     def violations(self, data: Mapping[str, Any], mask: Mask = str, noun: str = "field") -> list[Violation]:
@@ -160,8 +162,6 @@ class Checker:
             return False
 
     def _complete(self, ready: dict[str, Any], plain: bool, tool: str, mask: Mask) -> None:
-        if self._fits(ready, plain):
-            return
         errors, violations = self._errors(ready, mask)
         # A default may lack what has a default in turn, so each round fills in one level.
         for _ in range(_MAX_ROUNDS):
@@ -285,6 +285,20 @@ def compile_schema(parameters: Schema) -> Validator:
     options = jsonschema_rs.FancyRegexOptions(backtrack_limit=_BACKTRACKS)
     try:
         return jsonschema_rs.validator_for(dict(parameters), pattern_options=options, offline=True)
+    except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
+        raise InvalidTool(_schema_fault(exc)) from exc
+
+
+def require_schema(parameters: Schema) -> None:
+    """Raise InvalidTool if this is not a JSON Schema. Only what has references or patterns is compiled."""
+    import jsonschema_rs
+
+    text = str(parameters)
+    if "$ref" in text or "pattern" in text:
+        compile_schema(parameters)
+        return
+    try:
+        jsonschema_rs.meta.validate(dict(parameters))
     except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
         raise InvalidTool(_schema_fault(exc)) from exc
 

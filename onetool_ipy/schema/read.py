@@ -12,7 +12,7 @@ import keyword
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -126,15 +126,7 @@ def type_text(schema: object, root: object) -> str:
 
 def signature_text(name: str, parameters: object, *, unknown: str = "...") -> str:
     """`pack.tool(query: str, count: int = 5)`: required without defaults, optional with theirs or `unknown`."""
-    arguments = params(parameters)
-    labels = python_names(arguments)
-    parts = []
-    for param in arguments:
-        text = f"{labels[param.name]}: {type_text(param.schema, parameters)}"
-        parts.append(text if param.required else f"{text} = {_default_text(param) or unknown}")
-    if isinstance(parameters, Mapping) and parameters.get("additionalProperties"):
-        parts.append("**" + identifier("arguments", set(labels.values())))
-    return f"{name}({', '.join(parts)})"
+    return f"{name}{_signature(parameters, lambda param: _Shown(_default_text(param) or unknown))}"
 
 
 def argument_lines(parameters: object) -> list[str]:
@@ -314,21 +306,24 @@ class _Shown:
 
 def signature_of(parameters: object) -> inspect.Signature:
     """The signature that calling the tool from Python has; required arguments first."""
-    signature = []
+    return _signature(
+        parameters,
+        lambda param: param.schema["default"] if param.has_default else _Shown(_default_text(param) or "..."),
+    )
+
+
+def _signature(parameters: object, default: Callable[[Param], object]) -> inspect.Signature:
     arguments = params(parameters)
     labels = python_names(arguments)
-    for param in arguments:
-        default: Any = inspect.Parameter.empty
-        if not param.required:
-            default = param.schema["default"] if param.has_default else _Shown(_default_text(param) or "...")
-        signature.append(
-            inspect.Parameter(
-                labels[param.name],
-                inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=default,
-                annotation=_Shown(type_text(param.schema, parameters)),
-            )
+    signature = [
+        inspect.Parameter(
+            labels[param.name],
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if param.required else default(param),
+            annotation=_Shown(type_text(param.schema, parameters)),
         )
+        for param in arguments
+    ]
     if isinstance(parameters, Mapping) and parameters.get("additionalProperties"):
         rest = identifier("arguments", set(labels.values()))
         signature.append(inspect.Parameter(rest, inspect.Parameter.VAR_KEYWORD))

@@ -23,7 +23,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from importlib import import_module
@@ -206,38 +206,19 @@ def _message(exc: BaseException) -> str:
 # --- executors and clusters -----------------------------------------------------------------------
 
 
-def _in_window(
-    items: Sequence[object], width: int, workers: _ExecutorWorkers | _DaskWorkers, grace_s: float
-) -> Outcomes:
-    """Keep `width` items running until all are done."""
-    todo, count = 0, len(items)
-    running: dict[Any, int] = {}
-    try:
-        while todo < count or running:
-            while todo < count and len(running) < width:
-                index, todo = todo, todo + 1
-                try:
-                    running[workers.submit(items[index])] = index
-                except UsageProblem:
-                    raise
-                except Exception as exc:  # noqa: BLE001 - pickling an item runs foreign code; a pool may be broken
-                    yield index, (False, _message(exc))
-            if running:
-                future, outcome = workers.next()
-                yield running.pop(future), outcome
-    finally:
-        workers.cancel(running, grace_s)
-
-
 class _ExecutorWorkers:
-    """A `concurrent.futures.Executor`. In a ThreadPoolExecutor, items see the caller's context."""
+    """A `concurrent.futures.Executor`. In a ThreadPoolExecutor, items see the caller's context.
 
-    def __init__(self, executor: Executor, func: Func) -> None:
+    `pickler` is pickle, or cloudpickle for workers that may have none of our files.
+    """
+
+    def __init__(self, executor: Executor, func: Func, pickler: types.ModuleType = pickle) -> None:
         self._executor = executor
         self._func = func
+        self._pickler = pickler
         self._done: SimpleQueue[Future[Any]] = SimpleQueue()
         self._context = copy_context() if isinstance(executor, ThreadPoolExecutor) else None
-        self._packed = b"" if self._context is not None else _pack_function(func)
+        self._packed = b"" if self._context is not None else _pack_function(func, pickler)
 
     def submit(self, item: object) -> Future[Any]:
         """Begin an item and return its future. Raises if the item cannot be sent."""
@@ -245,7 +226,7 @@ class _ExecutorWorkers:
             if self._context is not None:
                 future = self._executor.submit(_outcome, self._context.copy(), self._func, item)
             else:
-                future = self._executor.submit(_run_packed, self._packed, pickle.dumps(item))
+                future = self._executor.submit(_run_packed, self._packed, self._pickler.dumps(item))
         except BrokenExecutor:
             raise
         except RuntimeError as exc:
@@ -264,64 +245,44 @@ class _ExecutorWorkers:
             return future, (False, _message(exc))
         return future, outcome if self._context is not None else _unpack_outcome(outcome)
 
-    def cancel(self, running: Iterable[Future[object]], grace_s: float) -> None:
-        """Cancel what has not begun, and give the rest some time to finish."""
+
+def _in_window(items: Sequence[object], width: int, workers: _ExecutorWorkers, grace_s: float) -> Outcomes:
+    """Keep `width` items running until all are done. At the end cancel what has not begun, and wait for the rest."""
+    todo, count = 0, len(items)
+    running: dict[Future[Any], int] = {}
+    try:
+        while todo < count or running:
+            while todo < count and len(running) < width:
+                index, todo = todo, todo + 1
+                try:
+                    running[workers.submit(items[index])] = index
+                except UsageProblem:
+                    raise
+                except Exception as exc:  # noqa: BLE001 - pickling an item runs foreign code; a pool may be broken
+                    yield index, (False, _message(exc))
+            if running:
+                future, outcome = workers.next()
+                yield running.pop(future), outcome
+    finally:
         unfinished = [future for future in running if not future.cancel()]
         if unfinished and grace_s:
             wait(unfinished, grace_s)
 
 
 def _in_dask(items: Sequence[object], func: Func, width: int | None, client: object | None, grace_s: float) -> Outcomes:
-    """Run items on a Dask cluster. If a worker dies, another one runs its items."""
+    """Run items on a Dask cluster, by its Executor. If a worker dies, another one runs its items."""
     try:
-        distributed = import_module("distributed")
+        distributed, cloudpickle = import_module("distributed"), import_module("cloudpickle")
     except ImportError as exc:
         raise UsageProblem(
             "The engine 'dask' needs the library distributed.", hint="Install it: pip install 'onetool-ipy[dask]'"
         ) from exc
-    packed = _pack_function_by_value(func)
     with _dask_client(distributed, client, width) as scheduler:
         if scheduler.asynchronous:
             raise UsageProblem("The Dask client is asynchronous.", hint="Make it with Client(...) alone.")
         most = width or _ITEMS_PER_CORE * (sum(scheduler.ncores().values()) or 1)
-        yield from _in_window(items, most, _DaskWorkers(distributed, scheduler, packed), grace_s)
-
-
-class _DaskWorkers:
-    """The workers of a Dask client, with the methods of `_ExecutorWorkers`."""
-
-    def __init__(self, distributed: Any, client: Any, packed: bytes) -> None:
-        self._distributed = distributed
-        self._client = client
-        self._packed = packed
-        self._finished = distributed.as_completed(loop=client.loop, with_results=True, raise_errors=False)
-
-    def submit(self, item: Any) -> Any:
-        data = import_module("cloudpickle").dumps(item)
-        future = self._client.submit(_run_packed, self._packed, data, pure=False)
-        self._finished.add(future)
-        return future
-
-    def next(self) -> tuple[Any, Outcome]:
-        future, result = next(self._finished)
-        if isinstance(result, BaseException):
-            return future, (False, "It was cancelled.")
-        # Dask gives the exception's type, itself and its traceback.
-        if len(result) == 3:
-            return future, (False, _message(result[1]))
-        return future, _unpack_outcome(result)
-
-    def cancel(self, running: Iterable[Any], grace_s: float) -> None:
-        left = list(running)
-        if not left:
-            return
-        try:
-            if grace_s:
-                self._distributed.wait(left, timeout=grace_s)
-        except TimeoutError:
-            pass
-        finally:  # a second Stop does not wait
-            self._client.cancel(left)
+        workers = _ExecutorWorkers(scheduler.get_executor(pure=False), func, cloudpickle)
+        yield from _in_window(items, most, workers, grace_s)
 
 
 @contextmanager
@@ -365,32 +326,24 @@ class _NoToolbox:
         )
 
 
-def _pack_function(func: Func) -> bytes:
-    """Pickle a function by its module and name, or by its pack file. Raises UsageProblem if it cannot be sent."""
+def _pack_function(func: Func, pickler: types.ModuleType) -> bytes:
+    """Pickle a function: of a pack file by its path, or with its code by cloudpickle. Raises UsageProblem."""
     module = _pack_module(func)
     try:
-        if module is not None and func is _member(module, func.__qualname__):
+        if module is not None and pickler is pickle and func is _member(module, func.__qualname__):
             return pickle.dumps(_PackFunction(module.__name__, str(module.__file__), func.__qualname__))
-        return pickle.dumps(func)
-    except Exception as exc:  # pickling runs foreign code
-        raise _not_sendable(func, exc) from exc
-
-
-def _pack_function_by_value(func: Func) -> bytes:
-    """Pickle a function with its code, by cloudpickle, which comes with Dask."""
-    cloudpickle, module = import_module("cloudpickle"), _pack_module(func)
-    try:
-        if module is None:
-            packed: bytes = cloudpickle.dumps(func)
-            return packed
-        cloudpickle.register_pickle_by_value(module)
-        try:
-            packed = cloudpickle.dumps(func)
-        finally:
-            cloudpickle.unregister_pickle_by_value(module)
+        with ExitStack() as stack:
+            if module is not None and pickler is not pickle:
+                pickler.register_pickle_by_value(module)
+                stack.callback(pickler.unregister_pickle_by_value, module)
+            packed: bytes = pickler.dumps(func)
         return packed
     except Exception as exc:  # pickling runs foreign code
-        raise _not_sendable(func, exc) from exc
+        raise UsageProblem(
+            f"{values.safe_repr(func, 80)} cannot be sent to another process: {exc}",
+            hint="Define it at the top of a module or pack file, and give it what it needs with each item."
+            " Secrets and open connections do not travel.",
+        ) from exc
 
 
 def _pack_module(func: object) -> types.ModuleType | None:
@@ -406,14 +359,6 @@ def _member(module: types.ModuleType, name: str) -> Any:
     for part in name.split("."):
         member = getattr(member, part, None)
     return member
-
-
-def _not_sendable(func: Func, exc: Exception) -> UsageProblem:
-    return UsageProblem(
-        f"{values.safe_repr(func, 80)} cannot be sent to another process: {exc}",
-        hint="Define it at the top of a module or pack file, and give it what it needs with each item."
-        " Secrets and open connections do not travel.",
-    )
 
 
 def _run_packed(function: bytes, item: bytes) -> tuple[bool, bytes]:

@@ -19,7 +19,7 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from onetool_ipy.base.errors import InvalidTool, Unavailable
 from onetool_ipy.base.syntax import constant, last_name
@@ -28,10 +28,6 @@ from onetool_ipy.core.decorate import Marks, marks_of, name_of
 from onetool_ipy.core.resolve import Require
 from onetool_ipy.core.tool import Dep, ToolSpec
 from onetool_ipy.render.views import Listing
-
-if TYPE_CHECKING:
-    import subprocess
-
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -253,6 +249,7 @@ def _library_version(name: str) -> str | None:
 
 def _command_version(path: str, flag: str) -> str | None:
     """Run a command for its version; None if it prints none in time."""
+    import selectors
     import subprocess  # it takes 5 ms, and only this check needs it
 
     try:
@@ -265,14 +262,7 @@ def _command_version(path: str, flag: str) -> str | None:
         )
     except OSError:
         return None
-    match = _VERSION.search(_first_output(process))
-    return match[0] if match else None
-
-
-def _first_output(process: subprocess.Popen[bytes]) -> str:
-    """Read the beginning of what a command prints, within the time limit; then kill it, with its children."""
-    import selectors
-
+    # Only the beginning of what it prints is read, within the time limit; then it is killed, with its children.
     until = time.monotonic() + _VERSION_TIMEOUT_S
     text = b""
     with process, selectors.DefaultSelector() as selector:
@@ -285,4 +275,5 @@ def _first_output(process: subprocess.Popen[bytes]) -> str:
             text += piece
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-    return text.decode("utf-8", "replace")
+    match = _VERSION.search(text.decode("utf-8", "replace"))
+    return match[0] if match else None

@@ -59,6 +59,8 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0
 _SURE_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", re.ASCII)
 """Text that counts as a number even if no type is declared: `007` and `+49123` are text."""
 _PLAIN_WORD = re.compile(r"[^\s\"'\[({]\S*")
+_AS_TYPED: dict[type, Any] = {kind: type(kind.__name__, (kind,), {}) for kind in (int, float, list, dict)}
+"""The same types with attributes: `typed` is the value as it was typed."""
 
 
 class Bare(str):
@@ -255,31 +257,12 @@ def _literal(word: str) -> Any:
         return typed
     number = _read_number(word) if _SURE_NUMBER.fullmatch(word) else MISSING
     value = number if number is not MISSING else _read_literal(word) if word[:1] in ("[", "{", "(") else MISSING
-    like: Any = _AS_TYPED.get(type(value))
+    like = _AS_TYPED.get(type(value))
     if like is None:
         return str(word)
     same = like(value)
     same.typed = str(word)
     return same
-
-
-class _Int(int):
-    typed: str
-
-
-class _Float(float):
-    typed: str
-
-
-class _List(list[Any]):
-    typed: str
-
-
-class _Dict(dict[Any, Any]):
-    typed: str
-
-
-_AS_TYPED = {int: _Int, float: _Float, list: _List, dict: _Dict}
 
 
 def _read_number(text: str) -> Any:

@@ -39,13 +39,14 @@ MAX_TIME_S = 1.0
 
 _FILTERS = """
     abs capitalize count d default dictsort first float int items last length list lower map max min reject rejectattr
-    reverse round select selectattr sort title trim truncate unique upper urlencode wordcount
+    reverse round select selectattr sort sum title trim truncate unique upper urlencode wordcount
 """
 _METHODS = """
     capitalize casefold count endswith find get index isalnum isalpha isdigit islower isupper items keys lower lstrip
     partition removeprefix removesuffix rfind rpartition rsplit rstrip split splitlines startswith strip swapcase title
     upper values
 """
+_SCALARS: tuple[Any, ...] = (bool, int, float, str, bytes, type(None))
 _KINDS: Mapping[str, Literal["string", "comment"]] = {"STRING": "string", "COMMENT": "comment"}
 _BARE_ON_MAGIC = re.compile(r"[\w./:@%+,=-]*")
 _QUOTED_ON_MAGIC = re.compile(r"[\w ./:@%+,=-]*")
@@ -110,61 +111,39 @@ def as_text(value: object) -> str:
 
 def literal(value: object) -> str:
     """Return the Python literal of a plain value: text, numbers, booleans, None, lists and dicts of these."""
-    return _Writer().write(value)
+    # The size is counted on the way, since lists that hold each other twice grow without bound.
+    size = 0
 
-
-class _Writer:
-    """Writes one literal, with a limit on its size: lists that hold each other twice grow without bound."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._left = MAX_TEXT
-
-    def write(self, value: object) -> str:
-        self._add(value, 0)
-        return "".join(self._parts)
-
-    def _put(self, text: str) -> None:
-        self._left -= len(text) + 4
-        if self._left < 0:
-            raise Unwritable(f"is longer than {MAX_TEXT:,} characters")
-        self._parts.append(text)
-
-    def _add(self, value: Any, depth: int) -> None:
-        if depth > 100:
-            raise Unwritable("is nested too deeply")
+    def write(value: Any, depth: int) -> str:
+        nonlocal size
         if isinstance(value, Json | Typed):
             value = value.value
-        if isinstance(value, Name):
-            self._put(str(value))
-        elif value is None or isinstance(value, bool | str | bytes | int | float):
-            if isinstance(value, float) and not math.isfinite(value):
-                self._put(f"float('{float(value)}')")
-                return
-            plain = next((kind for kind in (bool, int, float, str, bytes) if isinstance(value, kind)), None)
+        if depth > 100:
+            raise Unwritable("is nested too deeply")
+        if isinstance(value, Mapping):
+            pairs = ", ".join(f"{write(key, depth + 1)}: {write(value[key], depth + 1)}" for key in value)
+            text = f"{{{pairs}}}"
+        elif isinstance(value, list | tuple):
+            items = ", ".join(write(item, depth + 1) for item in value)
+            text = f"[{items}]" if isinstance(value, list) else f"({items},)" if len(value) == 1 else f"({items})"
+        elif isinstance(value, Name):
+            text = str(value)
+        elif isinstance(value, float) and not math.isfinite(value):
+            text = f"float('{float(value)}')"
+        elif (plain := next((kind for kind in _SCALARS if isinstance(value, kind)), None)) is not None:
             try:
-                self._put("None" if plain is None else plain.__repr__(value))
+                text = str(plain.__repr__(value))
             except ValueError as exc:
                 # Python refuses to write an integer of too many digits.
                 raise Unwritable(f"cannot be written: {exc}") from exc
-        elif isinstance(value, Mapping):
-            self._put("{")
-            for i, (key, item) in enumerate(value.items()):
-                self._put(", " if i else "")
-                self._add(key, depth + 1)
-                self._put(": ")
-                self._add(item, depth + 1)
-            self._put("}")
-        elif isinstance(value, list | tuple):
-            opened, closed = "[]" if isinstance(value, list) else "()"
-            self._put(opened)
-            for i, item in enumerate(value):
-                self._put(", " if i else "")
-                self._add(item, depth + 1)
-            self._put("," + closed if isinstance(value, tuple) and len(value) == 1 else closed)
         else:
             kind = type(value).__name__
             raise Unwritable(f"is a {kind}, which has no literal; give its name, with 'type: name'")
+        size += 10 if isinstance(value, Mapping | list | tuple) else len(text) + 10
+        _require(size)
+        return text
+
+    return write(value, 0)
 
 
 class TemplateProblem(OneToolError):
@@ -277,7 +256,7 @@ class _Expansion:
         )
         filters = env.filters
         env.filters = {name: filters[name] for name in _FILTERS.split()}
-        env.filters.update(join=_join, replace=_replace, string=as_text, sum=_sum, tojson=_to_json)
+        env.filters.update(join=_join, replace=_replace, string=as_text, tojson=_to_json)
         env.filters.update(indent=_indent, _counted=self.counted)
         env.globals = {"range": _range}
         return env
@@ -497,19 +476,14 @@ def _in_string(text: str, match: re.Match[str]) -> str:
         text = "".join(_escaped(char, quote, is_bytes="b" in prefix) for char in text)
     if "f" not in prefix and "t" not in prefix:
         return text
-    if not _is_outside_fields(source, match[0]):
-        raise Unwritable("is in the braces of an f-string; assign it to a variable on a line before")
-    return text.replace("{", "{{").replace("}", "}}")
-
-
-def _is_outside_fields(source: str, placeholder: str) -> bool:
-    """Whether every occurrence of a placeholder in an f-string is in its text, and none in its braces."""
     try:
         parts = getattr(ast.parse(source, mode="eval").body, "values", ())
     except SyntaxError:
-        return False
+        parts = ()
     texts = [str(part.value) for part in parts if isinstance(part, ast.Constant)]
-    return sum(text.count(placeholder) for text in texts) == source.count(placeholder)
+    if sum(each.count(match[0]) for each in texts) != source.count(match[0]):
+        raise Unwritable("is in the braces of an f-string; assign it to a variable on a line before")
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def _escaped(char: str, quote: str, *, is_bytes: bool) -> str:
@@ -591,15 +565,6 @@ def _indent(text: object, width: int = 4, first: bool = False) -> str:
     _require(len(pad) * len(lines))
     padded = [pad + line if line and (i or first) else line for i, line in enumerate(lines)]
     return "\n".join(padded)
-
-
-def _sum(items: Iterable[object], start: float = 0) -> float:
-    total = start
-    for item in items:
-        if not isinstance(item, int | float):
-            raise Unwritable("is the sum of something that is not a number")
-        total += item
-    return total
 
 
 def _to_json(value: Any) -> Json:

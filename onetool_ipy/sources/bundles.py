@@ -128,7 +128,8 @@ class BundleTools:
         """Return what decides how a call behaves: the record without incidental fields, and the local function."""
         record = {key: value for key, value in tool.stored().items() if key not in _INCIDENTAL}
         inner = None if tool.go_tool is None else self._find(tool.go_tool.func)
-        return [record, "" if inner is None else inner.fingerprint]
+        environment = tool.http and tool.http.environment and tool.http.environment.variables
+        return [record, "" if inner is None else inner.fingerprint, *([environment] if environment else [])]
 
     def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
         runner: Any = self._runners.of(tool, name)
@@ -176,6 +177,9 @@ class BundleTools:
             return f"cannot be called: {exc.message}", exc.hint
         if not missing:
             return None
+        if environment := held.bundle.environment:
+            message = f"'{missing[0]}' is neither a variable of the environment '{environment.name}' nor a secret."
+            return message, f"Set it: %tool bundle env {held.bundle.slug} {environment.name} --set {missing[0]}=VALUE"
         return f"the secret '{missing[0]}' is missing.", "Add it to secrets.yaml, then reload."
 
 

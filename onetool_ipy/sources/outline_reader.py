@@ -139,6 +139,10 @@ class _OutlineReader:
         doc = ast.get_docstring(node)
         sections = describe.read(doc)
         description = words.get("description")
+        limit = words.get("timeout")
+        is_number = isinstance(limit, (int, float)) and not isinstance(limit, bool)
+        if limit is not None and not (is_number and 0 < limit < math.inf):
+            raise InvalidTool(f"timeout={limit!r} is not a number of seconds above 0.")
         resource, prompt = "".join(_texts(words.get("resource"))[:1]), words.get("prompt") is True
         arguments = node.args
         positional = [*(arg.arg for arg in (*arguments.posonlyargs, *arguments.args))]
@@ -156,7 +160,7 @@ class _OutlineReader:
             example="\n".join(_texts(words.get("examples"))) or values.encodable(sections.example),
             tags=tuple(_texts(words.get("tags"))),
             read_only=words.get("read_only") is True or prompt or bool(resource),
-            timeout_s=_timeout(words.get("timeout")),
+            timeout_s=None if limit is None else float(limit),
             is_async=isinstance(node, ast.AsyncFunctionDef),
             line=node.lineno,
             resource=resource,
@@ -250,14 +254,6 @@ def _texts(value: Any) -> list[str]:
     if isinstance(value, str):
         return [values.encodable(value)]
     return [values.encodable(str(item)) for item in value] if isinstance(value, (list, tuple, set)) else []
-
-
-def _timeout(value: Any) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        raise InvalidTool(f"timeout={value!r} is not a number of seconds above 0.")
-    return float(value)
 
 
 def _decorations(node: _Function) -> dict[str, Any]:

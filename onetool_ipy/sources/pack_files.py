@@ -72,18 +72,23 @@ class PackFileSearch:
     def __init__(self, root: Path) -> None:
         self.problems: list[Problem] = []
         self._root = root
-        self._real = os.path.realpath(root)
         self._owners = Owners(root)
         self._left = _MAX_ENTRIES
-        self._folders: dict[str, bool] = {}
-        self._inside: dict[str, bool] = {}
+        self._real = os.path.realpath(root)
+        self._folders: dict[str, bool] = {str(root): True, self._real: True}
 
     def files(self, patterns: Sequence[str]) -> list[Path]:
         """Return the files in the order of the patterns, then by name."""
         paths: dict[str, None] = {}
         for pattern in patterns:
-            parts = self._parts(pattern)
-            if parts is None:
+            parts = [part for part in pattern.replace(os.sep, "/").split("/") if part not in ("", ".")]
+            is_outside = os.path.isabs(pattern) or pattern.startswith(("/", "~")) or os.path.splitdrive(pattern)[0]
+            if is_outside or ".." in parts or "\0" in pattern:
+                self._report(
+                    "tools_dir",
+                    f"'{pattern}' leads out of '{self._root.name}/', so it is ignored.",
+                    f'Put pack files into {self._root.name}/tools/ and name them from there, e.g. "tools/*.py".',
+                )
                 continue
             try:
                 # In the order that `Path` has, folder by folder, without making one.
@@ -99,20 +104,9 @@ class PackFileSearch:
         return [Path(path) for path in chosen[:MAX_FILES]]
 
     def _report(self, where: str, message: str, hint: str = "") -> None:
-        self.problems.append(Problem(printable(where), printable(message), printable(hint)))
-
-    def _parts(self, pattern: str) -> list[str] | None:
-        """Split a pattern into parts; report a pattern that leads out of the folder and return None."""
-        parts = [part for part in pattern.replace(os.sep, "/").split("/") if part not in ("", ".")]
-        is_outside = os.path.isabs(pattern) or pattern.startswith(("/", "~")) or os.path.splitdrive(pattern)[0]
-        if is_outside or ".." in parts or "\0" in pattern:
-            self._report(
-                "tools_dir",
-                f"'{pattern}' leads out of '{self._root.name}/', so it is ignored.",
-                f'Put pack files into {self._root.name}/tools/ and name them from there, e.g. "tools/*.py".',
-            )
-            return None
-        return parts
+        problem = Problem(printable(where), printable(message), printable(hint))
+        if problem not in self.problems:
+            self.problems.append(problem)
 
     def _matching(self, parts: Sequence[str]) -> Iterator[str]:
         """Yield the paths that match a pattern; a folder stands for the Python files in it."""
@@ -147,9 +141,8 @@ class PackFileSearch:
                     yield from self._walk(inner, rest, depth + 1)
 
     def _names(self, folder: str) -> list[str]:
-        """Return the names in a folder inside the root, sorted."""
-        if not self._is_inside(folder, is_link=folder == str(self._root) or os.path.islink(folder)):
-            self._report_outside(folder)
+        """Return the names in a folder, sorted. No folder is listed that others may have changed."""
+        if not self._is_safe(folder):
             return []
         names: list[str] = []
         try:
@@ -163,71 +156,46 @@ class PackFileSearch:
             return []
         return sorted(names)
 
-    def _is_inside(self, path: str, *, is_link: bool) -> bool:
-        """Whether a path is inside the root, with links resolved; the root itself counts as a link."""
-        if is_link:
-            return self._is_below(os.path.realpath(path))
-        folder = os.path.dirname(path)
-        is_inside = self._inside.get(folder)
-        if is_inside is None:
-            is_inside = self._inside[folder] = self._is_below(os.path.realpath(folder))
-        return is_inside
-
-    def _is_below(self, real: str) -> bool:
-        return real == self._real or real.startswith(self._real.rstrip(os.sep) + os.sep)
-
-    def _report_outside(self, path: str) -> None:
-        message = f"is a link that leads out of '{self._root.name}/', so it is ignored."
-        problem = Problem(printable(path), message, "Copy what it leads to instead.")
-        if problem not in self.problems:
-            self.problems.append(problem)
-
     def _counts(self, path: str) -> bool:
-        """Whether a path is a regular file inside the root, in folders that only its owner may write."""
-        try:
-            is_link = os.path.islink(path)
-            status = os.stat(path)
-        except (OSError, ValueError):
-            return False
-        if not stat.S_ISREG(status.st_mode):
-            return False
-        if not self._is_inside(path, is_link=is_link):
-            self._report_outside(path)
-            return False
-        if fault := self._owners.fault(status, path):
-            self._report(path, *fault)
-            return False
-        real = os.path.realpath(path) if is_link else path
-        return all(self._is_safe(folder) for folder in self._above(real))
-
-    def _above(self, path: str) -> Iterable[str]:
-        """Yield the folders between a file and the root."""
-        root = self._real if path.startswith(self._real + os.sep) else str(self._root)
-        folder = os.path.dirname(path)
-        while len(folder) > len(root):
-            yield folder
-            folder = os.path.dirname(folder)
+        """Whether a path is a regular file, in folders that only its owner may write."""
+        status = self._status(path)
+        return status is not None and stat.S_ISREG(status.st_mode) and self._is_safe(os.path.dirname(path))
 
     def _is_safe(self, folder: str) -> bool:
-        is_safe = self._folders.get(folder)
-        if is_safe is None:
-            try:
-                fault = self._owners.fault(os.stat(folder), folder)
-            except OSError:
-                return False
-            if fault is not None:
-                self._report(folder, *fault)
-            is_safe = self._folders[folder] = fault is None
-        return is_safe
+        """Whether a folder and all folders between it and the root are the user's own."""
+        if folder not in self._folders:
+            is_own = self._is_safe(os.path.dirname(folder)) and self._status(folder) is not None
+            self._folders[folder] = is_own
+        return self._folders[folder]
+
+    def _status(self, path: str) -> os.stat_result | None:
+        """Return the status of a file or folder; None, with a problem, where a link leads out or others may write."""
+        try:
+            status = os.lstat(path)
+        except (OSError, ValueError):
+            return None
+        if stat.S_ISLNK(status.st_mode):
+            real = os.path.realpath(path)
+            if real.startswith(self._real + os.sep) and real != path:
+                return self._status(real) if self._is_safe(os.path.dirname(real)) else None
+            message = f"is a link that leads out of '{self._root.name}/', so it is ignored."
+            self._report(path, message, "Copy what it leads to instead.")
+            return None
+        if fault := self._owners.fault(status, path):
+            self._report(path, *fault)
+            return None
+        return status
 
 
 class _Look(NamedTuple):
-    """What a look at a pack file found. `text` is None if it was not read; a young file may change unseen."""
+    """What a look at a pack file saw. `text` is None if it was not read.
+
+    `stamp` is None if the file is gone, or so young that it may change unseen: the next look reads it again.
+    """
 
     outline: PackOutline
     text: bytes | None = None
     stamp: Stamp | None = None
-    is_young: bool = False
 
 
 class _Loaded(NamedTuple):
@@ -361,45 +329,35 @@ class PackFile:
 
     def _look(self) -> None:
         """Outline the file again if its text changed."""
-        if self._is_current(stamp_of(self.path)):
+        if self._seen.stamp is not None and stamp_of(self.path) == self._seen.stamp:
             return
         with self._looking:
-            stamp = stamp_of(self.path)
-            if self._is_current(stamp):  # another thread has looked while this one waited
-                return
-            look = self._outlined(stamp)
-            is_new = look.outline is not self._seen.outline
-            if is_new:
-                self._fault = ""
-            self._seen = look  # one store: Stop may come at any line, and a look that was cut off is done again
-        if is_new and look.outline.error:
-            _log.error("%s: %s", self._shown, look.outline.error)
+            outline, self._seen = self._seen.outline, self._outlined()
+        if self._seen.outline is not outline:
+            self._fault = ""
+            if self._seen.outline.error:
+                _log.error("%s: %s", self._shown, self._seen.outline.error)
 
-    def _is_current(self, stamp: Stamp | None) -> bool:
-        """Whether the last look saw the file with this stamp, late enough to be sure of its text."""
-        look = self._seen
-        return look.stamp is not None and stamp == look.stamp and not look.is_young
-
-    def _outlined(self, stamp: Stamp | None) -> _Look:
+    def _outlined(self) -> _Look:
         """Return the outline of the file, and its text if it was read."""
+        stamp = stamp_of(self.path)
         if stamp is None:
             return _Look(PackOutline(self._stem, error="The file is gone."))
-        young = is_young(stamp)
-        key = f"{self.path}|{stamp}"
-        if self._cache is not None and not young and (cached := self._cache.get(key)) is not None:
-            return _Look(cached, None, stamp, young)
+        key, sure = f"{self.path}|{stamp}", None if is_young(stamp) else stamp
+        if self._cache is not None and sure is not None and (cached := self._cache.get(key)) is not None:
+            return _Look(cached, None, sure)
         try:
             text = self._read()
         except Unreadable as exc:
-            return _Look(PackOutline(self._stem, error=f"The file {exc}"), None, stamp, young)
+            return _Look(PackOutline(self._stem, error=f"The file {exc}"), None, sure)
         outline = self._seen.outline
         if text != self._seen.text:
             from onetool_ipy.sources.outline_reader import read_outline
 
             outline = read_outline(text, pack=self._stem)
-        if self._cache is not None and not young:
+        if self._cache is not None and sure is not None:
             self._cache.put(key, outline)
-        return _Look(outline, text, stamp, young)
+        return _Look(outline, text, sure)
 
     def _read(self) -> bytes:
         """Return the text of the file. Raises Unreadable if it is gone, too large, or not the user's."""
@@ -624,15 +582,11 @@ def _imports_of(cells: Iterable[str], names: set[str]) -> list[str]:
     for cell in cells:
         with suppress(SyntaxError, ValueError):
             for node in ast.parse(cell).body:
-                if isinstance(node, ast.Import):
-                    parts = [(alias, ast.Import([alias])) for alias in node.names]
-                elif isinstance(node, ast.ImportFrom):
-                    parts = [(alias, ast.ImportFrom(node.module, [alias], 0)) for alias in node.names]
-                else:
-                    continue
-                for alias, alone in parts:
+                for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
                     name = alias.asname or alias.name.partition(".")[0]
                     if name in names:
+                        module = node.module if isinstance(node, ast.ImportFrom) else ""
+                        alone = ast.ImportFrom(module, [alias], 0) if module else ast.Import([alias])
                         statements[name] = ast.unparse(alone)
     return sorted(statements.values())
 

@@ -19,9 +19,8 @@ import math
 import sys
 import uuid
 import zoneinfo
-from collections import deque
 from collections.abc import Callable
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from onetool_ipy.base.errors import OneToolError
@@ -32,9 +31,9 @@ _MAX_DEPTH = 100
 _MAX_BITS = 13_000
 """Python reads and writes no longer integer as decimal text."""
 
-_BYTES: dict[str, Any] = {"bytes": bytes, "bytearray": bytearray}
-_LISTS: dict[str, Any] = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque}
-_SCALARS: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
+_LISTS: dict[str, Any] = {"tuple": tuple, "set": set}
+_SCALARS: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "bytes": (bytes, lambda data: base64.b64encode(data).decode(), lambda text: base64.b64decode(text, validate=True)),
     "datetime": (datetime.datetime, datetime.datetime.isoformat, datetime.datetime.fromisoformat),
     "date": (datetime.date, datetime.date.isoformat, datetime.date.fromisoformat),
     "time": (datetime.time, datetime.time.isoformat, datetime.time.fromisoformat),
@@ -45,14 +44,11 @@ _SCALARS: dict[str, tuple[Any, Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
     "Decimal": (decimal.Decimal, str, decimal.Decimal),
     "UUID": (uuid.UUID, str, uuid.UUID),
-    "complex": (complex, repr, complex),
     "float": (float, repr, float),
     "Path": (type(Path()), str, Path),
-    "PurePath": (type(PurePath()), str, PurePath),
 }
 """Name -> type, how it is written, how it is read."""
 _NAMES = {kind: name for name, (kind, *_) in _SCALARS.items()}
-_NAMES |= {kind: name for name, kind in (_LISTS | _BYTES).items()}
 
 
 class NotEncodable(OneToolError):
@@ -91,18 +87,27 @@ def _encode(value: Any, depth: int) -> Any:
             return {_require_utf8(key): _encode(item, depth + 1) for key, item in value.items()}
         pairs = [[_encode(key, depth + 1), _encode(item, depth + 1)] for key, item in value.items()]
         return {_TAG: "dict", "value": pairs}
-    name = _NAMES.get(kind)
-    if name in _LISTS:
-        items = sorted(value, key=repr) if kind in (set, frozenset) else value
-        return {_TAG: name, "value": [_encode(item, depth + 1) for item in items]}
-    if name in _BYTES:
-        return {_TAG: name, "value": _base64(value)}
-    form = _encode_moment(value) or _encode_numpy(value) or _encode_pandas(value, depth + 1)
-    if form is None and name in _SCALARS:
-        form = {_TAG: name, "value": _SCALARS[name][1](value)}
+    if kind is tuple or kind is set:
+        items = sorted(value, key=repr) if kind is set else value
+        return {_TAG: kind.__name__, "value": [_encode(item, depth + 1) for item in items]}
+    form = _encode_scalar(value) or _encode_pandas(value, depth + 1) or _encode_numpy(value)
     if form is None:
         raise NotEncodable(f"it holds a value of type '{kind.__module__}.{kind.__qualname__}'")
     return form
+
+
+def _encode_scalar(value: Any) -> Json | None:
+    """Encode a value of one of Python's own types; None for any other value."""
+    name = _NAMES.get(type(value))
+    if name is None:
+        return None
+    form = {_TAG: name, "value": _SCALARS[name][1](value)}
+    zone = getattr(value, "tzinfo", None)
+    if zone is None or type(zone) is datetime.timezone:
+        return form
+    if isinstance(zone, zoneinfo.ZoneInfo) and zone.key and name == "datetime":
+        return {**form, "zone": zone.key}
+    raise NotEncodable(f"it holds a time in a zone of its own kind, '{type(zone).__name__}'")
 
 
 def _require_utf8(text: str) -> str:
@@ -111,29 +116,6 @@ def _require_utf8(text: str) -> str:
     except UnicodeEncodeError:
         raise NotEncodable("it holds text that is not valid Unicode") from None
     return text
-
-
-def _base64(data: bytes | bytearray) -> str:
-    return base64.b64encode(data).decode("ascii")
-
-
-def _encode_moment(value: Any) -> Any:
-    """Encode a point in time with a named zone, and the kinds of pandas; None for any other value."""
-    pandas = sys.modules.get("pandas")
-    if pandas is not None and (value is pandas.NaT or value is pandas.NA):
-        return {_TAG: f"pandas.{'NaT' if value is pandas.NaT else 'NA'}"}
-    if pandas is not None and type(value) is pandas.Timedelta:
-        return {_TAG: "pandas.Timedelta", "value": value.isoformat()}
-    is_timestamp = pandas is not None and type(value) is pandas.Timestamp
-    if not is_timestamp and type(value) not in (datetime.datetime, datetime.time):
-        return None
-    zone = value.tzinfo
-    name = "pandas.Timestamp" if is_timestamp else type(value).__name__
-    if zone is None or type(zone) is datetime.timezone:
-        return {_TAG: name, "value": value.isoformat()}
-    if isinstance(zone, zoneinfo.ZoneInfo) and zone.key and name != "time":
-        return {_TAG: name, "value": value.isoformat(), "zone": zone.key}
-    raise NotEncodable(f"it holds a time in a zone of its own kind, '{type(zone).__name__}'")
 
 
 def _encode_numpy(value: Any) -> Any:
@@ -153,17 +135,21 @@ def _encode_numpy(value: Any) -> Any:
         return {**form, "value": [_require_utf8(text) for text in value.ravel().tolist()]}
     file = io.BytesIO()
     numpy.save(file, value, allow_pickle=False)
-    return {_TAG: "numpy.ndarray", "npy": _base64(file.getvalue())}
+    return {_TAG: "numpy.ndarray", "npy": _encode(file.getvalue(), 0)}
 
 
 def _encode_pandas(value: Any, depth: int) -> Json | None:
-    """Encode a table or a column of pandas; None for any other value."""
+    """Encode a table, a column, a time or a duration of pandas; None for any other value."""
     pandas = sys.modules.get("pandas")
     if pandas is None:
         return None
     if type(value) is pandas.Series:
         frame = _encode_frame(value.to_frame("value"))
         return {_TAG: "pandas.Series", "name": _encode(value.name, depth), "frame": frame}
+    if value is pandas.NaT or value is pandas.NA:
+        return {_TAG: "pandas.NaT" if value is pandas.NaT else "pandas.NA"}
+    if type(value) in (pandas.Timestamp, pandas.Timedelta):
+        return {_TAG: "pandas.scalar", "frame": _encode_frame(pandas.DataFrame({"value": [value]}))}
     return _encode_frame(value) if type(value) is pandas.DataFrame else None
 
 
@@ -174,7 +160,7 @@ def _encode_frame(frame: Any) -> Any:
     # Without compression the text of a secret stays as it is in a Parquet file, so that masking sees it.
     writers: dict[str, Callable[[], object]] = {
         "table": lambda: json.loads(frame.to_json(orient="table", double_precision=15)),
-        "parquet": lambda: _base64(frame.to_parquet(compression=None)),
+        "parquet": lambda: _encode(frame.to_parquet(compression=None), 0),
     }
     # For an index of periods pandas warns that it uses its own deprecated attributes; JSON cannot hold such an index.
     index_types = getattr(frame.index, "dtypes", [frame.index.dtype])
@@ -201,19 +187,13 @@ def _decode(data: Any) -> Any:
     value: Any = data.get("value")
     if name in _LISTS:
         return _LISTS[name](_decode(item) for item in value)
-    if name in _BYTES:
-        return _BYTES[name](base64.b64decode(value, validate=True))
     if name == "dict":
         return {_decode(key): _decode(item) for key, item in value}
     if name == "datetime" and "zone" in data:
         return datetime.datetime.fromisoformat(value).astimezone(zoneinfo.ZoneInfo(data["zone"]))
     if name in _SCALARS:
         return _SCALARS[name][2](value)
-    if name.startswith("numpy."):
-        return _decode_numpy(name, data)
-    if name.startswith("pandas."):
-        return _decode_pandas(name, data)
-    raise NotEncodable(f"'{name}' is not a known type")
+    return _decode_numpy(name, data) if name.startswith("numpy.") else _decode_pandas(name, data)
 
 
 def _decode_numpy(name: str, data: Json) -> object:
@@ -223,7 +203,7 @@ def _decode_numpy(name: str, data: Json) -> object:
         return numpy.dtype(data["dtype"]).type(_decode(data["value"]))
     if "value" in data:
         return numpy.array(data["value"], dtype=data["dtype"]).reshape(tuple(data["shape"]))
-    return numpy.load(io.BytesIO(base64.b64decode(data["npy"], validate=True)), allow_pickle=False)
+    return numpy.load(io.BytesIO(_decode(data["npy"])), allow_pickle=False)
 
 
 def _decode_pandas(name: str, data: Json) -> object:
@@ -231,13 +211,12 @@ def _decode_pandas(name: str, data: Json) -> object:
 
     if name in ("pandas.NA", "pandas.NaT"):
         return getattr(pandas, name.removeprefix("pandas."))
-    if name == "pandas.Timedelta":
-        return pandas.Timedelta(data["value"])
-    if name == "pandas.Timestamp":
-        moment = pandas.Timestamp(data["value"])
-        return moment.tz_convert(data["zone"]) if "zone" in data else moment
     if name == "pandas.Series":
         return _decode(data["frame"])["value"].rename(_decode(data["name"]))
+    if name == "pandas.scalar":
+        return _decode(data["frame"])["value"].iloc[0]
+    if name != "pandas.DataFrame":
+        raise NotEncodable(f"'{name}' is not a known type")
     if "table" in data:
         return pandas.read_json(io.StringIO(json.dumps(data["table"])), orient="table", precise_float=True)
-    return pandas.read_parquet(io.BytesIO(base64.b64decode(data["parquet"], validate=True)))
+    return pandas.read_parquet(io.BytesIO(_decode(data["parquet"])))

@@ -14,7 +14,19 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.base.files import AtomicFile, StoreError, alocked, append, locked, remove_stale_temp_files, write_whole
+from onetool_ipy.base.files import (
+    MAX_BYTES,
+    AtomicFile,
+    StoreError,
+    Unreadable,
+    alocked,
+    append,
+    locked,
+    read,
+    read_own,
+    remove_stale_temp_files,
+    write_whole,
+)
 
 
 def test_whole_write_replaces_the_content_and_leaves_nothing_beside_it(tmp_path: Path) -> None:
@@ -83,6 +95,47 @@ def test_bad_path_is_one_error_that_names_it(tmp_path: Path, name: str) -> None:
             work(tmp_path / name)
         assert isinstance(caught.value, OneToolError)
         assert str(tmp_path) in str(caught.value)
+
+
+def test_a_plain_file_is_read_whole_and_a_missing_one_is_none(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"text")
+
+    content = read(tmp_path / "a")
+
+    assert content is not None
+    assert (content.data, content.stat.st_size) == (b"text", 4)
+    assert read(tmp_path / "b") is read(tmp_path / "a" / "b") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("folder", "is a directory, not a file."),
+        ("pipe", "is not a regular file."),
+        ("link", "is a link to a file that does not exist."),
+        ("large", f"is too large: {MAX_BYTES + 1:,} bytes; the limit is {MAX_BYTES:,}."),
+        ("\0", "cannot be read: "),
+    ],
+)
+def test_what_cannot_be_read_is_said(tmp_path: Path, name: str, words: str) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("nowhere")
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(MAX_BYTES + 1)
+
+    with pytest.raises(Unreadable) as caught:
+        read(tmp_path / name)
+
+    assert str(caught.value).startswith(words)
+
+
+def test_of_ones_own_files_only_small_plain_ones_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"1234")
+    (tmp_path / "link").symlink_to("a")
+
+    assert read_own(tmp_path / "a", 4) == b"1234"
+    assert [read_own(tmp_path / "a", 3), read_own(tmp_path / "link", 4), read_own(tmp_path / "b", 4)] == [None] * 3
 
 
 def test_atomic_file_is_invisible_until_it_is_committed(tmp_path: Path) -> None:

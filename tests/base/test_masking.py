@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onetool_ipy.base.masking import Secrets
+from onetool_ipy.base.masking import Form, Secrets
 
 HARD = "pä55/w+rd \"quoted\" & <b>\\n'x'=?"
 
@@ -177,6 +177,10 @@ def test_long_lines_of_a_secret_are_masked_one_by_one() -> None:
     masked = hidden(key).mask("\n".join(f"    {line}" for line in key.splitlines()[1:]))
     assert "MIIEv" not in masked
     assert "kqhk" not in masked
+
+
+def test_a_form_shows_nothing_of_its_secret() -> None:
+    assert repr(Form("secret-1")) == "Form(***)"
 
 
 def test_very_long_secret_is_masked() -> None:

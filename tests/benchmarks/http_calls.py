@@ -60,7 +60,7 @@ def _single(contenders: dict[str, Callable[[], Any]]) -> Iterator[dict[str, Any]
     found = take_turns({name: partial(_cpu, call) for name, call in contenders.items()}, _ROUNDS)
     for name in contenders.keys() - {"ours"}:
         cost = found.mean_ratio("ours", name)
-        target = at_most(cost, 1.5, 1.2, show=lambda value: f"{times(value)} httpx") if name == "httpx" else {}
+        target = at_most(cost, 1.5, 1.1, show=lambda value: f"{times(value)} httpx") if name == "httpx" else {}
         headline = "call an HTTP tool on this machine, CPU" if name == "httpx" else ""
         what = f"HTTP tool on loopback, CPU ({cost:.2f}x {name})"
         yield line(20, what, found.mean("ours"), found.mean(name), name=name, headline=headline, **target)

@@ -78,7 +78,7 @@ def _calls(stack: ExitStack, folder: Path) -> Iterator[dict[str, Any]]:
                 found["raw"],
                 name="raw SDK client",
                 ratio=ratio,
-                **at_most(1 / ratio, 1.2, 1.1, show=lambda over: f"{over:g}x the raw client"),
+                **at_most(1 / ratio, 1.3, 1.1, show=lambda over: f"{over:g}x the raw client"),
             )
     runner.run(_stop.pop()())
 

@@ -1,8 +1,7 @@
-"""Pages: every row once, also while rows come and go; tokens that are not ours are refused."""
+"""Pages: every row once; tokens that are not ours are refused."""
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -49,8 +48,8 @@ def test_default_is_25(full: ProjectBundles) -> None:
 def test_most_is_256_whatever_is_asked_for() -> None:
     rows = list(range(600))
 
-    first, token = page_of(rows, lambda row: (row,), size=10**9, token=None, query=[], store="s")
-    second, more = page_of(rows, lambda row: (row,), size=10**9, token=token, query=[], store="s")
+    first, token = page_of(rows, size=10**9, token=None, query=["s"])
+    second, more = page_of(rows, size=10**9, token=token, query=["s"])
 
     assert first + second == rows[:512]
     assert more is not None
@@ -63,20 +62,6 @@ def test_every_row_once(full: ProjectBundles, size: int) -> None:
 
     assert len(listed) == len(set(listed)) == COUNT + 5
     assert len(searched) == len(set(searched)) == COUNT
-
-
-def test_rows_that_come_and_go_shift_nothing(project_bundles: ProjectBundles) -> None:
-    own = fill(project_bundles)
-    first = project_bundles.bundles.list_tools(bundle_ids=[own], page_size=10)
-    for number in (3, 9, 10):
-        project_bundles.bundles.delete_tool(own, f"t{number}", "1")
-    project_bundles.bundles.put_tool(own, "new", "1", go())
-
-    rest = pages(project_bundles.bundles.list_tools, bundle_ids=[own], page_size=10)
-    second = project_bundles.bundles.list_tools(bundle_ids=[own], page_size=10, page_token=first.next_page_token)
-
-    assert [tool.slug for tool in second] == [f"t{number}" for number in range(11, 21)]
-    assert rest[-1][-1] == "new"
 
 
 def test_a_token_of_another_query_is_refused(full: ProjectBundles) -> None:
@@ -107,37 +92,14 @@ def test_a_token_of_another_project_is_refused(full: ProjectBundles, tmp_path: A
     other.box.close()
 
 
-def forged(token: str) -> list[Any]:
-    raw = base64.urlsafe_b64decode(token + "==")
-    flipped = [
-        base64.urlsafe_b64encode(raw[:i] + bytes([raw[i] ^ 1]) + raw[i + 1 :]).decode().rstrip("=") for i in (0, 20)
-    ]
-    other = base64.urlsafe_b64encode(b"x" * 16 + b'["a"]').decode()
-    return [
-        *flipped,
-        other,
-        token[:-1],
-        token + "A",
-        token + "=",
-        "",
-        "x",
-        "é",
-        "\0",
-        "x" * 100_000,
-        7,
-        b"x",
-        [],
-        "null",
-    ]
-
-
 def test_forged_tokens_are_refused(full: ProjectBundles) -> None:
     token = full.bundles.list_tools(page_size=5).next_page_token
     assert token is not None
+    moved = f"6{token.removeprefix('5')}"
 
-    for bad in forged(token):
+    for bad in (moved, token[:-1], token + "A", f"0{token}", "", "x", "é", "\0", "x" * 100_000, "-1.", 7, b"x", []):
         with pytest.raises(InvalidRequest, match="pageToken") as caught:
-            full.bundles.list_tools(page_size=5, page_token=bad)
+            full.bundles.list_tools(page_size=5, page_token=bad)  # type: ignore[arg-type]
         assert caught.value.status == 400
 
 

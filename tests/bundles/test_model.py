@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import datetime
 import json
-import sys
 from typing import Any
 
 import pytest
 
 from onetool_ipy.base.errors import BodyTooLarge, InvalidRequest, RequestRefused
-from onetool_ipy.bundles.model import Bundle, Page, Switch, Tool, ToolBody, read
+from onetool_ipy.bundles.model import Bundle, Page, Switch, read
 from tests.bundles.aids import ProjectBundles, go, http
 
 BUNDLE_KEYS = {"bundleID", "slug", "displayName", "description", "isEnabled", "isBuiltIn", "createdAt", "modifiedAt"}
@@ -192,34 +191,3 @@ def test_times_need_a_zone() -> None:
     assert found.created_at == datetime.datetime(2026, 1, 2, 10, tzinfo=datetime.UTC)
     with pytest.raises(InvalidRequest, match="createdAt: it needs a time zone"):
         read(Bundle, {**good, "createdAt": "2026-01-02T12:00:00", "modifiedAt": moment})
-
-
-def test_tool_body_is_what_a_tool_has() -> None:
-    assert ToolBody.model_fields.keys() <= Tool.model_fields.keys()
-
-
-def test_stop_at_any_moment_of_writing_a_record_is_stop() -> None:
-    """Pydantic would turn an interrupt in a serializer of ours into an error of its own."""
-    http = {"request": {"method": "GET", "urlTemplate": "https://a.example/${a}"}}
-    body = read(ToolBody, {"type": "http", "http": http, "limits": {"maxCallsPerMinute": 5}})
-    stops = 0
-    for moment in range(1, 2000):
-        left = [moment]
-
-        def interrupt(_frame: object, _event: str, _arg: object, left: list[int] = left) -> None:
-            left[0] -= 1
-            if left[0] == 0:
-                sys.setprofile(None)
-                raise KeyboardInterrupt
-
-        sys.setprofile(interrupt)
-        try:
-            body.to_dict()
-            sys.setprofile(None)
-        except KeyboardInterrupt:
-            stops += 1
-        finally:
-            sys.setprofile(None)
-        if left[0] > 0:
-            break
-    assert stops > 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import httpx
@@ -93,36 +92,6 @@ def test_a_large_value_that_does_not_fit_leaves_as_a_handle(project: Project, so
     assert project_bundles.box.results.query(sent["handle"])["total_lines"] == sent["total_lines"]
     assert kept["id"] == 7
     assert len(kept["rows"]) == 100
-
-
-@pytest.mark.parametrize(
-    ("definition", "ok"),
-    [
-        ({"request": IMPORTED}, True),
-        ({"request": {**IMPORTED, "headers": {"Accept": "application/vnd.api+json"}}}, True),
-        ({"request": IMPORTED, "response": {"selector": "@"}}, False),
-        ({"request": {**IMPORTED, "headers": {}}}, False),
-        ({"steps": [{"request": IMPORTED}]}, False),
-    ],
-)
-def test_a_record_from_before_the_word_tells_by_its_form_whether_it_was_imported(
-    project: Project, definition: dict[str, Any], ok: bool
-) -> None:
-    project_bundles = _shelf(project)
-    _put(project_bundles, http=definition)
-    (file,) = (
-        path for path in project_bundles.root.rglob("*.json") if "outputSchemaFrom" in path.read_text(encoding="utf-8")
-    )
-    record = json.loads(file.read_text(encoding="utf-8"))
-    assert record.pop("outputSchemaFrom") == "author"
-    file.write_text(json.dumps(record), encoding="utf-8")
-
-    assert (
-        project_bundles.another(config=CONFIG, transport=httpx.MockTransport(lambda _: httpx.Response(200, json=MADE)))
-        .call("my-api.make", {})
-        .ok
-        is ok
-    )
 
 
 @pytest.mark.parametrize(

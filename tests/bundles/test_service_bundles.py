@@ -269,41 +269,6 @@ def test_built_in_bundle_is_one_switch_for_the_real_tools(project_bundles: Proje
     assert project_bundles.box.call("fs.list_dir", {"path": "nowhere"}).error.code == "execution_error"  # type: ignore[union-attr]
 
 
-@pytest.mark.spec("002/Behaviour/Built-in isEnabled is mutable")
-def test_a_built_in_tool_has_a_switch_of_its_own_that_other_processes_honour(project_bundles: ProjectBundles) -> None:
-    tools = project_bundles.bundles.named("tools")
-    other = project_bundles.another()
-    assert tools is not None
-    assert other.call("tools.echo", {"message": 1}).data == 1
-
-    project_bundles.bundles.patch_tool(tools.bundle_id, "echo", "1", enabled=False)
-    other.registry.refresh()
-
-    assert other.call("tools.echo", {"message": 1}).error.reason == "disabled"  # type: ignore[union-attr]
-    assert other.call("time.now").ok
-    assert other.bundles.get_tool(tools.bundle_id, "echo", "1").is_enabled is False
-    assert "echo" not in [tool.slug for tool in other.bundles.list_tools()]
-    project_bundles.bundles.patch_tool(tools.bundle_id, "echo", "1", enabled=True)
-    other.registry.refresh()
-    assert other.call("tools.echo", {"message": 2}).data == 2
-
-
-def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(project_bundles: ProjectBundles) -> None:
-    project_bundles.root.mkdir()
-    overlay = project_bundles.root / "builtins.json"
-    for text in ("{", "[]", '{"format": 1}', '{"format": "x", "disabled": []}', '{"format": 1, "disabled": 7}'):
-        overlay.write_text(text)
-        assert project_bundles.box.call("time.now").ok
-        assert any("builtins.json" in problem.where for problem in project_bundles.box.problems()), text
-
-    overlay.write_text('{"format": 2, "disabled": []}')
-    time = project_bundles.bundles.named("time")
-    assert time is not None
-    with pytest.raises(Conflict, match="format 2"):
-        project_bundles.bundles.patch_bundle(time.bundle_id, enabled=False)
-    assert overlay.read_text() == '{"format": 2, "disabled": []}'
-
-
 @pytest.mark.spec("002/Objectives/Storage works offline")
 @pytest.mark.spec("002/Non-functional/Flat-file JSON storage")
 def test_files_are_flat_json_named_by_slugs(project_bundles: ProjectBundles) -> None:
@@ -383,10 +348,46 @@ def test_a_changed_base_url_counts_in_the_next_call_and_in_what_was_approved(pro
     assert project_bundles.box.registry.require("my-api.users").fingerprint != before
 
 
+def test_variables_of_the_environment_fill_every_part_of_a_request(project_bundles: ProjectBundles) -> None:
+    """An argument comes before a variable, a variable before a secret. A value stays in its place."""
+    active = {"name": "test", "variables": {"region": "e u/1", "id": "never", "key": "k-${API_TOKEN}", "word": 'a"b'}}
+    made = project_bundles.bundle(base_url=BASE, environment=active)
+    request = {
+        "method": "POST",
+        "urlTemplate": "/${region}/${id}",
+        "query": {"r": "${region}"},
+        "headers": {"X-Region": "in ${region}", "X-Key": "${key}"},
+        "body": '{"region": ${region}, "word": "<${word}>"}',
+    }
+    schema = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    project_bundles.bundles.put_tool(made.bundle_id, "all", "1", http(http={"request": request}, argSchema=schema))
+
+    (sent,) = project_bundles.bundles.preview(made.bundle_id, "all", "1", {"id": 7})
+    approved = project_bundles.box.registry.require("my-api.all").fingerprint
+
+    assert sent["url"] == f"{BASE}/e%20u%2F1/7?r=e%20u%2F1"
+    assert (sent["headers"]["X-Region"], sent["headers"]["X-Key"]) == ("in e u/1", "k-***")
+    assert json.loads(sent["body"]) == {"region": "e u/1", "word": '<a"b>'}
+    problems = {problem.where: problem.message for problem in project_bundles.box.problems()}
+    said = "is neither a variable of the environment 'test' nor a secret."
+    assert problems["my-api.all@1"] == f"'API_TOKEN' {said}"
+    project_bundles.bundles.put_bundle(
+        made.bundle_id, slug="my-api", display_name="My API", base_url=BASE, environment={"name": "live"}
+    )
+    failed = project_bundles.box.call("my-api.all", {"id": 7}).error
+    assert failed.message == f"'my-api.all' needs 'key', which {said.replace('test', 'live')}"
+    assert "%tool bundle env my-api live --set key=VALUE" in failed.hint
+    assert project_bundles.box.registry.require("my-api.all").fingerprint != approved
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
         ({"auth": SIGNED}, "auth needs a baseUrl"),
+        ({"environment": {"name": "test"}}, "environment needs a baseUrl"),
+        ({"base_url": BASE, "environment": {"name": "test", "variables": {"a b": "x"}}}, "not a name of a variable"),
+        ({"base_url": BASE, "environment": {"name": "test", "variables": {"a": "x\r\ny"}}}, "control character"),
+        ({"base_url": BASE, "environment": {"name": "test", "variables": {"a": "${b.c}"}}}, "only names of secrets"),
         ({"base_url": "https://${host}/"}, "no \\$\\{name\\} and no query"),
         ({"base_url": "api.example.com"}, "must start with http"),
         ({"base_url": BASE, "auth": {"type": "bearer", "value": "${a b}"}}, "auth"),

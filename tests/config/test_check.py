@@ -8,7 +8,7 @@ import pytest
 
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.config.load import Config, load_config
-from onetool_ipy.config.settings import Settings
+from onetool_ipy.config.settings import AskSettings, Settings
 from tests.config.conftest import Project
 
 FULL = """\
@@ -44,7 +44,8 @@ models:
   default: local
   local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}
   big: {provider: openai, model: x, key: OPENAI_KEY, options: {temperature: 0, stop: ["a", "b"], extra: {b: 1.5}}}
-ask: {with_tools: false, tool_allow: [brave.*], max_steps: 7}
+ask: {with_tools: false, tool_allow: [brave.*], max_steps: 7, approve: [a.b], max_calls: 3, max_tokens: 4,
+  max_seconds: 0.5, context_tokens: 6, stream: false, max_cost: 2}
 timeouts: {local_s: 1, mcp_s: 2}
 state_dir: here
 recommended: [brave, fs.read_file]
@@ -67,6 +68,8 @@ def test_no_file_gives_the_defaults_of_the_contract(project: Project) -> None:
     assert (s.stats.enabled, s.stats.context_per_call) == (True, 30_000)
     assert (s.stats.time_overhead_per_call_ms, s.stats.chars_per_token) == (4_000, 4)
     assert (s.ask.with_tools, s.ask.tool_allow, s.ask.max_steps, s.ask.approve) == (True, None, 5, ())
+    assert (s.ask.max_calls, s.ask.max_tokens, s.ask.max_seconds) == (50, 200_000, 300)
+    assert (s.ask.context_tokens, s.ask.stream, s.ask.max_cost) == (100_000, True, None)
     assert (s.timeouts.local_s, s.timeouts.mcp_s) == (8, 30)
     assert s.models.default is None
 
@@ -74,7 +77,7 @@ def test_no_file_gives_the_defaults_of_the_contract(project: Project) -> None:
 def test_every_key_is_read(project: Project) -> None:
     """Each key of contract 3, with a value that is not its default."""
     config = project.load(FULL)
-    assert config.problems == ()
+    assert ["ask.approve: is ignored in a project." in str(problem) for problem in config.problems] == [True]
     s = config.settings
     for name in Settings.__slots__:
         assert name == "version" or getattr(s, name) != getattr(Settings(), name), name
@@ -122,7 +125,18 @@ def test_every_key_is_read(project: Project) -> None:
     assert s.models.named["big"].options == {"temperature": 0, "stop": ["a", "b"], "extra": {"b": 1.5}}
     assert s.models.named["local"].options == {}
     assert s.models.named["local"].provider == "ollama"
-    assert s.ask.tool_allow == ("brave.*",)
+    # A project approves no tool for its user, so `approve` does not count.
+    assert s.ask == AskSettings(
+        with_tools=False,
+        tool_allow=("brave.*",),
+        max_steps=7,
+        max_calls=3,
+        max_tokens=4,
+        max_seconds=0.5,
+        context_tokens=6,
+        stream=False,
+        max_cost=2,
+    )
     assert s.state_dir == "here"
 
 
@@ -200,6 +214,30 @@ ERRORS = {
     "pack is text": ("packs: {brave: fast}\n", "1: packs.brave: 'fast' is not 'key: value' lines."),
     "fault in a pack": ("packs: {brave: {a: .nan}}\n", "1: packs.brave.a: '.nan' is not a number"),
     "state_dir": ("state_dir: 7\n", "1: state_dir: '7' is not text. Put it in quotes."),
+    **{
+        f"ask: {value}": (f"ask: {{{value}}}\n", f"1: ask.{value.partition(':')[0]}: ")
+        for value in (
+            "max_calls: 0",
+            "max_tokens: many",
+            "max_seconds: 0",
+            "context_tokens: -1",
+            "stream: 7",
+            "max_call: 3",
+        )
+    },
+    **{
+        f"options of a model: {options}": (
+            f"models: {{m: {{provider: openai, model: x, options: {options}}}}}\n",
+            f"1: models.m.options{said}",
+        )
+        for options, said in {
+            "{messages: []}": ".messages: 'messages' is set by %ask itself and cannot be an option.",
+            "{stream: true}": ".stream: 'stream' is set by %ask itself",
+            "{limit: .nan}": ".limit: '.nan' is not a number that JSON can hold",
+            "[temperature]": ": '['temperature']' is not 'key: value' lines",
+            "7": ": '7' is not 'key: value' lines",
+        }.items()
+    },
     "control characters in a key": ('"a\\u0007b": 1\n', "1: a?b: unknown key."),
 }
 
@@ -223,68 +261,31 @@ ENTRIES = {
         "tools:\n  - {name: good}\n  - {x: 1, x: 2}\n",
         "3: tools[1].x: is written twice.",
     ),
-    "server without command": ("servers:\n  good: {command: x}\n  bad: {}\n", "3: servers.bad: has no 'command'."),
-    "server's type": (
-        "servers:\n  good: {command: x}\n  bad: {type: pipe, url: 'http://x'}\n",
-        "3: servers.bad.type: 'pipe' is not one of stdio, http, sse.",
-    ),
-    "server's key": (
-        "servers:\n  good: {command: x}\n  bad: {command: x, arg: [1]}\n",
-        "3: servers.bad.arg: unknown key. Did you mean 'args'?",
-    ),
-    "key of the other type": (
-        "servers:\n  good: {command: x}\n  bad: {type: http, url: 'http://x', command: x}\n",
-        "3: servers.bad.command: unknown key.",
-    ),
-    "server's address": (
-        "servers:\n  good: {command: x}\n  bad:\n    url: ftp://x\n",
-        "4: servers.bad.url: 'ftp://x' is not an http:// or https:// address.",
-    ),
-    "server's address in the clear": (
-        "servers:\n  good: {command: x}\n  bad:\n    url: http://mcp.example.com/mcp\n",
-        "4: servers.bad.url: 'http://mcp.example.com/mcp' is plain http to another machine.",
-    ),
-    "server's address that only looks local": (
-        "servers:\n  good: {command: x}\n  bad:\n    url: http://127.0.0.1@evil.example/mcp\n",
-        "4: servers.bad.url: 'http://127.0.0.1@evil.example/mcp' is plain http to another machine.",
-    ),
-    "server's address without a host": (
-        "servers:\n  good: {command: x}\n  bad:\n    url: 'https://:80/x'\n",
-        "4: servers.bad.url: 'https://:80/x' is not an http:// or https:// address.",
-    ),
-    "server's header of two lines": (
-        'servers:\n  good: {command: x}\n  bad: {url: "https://h/", headers: {A: "b\\nC: d"}}\n',
-        "3: servers.bad.headers.A: 'b?C: d' is not a header's value.",
-    ),
-    "server's inherited variable": (
-        "servers:\n  good: {command: x}\n  bad: {command: x, inherit: [A=1]}\n",
-        "3: servers.bad.inherit[0]: 'A=1' is not the name of an environment variable.",
-    ),
-    "server's limit": (
-        "servers:\n  good: {command: x}\n  bad: {command: x, timeout_s: 0}\n",
-        "3: servers.bad.timeout_s: '0' is too small; it must be more than 0.",
-    ),
-    "server's silence": (
-        "servers:\n  good: {command: x}\n  bad: {command: x, idle_s: soon}\n",
-        "3: servers.bad.idle_s: 'soon' is not a number.",
-    ),
-    "server's switch": (
-        "servers:\n  good: {command: x}\n  bad: {command: x, enabled: 2}\n",
-        "3: servers.bad.enabled: '2' is not true or false.",
-    ),
     "server's name": (
         "servers:\n  good: {command: x}\n  a.b: {command: x}\n",
         "3: servers.a.b: 'a.b' is not a server's name.",
     ),
-    "server is nothing": ("servers:\n  good: {command: x}\n  bad:\n", "3: servers.bad: has no 'command'."),
-    "server's arguments": (
-        "servers:\n  good: {command: x}\n  bad: {command: x, args: -y}\n",
-        "3: servers.bad.args: '-y' is not a list.",
-    ),
-    "fault in a server": (
-        "servers:\n  good: {command: x}\n  bad: {command: x, env: {A: .inf}}\n",
-        "3: servers.bad.env.A: '.inf'",
-    ),
+    **{
+        f"server: {server}": (f"servers:\n  good: {{command: x}}\n  bad: {server}\n", f"3: servers.bad{said}")
+        for server, said in {
+            "": ": has no 'command'.",
+            "{}": ": has no 'command'.",
+            "{type: pipe, url: 'http://x'}": ".type: 'pipe' is not one of stdio, http, sse.",
+            "{command: x, arg: [1]}": ".arg: unknown key. Did you mean 'args'?",
+            "{type: http, url: 'http://x', command: x}": ".command: unknown key.",
+            "{url: 'ftp://x'}": ".url: 'ftp://x' is not an http:// or https:// address.",
+            "{url: 'http://h.example/mcp'}": ".url: 'http://h.example/mcp' is plain http to another machine.",
+            "{url: 'http://127.0.0.1@evil.example/'}": ".url: 'http://127.0.0.1@evil.example/' is plain http to",
+            "{url: 'https://:80/x'}": ".url: 'https://:80/x' is not an http:// or https:// address.",
+            '{url: "https://h/", headers: {A: "b\\nC: d"}}': ".headers.A: 'b?C: d' is not a header's value.",
+            "{command: x, inherit: [A=1]}": ".inherit[0]: 'A=1' is not the name of an environment variable.",
+            "{command: x, timeout_s: 0}": ".timeout_s: '0' is too small; it must be more than 0.",
+            "{command: x, idle_s: soon}": ".idle_s: 'soon' is not a number.",
+            "{command: x, enabled: 2}": ".enabled: '2' is not true or false.",
+            "{command: x, args: -y}": ".args: '-y' is not a list.",
+            "{command: x, env: {A: .inf}}": ".env.A: '.inf'",
+        }.items()
+    },
     **{
         f"server's sign-in: {auth}": (
             f'servers:\n  good: {{command: x}}\n  bad: {{url: "https://a.example/mcp", auth: {auth}}}\n',

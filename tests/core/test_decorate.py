@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy import DuplicateTool, InvalidTool, tool
-from onetool_ipy.core import current
 from onetool_ipy.core.decorate import Marks, marks_of
 from tests.core.support import Project, short
-from tests.harness.patience import HANG_S
 
 
 def test_a_bare_tool_goes_to_pack_nb_and_the_function_stays_as_it_is(project: Project) -> None:
@@ -181,64 +179,3 @@ def test_what_was_never_marked_has_empty_marks() -> None:
 
 
 # --- which toolbox is current
-
-
-def test_the_newest_open_toolbox_is_current(project: Project, tmp_path: Any) -> None:
-    first = project.open()
-    second = Project(tmp_path / "other").open()
-
-    assert current.toolbox() is second
-    assert current.require() is second
-    second.close()
-    assert current.toolbox() is first
-    first.close()
-    assert current.toolbox() not in (first, second)
-
-
-def test_inside_a_call_its_own_toolbox_is_current(project: Project, tmp_path: Any) -> None:
-    first, second = project.open(), Project(tmp_path / "other").open()
-    seen: list[Any] = []
-
-    def look() -> None:
-        """Look."""
-        seen.append(current.toolbox())
-
-    first.adopt(look)
-    first.call("nb.look")
-    first.call("nb.look", timeout=HANG_S)
-    first.start("nb.look").result(HANG_S)
-
-    assert seen == [first] * 3
-    assert current.toolbox() is second
-    second.close()
-
-
-def test_without_one_the_default_toolbox_is_opened_and_kept() -> None:
-    code = (
-        "from onetool_ipy.core import current\n"
-        "assert current.toolbox() is None\n"
-        "box = current.require()\n"
-        "assert current.require() is box and box.call('time.now').ok\n"
-        "box.close()\n"
-        "assert current.require() is not box\n"
-        "from onetool_ipy.live import time\n"
-        "print(sorted(time.now()))"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-
-    assert done.stdout.strip() == "['iso', 'timestamp']"
-
-
-def test_a_toolbox_that_nobody_holds_is_forgotten(tmp_path: Any) -> None:
-    code = (
-        "import gc, onetool_ipy\n"
-        "from onetool_ipy.core import current\n"
-        "onetool_ipy.open_toolbox()\n"
-        "gc.collect()\n"
-        "print(current.toolbox())"
-    )
-
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
-
-    assert done.stdout.strip() == "None"

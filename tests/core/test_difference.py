@@ -120,6 +120,15 @@ def test_what_differs_is_said(before: Any, after: Any, text: str) -> None:
     assert text in str(found)
 
 
+def test_rows_without_a_key_are_matched_by_the_labels_of_their_index() -> None:
+    before = pd.DataFrame({"x": [1, 2]}, index=["a", "b"])
+
+    assert not diff(before, before.loc[["b", "a"]])
+    assert diff(before, pd.DataFrame({"x": [2, 3]}, index=["b", "a"])).changed["row"].tolist() == ["a"]
+    plain = before.reset_index(drop=True)
+    assert diff(plain, plain.iloc[::-1].reset_index(drop=True)).changed["row"].tolist() == [0, 1]
+
+
 def test_a_key_that_is_not_unique_is_an_error_that_names_a_duplicate() -> None:
     rows = [{"shop": "a", "day": 1, "x": 1}, {"shop": "a", "day": 2, "x": 1}]
     with pytest.raises(UsageProblem, match="The key is not unique: shop='a' is in more than one row of the first"):

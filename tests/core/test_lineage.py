@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import random
 from collections.abc import Iterator
@@ -10,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
-from onetool_ipy import Toolbox, ToolCallError, open_toolbox
+from onetool_ipy import Toolbox, ToolCallError, open_toolbox, tool
 from onetool_ipy.core import current
 from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm import ScriptedModel
+
+NUMBERS = itertools.count(100)
 
 
 @pytest.fixture
@@ -24,19 +29,45 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
     (tmp_path / ".onetool").mkdir()
     (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as opened:
-        for fn in (rows, join, nest, echo, frame):
+        for fn in (rows, fresh, join, nest, echo, frame):
             opened.adopt(fn)
         yield opened
 
 
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A shell of IPython in a project, with the extension and the same tools."""
+    (tmp_path / ".onetool").mkdir()
+    snippet = "snippets: {join: {params: [first, second], body: 'nb.join(first={{ first }}, second={{ second }})'}}"
+    (tmp_path / ".onetool" / "onetool.yaml").write_text(f"version: 1\n{snippet}\n", encoding="utf-8")
+    monkeypatch.setenv("ONETOOL_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("ONETOOL_TRUST", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    opened = InteractiveShell.instance(config=Config(HistoryManager={"enabled": False}))
+    opened.run_line_magic("load_ext", "onetool_ipy")
+    for fn in (rows, fresh, join, nest, echo, frame):
+        current.require().adopt(fn)
+    yield opened
+    opened.run_line_magic("unload_ext", "onetool_ipy")
+    InteractiveShell.clear_instance()
+
+
+@tool(read_only=True)
 def rows(count: int = 2) -> list[Any]:
     """Give rows."""
     return [{"id": number, "tags": ["a", {"deep": number}]} for number in range(count)]
 
 
+@tool(read_only=True)
+def fresh(count: int = 1) -> list[Any]:
+    """Give rows that no other call gives."""
+    return [{"id": next(NUMBERS), "tags": ["a", {"deep": next(NUMBERS)}]} for _ in range(count)]
+
+
+@tool(read_only=True)
 def join(first: Any = None, second: Any = None, word: str = "", number: float = 0) -> dict[str, Any]:
     """Make something of two values."""
-    return {"joined": [1]}
+    return {"joined": [next(NUMBERS)]}
 
 
 def nest(first: Any = None, second: Any = None) -> dict[str, Any]:
@@ -215,19 +246,52 @@ def test_lineage_is_read_by_another_process(box: Toolbox, tmp_path: Path) -> Non
     assert "the tool is gone" in repr(tree)
 
 
-def _random_pipeline(box: Toolbox, seed: int) -> None:
-    """Make calls of all kinds over earlier results, and compare the log with what was really handed over."""
-    chance = random.Random(seed)
-    made: list[ToolResult] = [box.call("nb.rows", {"count": chance.randint(1, 3)})]
+def test_a_program_knows_its_variables_and_its_calls_know_what_they_were_given(box: Toolbox) -> None:
+    """The program gets copies; its value, and the answer that holds it, came from the program."""
+    result = box.call("nb.fresh", {"count": 2})
+    code = "import nb\nrows = nb.fresh()\nnb.join(first=data[0], second=[rows[0], {'other': 1}])"
+    answer = box.ask.program(code, variables={"data": result, "word": "text"})
 
-    def pick() -> tuple[Any, set[str]]:
-        result = chance.choice(made)
-        call_id = result.meta["call_id"]
-        data = result.data
+    tree = answer.origin
+    assert [(part.role, part.tool) for part in tree.parts] == [
+        ("data", "nb.fresh"),
+        ("called", "nb.fresh"),
+        ("called", "nb.join"),
+    ]
+    assert tree.parts[0].call_id == result.meta["call_id"]
+    joined = tree.parts[2]
+    assert [(part.role, part.call_id) for part in joined.parts] == [
+        ("first", result.meta["call_id"]),
+        ("second", tree.parts[1].call_id),
+    ]
+    assert inputs(box, box.call("nb.join", {"first": answer.value})) == [("first", tree.call_id)]
+    assert "program" in repr(tree)
+
+
+class Pipeline:
+    """Random calls of all kinds over earlier results. What the log says is compared with what was handed over."""
+
+    def __init__(self, shell: Any, seed: int) -> None:
+        self.shell = shell
+        self.box = current.require()
+        self.seed = seed
+        self.chance = random.Random(seed)
+        self.results: list[ToolResult] = [self.box.call("nb.fresh", {"count": self.chance.randint(1, 3)})]
+
+    def run(self) -> None:
+        """Make some calls, each of a random kind."""
+        kinds = [self.call, self.nested, self.map, self.ask, self.snippet, self.expression, self.program, self.rows]
+        for _ in range(self.chance.randint(2, 6)):
+            self.chance.choice(kinds)()
+
+    def pick(self) -> tuple[Any, set[str]]:
+        """Return a value for an argument, and the calls that it came from."""
+        result = self.chance.choice(self.results)
+        call_id, data = result.meta["call_id"], result.data
         choices: list[tuple[Any, set[str]]] = [
-            (chance.randint(0, 9), set()),
+            (self.chance.randint(0, 9), set()),
             ("text", set()),
-            ([chance.random()], set()),
+            ([self.chance.random()], set()),
             (result, {call_id}),
             (data, {call_id}),
             (next(iter(data.values())) if isinstance(data, dict) else data[-1], {call_id}),
@@ -235,43 +299,88 @@ def _random_pipeline(box: Toolbox, seed: int) -> None:
             (result.df, {call_id}),
             (result.store(), {call_id}),
         ]
-        return chance.choice(choices)
+        return self.chance.choice(choices)
 
-    for _ in range(chance.randint(2, 6)):
-        (first, from_first), (second, from_second) = pick(), pick()
-        kind = chance.choice(["call", "nested", "map", "ask", "snippet", "rows"])
+    def pair(self) -> tuple[dict[str, Any], set[tuple[str, str]]]:
+        """Return two arguments, and what the log has to say of them."""
+        (first, from_first), (second, from_second) = self.pick(), self.pick()
         expected = {("first", each) for each in from_first} | {("second", each) for each in from_second}
-        if kind == "rows":
-            made.append(box.call("nb.rows", {"count": 1}))
-        elif kind in ("call", "nested", "snippet"):
-            arguments = {"first": first, "second": second}
-            if kind == "snippet":
-                place = {"box": box, **arguments}
-                result = box.host.run_code("box.call('nb.join', {'first': first, 'second': second})", "s", place)
-            else:
-                result = box.call("nb.join" if kind == "call" else "nb.nest", arguments)
-            assert set(inputs(box, result)) == expected, (seed, kind)
-            if kind == "nested":
-                (inner,) = box.log.family(result.meta["call_id"]).inner[result.meta["call_id"]]
-                assert set(inner.sources) == expected, (seed, kind)
-            made.append(result)
-        elif kind == "map":
-            table = box.ot.map("nb.join", [{"first": first}], fresh=True)
-            assert {part.call_id for part in box.ot.origin(table).parts if part.role == "data"} == (
-                from_first if not isinstance(first, str) else set()
-            ), (seed, kind)
-        else:
-            handle = made[-1].store()
-            answer = box.ask("x", model=ScriptedModel([[("nb.join", {"first": handle})], "ok"]), approve=["nb.join"])
-            assert [each.call_id for each in answer.origin.parts[0].parts] == [made[-1].meta["call_id"]], (seed, kind)
+        return {"first": first, "second": second}, expected
+
+    def keep(self, result: ToolResult, expected: set[tuple[str, str]], kind: str) -> None:
+        """Compare, and keep the result for later calls."""
+        assert set(inputs(self.box, result)) == expected, (self.seed, kind)
+        self.results.append(result)
+
+    def in_cell(self, cell: str, variables: dict[str, Any]) -> Any:
+        """Run a cell and return its variable `out`."""
+        self.shell.user_ns.update(variables)
+        self.shell.run_cell(cell, silent=True).raise_error()
+        return self.shell.user_ns["out"]
+
+    def rows(self) -> None:
+        self.results.append(self.box.call("nb.fresh", {"count": 1}))
+
+    def call(self) -> None:
+        arguments, expected = self.pair()
+        self.keep(self.box.call("nb.join", arguments), expected, "call")
+
+    def nested(self) -> None:
+        arguments, expected = self.pair()
+        result = self.box.call("nb.nest", arguments)
+        (inner,) = self.box.log.family(result.meta["call_id"]).inner[result.meta["call_id"]]
+        assert set(inner.sources) == expected, (self.seed, "nested")
+        self.keep(result, expected, "nested")
+
+    def snippet(self) -> None:
+        arguments, expected = self.pair()
+        place = {"box": self.box, **arguments}
+        self.shell.user_ns.update(place)
+        code = "box.call('nb.join', {'first': first, 'second': second})"
+        self.keep(self.box.host.run_code(code, "s", place), expected, "snippet")
+
+    def expression(self) -> None:
+        arguments, expected = self.pair()
+        line = self.chance.choice(["first={first} second={[second][0]}", "first={first} second={{'k': second}['k']}"])
+        self.keep(self.in_cell(f"out = %tool nb.join {line}", arguments), expected, "expression")
+
+    def map(self) -> None:
+        value, sources = self.pick()
+        table = self.box.ot.map("nb.join", [{"first": value}], fresh=True)
+        expected = sources if not isinstance(value, str) else set()
+        parts = {part.call_id for part in self.box.ot.origin(table).parts if part.role == "data"}
+        assert parts == expected, (self.seed, "map")
+
+    def ask(self) -> None:
+        handle = self.results[-1].store()
+        model = ScriptedModel([[("nb.join", {"first": handle})], "ok"])
+        answer = self.box.ask("x", model=model, approve=["nb.join"])
+        calls = [each.call_id for each in answer.origin.parts[0].parts]
+        assert calls == [self.results[-1].meta["call_id"]], (self.seed, "ask")
+
+    def program(self) -> None:
+        """The calls of a program know lists and dicts, and handles; of a table they are given rows of their own."""
+        value, sources = self.pick()
+        code = "import nb\nmine = nb.fresh()\nnb.join(first=value, second=mine)"
+        self.in_cell(f"%%tool program @value -o out\n{code}", {"value": value})
+        tree = self.shell.user_ns["out"].origin
+        # A variable that only has a result inside it is not that result; the call that is given it knows.
+        is_whole = not (isinstance(value, dict) and "inside" in value)
+        expected = [("value", each) for each in sources if is_whole]
+        own, joined = (part for part in tree.parts if part.role == "called")
+        assert [(part.role, part.call_id) for part in tree.parts[:-2]] == expected, (self.seed, "program")
+        given = set() if isinstance(value, type(self.results[0].df)) else {("first", each) for each in sources}
+        said = {(part.role, part.call_id) for part in joined.parts}
+        assert said == {*given, ("second", own.call_id)}, (self.seed, "program")
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_random_pipelines_have_the_exact_lineage(box: Toolbox, seed: int) -> None:
-    _random_pipeline(box, seed)
+def test_random_pipelines_have_the_exact_lineage(shell: Any, seed: int) -> None:
+    Pipeline(shell, seed).run()
 
 
 @pytest.mark.soak
-def test_a_thousand_random_pipelines_have_the_exact_lineage(box: Toolbox) -> None:
+@pytest.mark.timeout(7200)
+def test_a_thousand_random_pipelines_have_the_exact_lineage(shell: Any) -> None:
     for seed in range(1_000):
-        _random_pipeline(box, seed)
+        Pipeline(shell, seed).run()

@@ -13,7 +13,7 @@ from playwright.sync_api import Locator, Page
 
 from tests.harness.surroundings import ROOT
 
-__all__ = ["ANCHORS", "Anchor", "Steps", "check"]
+__all__ = ["ANCHORS", "CLICKS", "Anchor", "Steps", "check", "check_clicks"]
 
 PAGE = ROOT / "docs" / "screens.md"
 
@@ -49,6 +49,15 @@ ANCHORS = {
     ),
     "approve one of three calls": Anchor("jupyter-ai 3", ("approve the first", "reject", "reject")),
 }
+
+CLICKS = {
+    "100,000 rows: sort, filter, columns, CSV": 6,
+    "HTTP tool with a token, from the panel's icon to Save": 8,
+    "one of three calls approved": 2,
+    "3 of 20 operations imported": 6,
+    "what failed since yesterday, run again": 3,
+}
+"""How many clicks a task may take at most. What is typed and pasted is not counted."""
 
 
 @dataclass
@@ -88,4 +97,12 @@ def check(task: str, person: Steps) -> None:
     row = f"| {task} | {person.clicks} + {person.keys} | {anchor.name}: {anchor.count} |"
     sys.stdout.write(f"{row}\n")
     assert person.count <= anchor.count
+    assert row in PAGE.read_text(encoding="utf-8"), f"docs/screens.md does not have: {row}"
+
+
+def check_clicks(task: str, person: Steps) -> None:
+    """No more clicks than `CLICKS` has, and the table in docs/screens.md says how many."""
+    row = f"| {task} | {person.clicks} | {CLICKS[task]} |"
+    sys.stdout.write(f"{row}\n")
+    assert person.clicks <= CLICKS[task], row
     assert row in PAGE.read_text(encoding="utf-8"), f"docs/screens.md does not have: {row}"

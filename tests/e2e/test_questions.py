@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.e2e.screens import AXE
-from tests.e2e.steps import Steps, check
+from tests.e2e.steps import Steps, check, check_clicks
 from tests.harness.lab import Lab, Notebook
 from tests.harness.surroundings import ROOT
 
@@ -96,6 +96,7 @@ def test_one_of_three_calls_is_approved_with_two_clicks(lab: Lab) -> None:
     expect(notebook.output(1).locator("summary", has_text="– shop.order")).to_have_count(2)
     assert _ordered(notebook) == ["pen"]
     check("approve one of three calls", person)
+    check_clicks("one of three calls approved", person)
     expect(question).to_have_count(0)
     expect(notebook.output(1)).to_contain_text("You allowed 1 call of shop.order and skipped 2 calls of shop.order, ")
     assert notebook.page.evaluate("() => window.hacked === undefined")

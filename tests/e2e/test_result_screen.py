@@ -269,6 +269,118 @@ def test_images_stand_beside_the_text(screens: Screens) -> None:
     expect(viewer).to_contain_text("that was it")
 
 
+PRICES = """
+import time
+from onetool_ipy import tool
+
+stock = [{"sku": f"A-{i:03}", "name": f"tea no. {i}", "price": 2.5 + i / 10, "left": 40 + i} for i in range(40)]
+
+@tool(read_only=True)
+def prices(shop: str) -> list:
+    "Give the price list of a shop."
+    return [dict(row) for row in stock]
+
+@tool(read_only=True)
+def story(day: int) -> str:
+    "Tell a story."
+    return f"Once upon a time\\nthere was day {day}.\\nThe end."
+
+first = %tool nb.prices shop=Wien
+monday = %tool nb.story day=1
+for row in stock[3:6]:
+    row["price"] += 0.25
+stock[7]["left"] = None
+del stock[10]
+stock += [{"sku": "B-001", "name": "matcha", "price": 9.9, "left": 3}]
+second = %tool nb.prices shop=Wien
+second.view()
+"""
+
+
+def compare_with(viewer: Locator, text: str) -> None:
+    """Choose another result in the menu."""
+    viewer.get_by_role("button", name="Compare", exact=True).click()
+    viewer.get_by_role("group", name="Results to compare with").get_by_role("button").filter(
+        has_text=text
+    ).first.click()
+
+
+def test_a_result_is_compared_with_another_one(screens: Screens) -> None:
+    """The earlier call of the same tool is the first choice; only what changed is shown, changed cells marked."""
+    viewer = screens.open(PRICES)
+    viewer.get_by_role("button", name="Compare", exact=True).click()
+    choices = viewer.get_by_role("group", name="Results to compare with").get_by_role("button")
+    expect(choices.first).to_contain_text("nb.prices shop=Wien")
+    expect(choices.first).to_be_focused()
+    screens.page.keyboard.press("Enter")
+
+    sentence = viewer.locator(".otx-compare-text")
+    expect(sentence).to_contain_text("1 row new, 1 row gone, 3 prices, 1 left changed: A-003 price 2.8 → 3.05")
+    expect(viewer).to_contain_text("From nb.prices shop=Wien")
+    expect(viewer.get_by_role("tab", name="Changes")).to_have_attribute("aria-selected", "true")
+    rows = viewer.locator(".otx-table-row")
+    expect(rows).to_have_count(6)
+    expect(rows.nth(0)).to_contain_text("matcha")
+    expect(viewer.locator(".otx-row-changed del").first).to_have_text("2.8")
+    expect(viewer.locator(".otx-row-changed ins").first).to_have_text("3.05")
+    expect(viewer.locator(".otx-row-changed ins").last).to_have_text("nothing")
+    save_as(viewer, "changes")
+    expect(viewer).to_contain_text("changes: DataFrame, 6 rows")
+    assert (
+        screens.value("list(changes['change'].value_counts().items())")
+        == "[('changed', 4), ('added', 1), ('removed', 1)]"
+    )
+
+    keys = viewer.locator(".otx-compare-head")
+    keys.get_by_role("button", name="Rows matched by sku").click()
+    keys.get_by_label("left", exact=True).check()
+    keys.get_by_label("sku", exact=True).uncheck()
+    expect(sentence).to_contain_text("2 rows new, 2 rows gone")
+    viewer.get_by_role("tab", name="Table").click()
+    expect(viewer).to_contain_text("tea no. 12")
+    viewer.get_by_role("tab", name="Changes").click()
+    expect(sentence).to_contain_text("2 rows new, 2 rows gone")
+    assert serious(screens, ".otx") == []
+
+
+def test_what_cannot_be_compared_is_said_in_a_sentence(screens: Screens) -> None:
+    """Another kind of result, a key that is not unique, and a result that is gone since the menu was opened."""
+    screens.notebook.execute("stock[1]['price'] = stock[0]['price']")
+    viewer = screens.open("third = %tool nb.prices shop=Graz\nthird.view()")
+    sentence = viewer.locator(".otx-compare-text")
+    compare_with(viewer, "nb.story")
+    expect(sentence).to_have_text(
+        "The first result is text and the second is a list or table, so they cannot be compared."
+    )
+
+    compare_with(viewer, "nb.prices")
+    expect(sentence).to_contain_text("1 price changed")
+    keys = viewer.locator(".otx-compare-head")
+    keys.get_by_role("button", name="Rows matched by sku").click()
+    keys.get_by_label("price", exact=True).check()
+    keys.get_by_label("sku", exact=True).uncheck()
+    expect(sentence).to_contain_text("The key is not unique: price=2.5 is in more than one row")
+    expect(viewer.locator(".otx-table-row:visible")).to_have_count(0)
+    screens.page.keyboard.press("Escape")
+
+    viewer.get_by_role("button", name="Compare", exact=True).click()
+    choice = (
+        viewer.get_by_role("group", name="Results to compare with").get_by_role("button").filter(has_text="nb.story")
+    )
+    expect(choice).to_be_visible()
+    screens.notebook.execute("from onetool_ipy.core import current; current.require().lineage.clear()")
+    choice.click()
+    expect(sentence).to_contain_text("The result of that call of 'nb.story' was not stored.")
+
+
+def test_texts_are_compared_by_their_lines(screens: Screens) -> None:
+    screens.notebook.execute("monday = %tool nb.story day=1")
+    viewer = screens.open("tuesday = %tool nb.story day=2\ntuesday.view()")
+    compare_with(viewer, "nb.story day=1")
+    expect(viewer.locator(".otx-compare-text")).to_have_text("1 line new, 1 line gone")
+    expect(viewer.locator(".otx-row-added")).to_contain_text("there was day 2.")
+
+
 def test_a_failure_is_shown_with_its_reason(screens: Screens) -> None:
     viewer = screens.open(
         "bad = %tool nb.quick text=x --soft\nbad = %tool fs.read_file path=nowhere.txt --soft\nbad.view()"

@@ -241,9 +241,18 @@ def test_a_notebook_that_is_not_trusted_shows_the_pictures(saved: Path, shared_l
     opened.close()
 
 
-def test_nbconvert_shows_the_pictures(saved: Path, installed_wheel: Installed, tmp_path: Path) -> None:
+def test_nbconvert_shows_the_pictures(saved: Path, shared_lab: Lab, installed_wheel: Installed, tmp_path: Path) -> None:
+    """The reader of the page is not told to install anything."""
     installed_wheel.run("-m", "nbconvert", "--to", "html", "--output-dir", str(tmp_path), str(saved), cwd=tmp_path)
 
     page = (tmp_path / f"{saved.stem}.html").read_text(encoding="utf-8")
     assert page.count('class="otx-picture ') == 3
     assert SECRET not in page
+    exported = shared_lab.browser.new_page()
+    try:
+        exported.goto((tmp_path / f"{saved.stem}.html").as_uri(), wait_until="domcontentloaded")
+        expect(exported.locator(".otx-picture").first).to_be_visible()
+        notes = exported.locator(".otx-missing-widgets")
+        assert [note.is_visible() for note in notes.all()] == [False] * notes.count()
+    finally:
+        exported.close()

@@ -127,23 +127,10 @@ def test_nobody_is_asked_where_there_is_no_terminal(run: Run, double: ModelDoubl
 
 def test_in_a_terminal_the_question_is_on_stderr_and_the_answer_stays_json(project: Path, double: ModelDouble) -> None:
     say(double, "order", [("shop_order", {"item": "ink"})], "ok")
-    master, slave = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "onetool_ipy.faces.cli", "ask", "order"],
-        stdin=slave,
-        stdout=subprocess.PIPE,
-        stderr=slave,
-        cwd=project,
-        env={**os.environ},
-    )
-    os.close(slave)
-    seen = _until(master, b"always")
-    os.write(master, b"all\n")
-    out, _ = process.communicate(timeout=HANG_S)
-    os.close(master)
+    code, answer, seen = _at_terminal(project, ["order"], "always", "all")
 
-    assert b'shop.order item="ink"' in seen
-    assert json.loads(out)["toolError"] is None
+    assert 'shop.order item="ink"' in seen
+    assert (code, answer["toolError"]) == (0, None)
     assert (project / "ordered.txt").read_text() == "ink"
 
 
@@ -204,14 +191,6 @@ def test_what_is_wrong_is_said_on_stderr(run: Run, words: list[str], code: int, 
     assert said in err
 
 
-def _until(fd: int, word: bytes) -> bytes:
-    seen = b""
-    while word not in seen and select.select([fd], [], [], HANG_S)[0]:
-        seen += os.read(fd, 4096)
-    assert word in seen, seen
-    return seen
-
-
 @pytest.mark.parametrize(("finish", "end"), [("length", "cut"), ("content_filter", "refused")])
 def test_rule_15_a_reply_that_is_cut_or_refused_is_a_failure(
     run: Run, double: ModelDouble, project: Path, finish: str, end: str
@@ -227,3 +206,100 @@ def test_rule_15_a_reply_that_is_cut_or_refused_is_a_failure(
 
     assert (code, answer["stopReason"], answer["text"]) == (1, end, "Half of the")
     assert ("was cut at the token limit" if end == "cut" else "refused to answer (content_filter)") in words
+
+
+PROGRAM = """\
+import shop
+for item in ["pen", "ink"]:
+    shop.order(item=item)
+"ordered"
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "ordered", "value"), [("all", "ink", "ordered"), ("1", "pen", None), ("y", "", None)]
+)
+def test_rule_5_a_terminal_shows_the_program_and_its_writes_and_runs_what_is_chosen(
+    project: Path, double: ModelDouble, typed: str, ordered: str, value: str | None
+) -> None:
+    """The question is on stderr; the answer on stdout stays JSON. A reply that is not offered runs nothing."""
+    say(double, "order both", [("program", {"code": PROGRAM})], "Done.")
+
+    code, answer, seen = _at_terminal(project, ["--code", "order both"], "Run?", typed)
+
+    assert "for item in" in seen
+    assert "The program wants to make 2 writes." in seen
+    assert [line.split() for line in seen.splitlines() if "shop.order " in line] == [
+        ["1.", "shop.order", '"pen"'],
+        ["2.", "shop.order", '"ink"'],
+    ]
+    file = project / "ordered.txt"
+    assert (file.read_text() if file.exists() else "") == ordered
+    assert (code, answer["program"], answer.get("value")) == (0, PROGRAM, value)
+    assert answer["plan"] == [{"tool": "shop.order", "args": {"item": item}} for item in ("pen", "ink")]
+
+
+def test_rule_6_without_a_terminal_a_program_waits_and_goes_on_in_another_command(
+    run: Run, double: ModelDouble, project: Path
+) -> None:
+    """Nothing is written, the exit status says so, and the message has the line that goes on in this shell."""
+    say(double, "order both", [("program", {"code": PROGRAM})], "Done.")
+
+    code, answer, words = run("--code", "order both")
+    assert (code, answer["stopReason"], (project / "ordered.txt").exists()) == (1, "waiting", False)
+    _, (row,), _ = run("--waiting")
+    assert f"onetool-ipy ask --resume {row['id']}" in words
+    code, again, words = run("--resume", row["id"])
+    assert (code, again["stopReason"], again["plan"]) == (1, "waiting", answer["plan"])
+    assert f"onetool-ipy ask --resume {row['id']}" in words
+    code, answer, _ = run("--resume", row["id"], "--approve", "shop.order")
+
+    assert (code, answer["value"], (project / "ordered.txt").read_text()) == (0, "ordered", "ink")
+    assert run("--waiting")[1] == []
+
+
+def test_a_plan_is_kept_and_can_be_dropped(run: Run, double: ModelDouble, project: Path) -> None:
+    """`--plan` asks for no more than the plan, so a program that waits is what was wanted."""
+    say(double, "order both", [("program", {"code": PROGRAM})], "Done.")
+
+    code, answer, _ = run("--plan", "order both")
+    _, (row,), _ = run("--waiting")
+
+    assert (code, answer["stopReason"], len(answer["plan"])) == (0, "waiting", 2)
+    assert run("--drop", row["id"])[:2] == (0, {"dropped": row["id"]})
+    assert (run("--waiting")[1], (project / "ordered.txt").exists()) == ([], False)
+
+
+@pytest.mark.parametrize("flags", [[], ["--code"]], ids=["plain", "code"])
+def test_show_prints_what_would_be_sent_and_sends_nothing(run: Run, double: ModelDouble, flags: list[str]) -> None:
+    """With --code it has the guide, and the stubs of the tools that a program may call."""
+    double.say([])
+
+    code, page, words = run("--show", *flags, "order both")
+
+    texts = {row["part"]: "\n".join(row["text"]) for row in page["parts"]}
+    assert (code, words, double.journal()) == (0, "Nothing was sent.\n", [])
+    assert texts["prompt"] == "order both"
+    guide = texts.get("how to write a program, and its modules", "")
+    assert ("def order(item: str)" in guide, "one Python program" in guide) == (bool(flags), bool(flags))
+    assert page["tokens"] == sum(row["tokens"] for row in page["parts"])
+
+
+def _at_terminal(project: Path, words: list[str], question: str, typed: str) -> tuple[int, Any, str]:
+    """Run `ask` at a terminal and answer its question. Returns the exit code, the JSON, and what was on stderr."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onetool_ipy.faces.cli", "ask", *words],
+        stdin=slave,
+        stdout=subprocess.PIPE,
+        stderr=slave,
+        cwd=project,
+    )
+    os.close(slave)
+    seen = b""
+    while question.encode() not in seen and select.select([master], [], [], HANG_S)[0]:
+        seen += os.read(master, 4096)
+    os.write(master, f"{typed}\n".encode())
+    out, _ = process.communicate(timeout=HANG_S)
+    os.close(master)
+    return process.returncode, json.loads(out), seen.decode()

@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.sealing import run_sealed
-from tests.faces.test_cli_commands import at_terminal
+from tests.faces.commands.test_shell import at_terminal
 from tests.harness.patience import HANG_S
 
 CELLS = [

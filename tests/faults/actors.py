@@ -2,7 +2,6 @@
 
 `Stage` starts that one process; `Stage.start` forks an actor from it in a millisecond, so that thousands can be killed.
 What an actor has done for good it says in a file of acknowledgements, with one write each, which a kill cannot tear.
-Beside each actor of ours stands one that does the same carelessly: the control that the test must catch.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,28 +76,9 @@ def put(folder: str, acks: str, seed: str, lines: int, count: int = 10**9, **opt
         _acknowledge(acks, handle=handle, seed=mine)
 
 
-def put_carelessly(folder: str, acks: str, seed: str, lines: int) -> None:
-    """The control: writes in place, under the final name."""
-    for number in range(10**9):
-        mine = f"{seed}-{number}"
-        with (Path(folder) / mine).open("w") as file:
-            file.write(text_of(mine, lines))
-        _acknowledge(acks, handle=mine, seed=mine)
-
-
 def append_records(path: str, seed: str, count: int) -> None:
     for number in range(count):
         append(Path(path), _record(seed, number))
-
-
-def append_carelessly(path: str, seed: str, count: int) -> None:
-    """The control: two writes for a record."""
-    for number in range(count):
-        record = _record(seed, number)
-        with Path(path).open("ab", buffering=0) as file:
-            file.write(record[:10])
-            time.sleep(0.0001)  # what a full buffer does now and then, this one does every time
-            file.write(record[10:])
 
 
 def count_up(path: str, count: int) -> None:
@@ -108,35 +87,12 @@ def count_up(path: str, count: int) -> None:
             write_whole(Path(path), str(int(Path(path).read_bytes()) + 1).encode())
 
 
-def count_up_carelessly(path: str, count: int) -> None:
-    """The control: the same without the lock."""
-    for _ in range(count):
-        write_whole(Path(path), str(int(Path(path).read_bytes()) + 1).encode())
-
-
 def rewrite(path: str, lines: int) -> None:
     for data in _contents(lines):
         write_whole(Path(path), data)
 
 
-def rewrite_carelessly(path: str, lines: int) -> None:
-    for data in _contents(lines):
-        Path(path).write_bytes(data)
-
-
-ACTORS: dict[str, Callable[..., None]] = {
-    actor.__name__: actor
-    for actor in (
-        put,
-        put_carelessly,
-        append_records,
-        append_carelessly,
-        count_up,
-        count_up_carelessly,
-        rewrite,
-        rewrite_carelessly,
-    )
-}
+ACTORS: dict[str, Callable[..., None]] = {actor.__name__: actor for actor in (put, append_records, count_up, rewrite)}
 
 
 def _contents(lines: int) -> Iterator[bytes]:

@@ -7,9 +7,7 @@ one.
 
 from __future__ import annotations
 
-import fcntl
 import gc
-import io
 import json
 import os
 import random
@@ -17,7 +15,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -101,18 +98,11 @@ def query(folder: Path, count: int) -> Report:
 
 
 def lock(folder: Path, count: int) -> Report:
-    return _lock(folder / "ours", locked, count)
+    path = folder / "ours"
 
-
-def careless_lock(folder: Path, count: int) -> Report:
-    """The control: a lock as one would write it."""
-    return _lock(folder / "careless", _careless, count)
-
-
-def _lock(path: Path, make: Callable[[Path], AbstractContextManager[object]], count: int) -> Report:
     def work() -> None:
         for _ in range(20):
-            with make(path):
+            with locked(path):
                 pass
 
     longest_s = duration_s(work)
@@ -126,16 +116,6 @@ def _lock(path: Path, make: Callable[[Path], AbstractContextManager[object]], co
             report["held"] += 1
             path = path.with_name(path.name + "x")
     return report
-
-
-@contextmanager
-def _careless(path: Path) -> Iterator[None]:
-    file = io.FileIO(path.with_name(path.name + ".lock"), "a")
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        file.close()
 
 
 def whole(folder: Path, count: int) -> Report:
@@ -157,7 +137,7 @@ def main() -> None:
 
     signal.signal(signal.SIGALRM, interrupt)
     signal.signal(signal.SIGINT, interrupt)
-    campaigns = {"put": put, "query": query, "lock": lock, "careless_lock": careless_lock, "whole": whole}
+    campaigns = {"put": put, "query": query, "lock": lock, "whole": whole}
     report = campaigns[sys.argv[1]](Path(sys.argv[2]), int(sys.argv[3]))
     print(json.dumps(report))  # noqa: T201  # read by the test
 

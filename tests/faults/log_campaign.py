@@ -103,32 +103,6 @@ def remake_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     return {"landed": landed, "killed": rounds, "totals": sorted(totals)}
 
 
-def in_place_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
-    """The control: a log that is rewritten in place. Counts how often a kill left it unreadable."""
-    path = Path(folder) / "usage.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-
-    def work(ack: Ack, busy: mmap.mmap) -> None:
-        rows: list[Any] = [["a.b", "python", {"q": "x" * 100}]] * 2000
-        for number in range(10**9):
-            rows = [*rows[1:], [number]]
-            busy[0] = 1
-            with open(path, "w", encoding="utf-8") as file:
-                json.dump(rows, file)
-            busy[0] = 0
-            ack(str(number))
-
-    corrupt = landed = 0
-    for number in range(rounds):
-        _, inside = campaign(work, 1, seed + number)
-        landed += inside
-        try:
-            json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            corrupt += 1
-    return {"landed": landed, "killed": rounds, "corrupt": corrupt}
-
-
 def notify_killed(folder: str, rounds: int, seed: int) -> dict[str, Any]:
     """Workers that notify, with messages of some kilobytes."""
     import yaml
@@ -189,20 +163,6 @@ def many_records(folder: str, processes: int, each: int) -> dict[str, Any]:
         "problems": [str(one) for one in CallLog(Path(folder), clock=clock).problems()],
         "files": len(list(Path(folder).glob("*.jsonl"))),
     }
-
-
-def many_counters(folder: str, processes: int, each: int) -> dict[str, Any]:
-    """The control: a counter that each process reads, raises and writes back."""
-    path = Path(folder) / "count"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("0", encoding="ascii")
-
-    def work(_worker: int) -> None:
-        for _ in range(each):
-            path.write_text(str(int(path.read_text(encoding="ascii") or "0") + 1), encoding="ascii")
-
-    together(work, processes)
-    return {"total": int(path.read_text(encoding="ascii") or "0")}
 
 
 def many_notes(folder: str, processes: int, each: int) -> dict[str, Any]:

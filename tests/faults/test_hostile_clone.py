@@ -327,7 +327,7 @@ def _rest(server: Server, route: Any, clone: Clone, project: str) -> Iterator[st
         if route.operation in ("putBundle", "importDocument"):
             body = {"slug": "no good"}
         query = {"project": project, "q": "go", "includeDisabled": "true"}
-        known = {param.name for param in route.query}
+        known = {field.alias for field in route.query.model_fields.values()}
         params = {name: value for name, value in query.items() if name == "project" or name in known}
         options: dict[str, Any] = {"json": body} if body is not None else {}
         answer = server.client.request(route.verb, path, params=params, **options)

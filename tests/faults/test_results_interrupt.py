@@ -54,11 +54,6 @@ def test_interrupted_lock_is_free(tmp_path: Path, count: int, record_property: A
     assert run("lock", tmp_path, count) == {"held": 0}
 
 
-def test_careless_lock_is_caught_held(tmp_path: Path) -> None:
-    """The control: a lock made with @contextmanager stays held when the interrupt comes at its start or end."""
-    assert run("careless_lock", tmp_path, 1_000)["held"] > 0
-
-
 def test_ctrl_c_ends_the_slowest_search(tmp_path: Path) -> None:
     """A pattern that keeps RE2 busy for every character, over a line that would take minutes."""
     handle = Results(tmp_path).put("".join(random.Random(2).choices("ab", k=1_000_000)) * 40)
@@ -74,7 +69,7 @@ def test_ctrl_c_ends_the_slowest_search(tmp_path: Path) -> None:
     assert child.stdout is not None
     word, used = child.stdout.readline().split()
     assert word == "ready"
-    deep_s = float(used) + 0.5
+    deep_s = float(used) + 0.1
     while child.poll() is None and _processor_s(child.pid) < deep_s:
         time.sleep(0.01)  # there is nothing to wait on
     before_s = _processor_s(child.pid)

@@ -253,6 +253,15 @@ def test_what_geminis_subset_cannot_say_is_said_in_words() -> None:
     assert properties["t"] == {"type": "string", "nullable": True}
 
 
+def test_the_arguments_beside_a_choice_stay_for_gemini() -> None:
+    choice = {"anyOf": [{"required": ["k"]}, {"required": ["n"]}], **_args(k={"type": "string"}, n={"type": "integer"})}
+
+    (made,) = declare("gemini", [_offer("x", _args(at=choice))])
+
+    at = made["functionDeclarations"][0]["parameters"]["properties"]["at"]
+    assert at["properties"] == {"k": {"type": "string"}, "n": {"type": "integer"}}
+
+
 def test_a_ref_is_written_out_for_gemini() -> None:
     schema = {**_args(at={"$ref": "#/$defs/P", "description": "Where."}), "$defs": {"P": _args(lat={"type": "number"})}}
 

@@ -14,7 +14,7 @@ from onetool_ipy.base.errors import InvalidOutput
 from onetool_ipy.llm import TokenUsage, User
 from onetool_ipy.llm.answer_type import AnswerType
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, System, Turn
-from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, WireFormat
+from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, WireFormat, arguments_of, with_options
 from tests.llm import provider_types
 from tests.llm.conftest import MakeClient
 from tests.llm.misbehaving import Answer, Misbehaving, answered, streamed
@@ -337,3 +337,27 @@ def test_rule_14_each_provider_is_asked_for_a_structured_answer_in_its_own_way(p
     assert (key in body([user], tools)) == (provider in ("openai", "anthropic"))
     assert key in body([user, last], tools)
     assert key not in body([user, Turn("[1]"), User("And now?")])
+
+
+@pytest.mark.parametrize(
+    ("value", "arguments"),
+    [
+        ({"a": 1}, {"a": 1}),
+        (None, {}),
+        ("", {}),
+        (" \n", {}),
+        ('{"a": 1}', {"a": 1}),
+        ("[1]", "[1]"),
+        ("{", "{"),
+        (5, "5"),
+    ],
+)
+def test_arguments_that_are_no_object_stay_the_text_that_came(value: object, arguments: object) -> None:
+    assert arguments_of(value) == arguments
+
+
+def test_a_models_options_go_along_and_the_lower_limit_holds() -> None:
+    options = {"temperature": 0, "max_tokens": 50, "model": "other"}
+
+    assert with_options({"model": "m", "max_tokens": 90}, options) == {"temperature": 0, "max_tokens": 50, "model": "m"}
+    assert with_options({"max_tokens": 9}, options)["max_tokens"] == 9

@@ -187,6 +187,24 @@ async def test_a_renewal_does_not_undo_a_new_sign_in(tmp_path: Path, status: int
     assert (store.read(path) or {})["tokens"]["access_token"] == "new"
 
 
+@pytest.mark.parametrize(
+    ("status", "words", "is_challenge"),
+    [(401, "", True), (403, "", False), (403, 'Bearer error="insufficient_scope"', True), (404, "", False)],
+)
+async def test_only_a_request_to_sign_in_is_a_challenge(
+    tmp_path: Path, status: int, words: str, is_challenge: bool
+) -> None:
+    auth = ServerAuth(
+        ServerDefinition(name="crm", where="here", type="http", url="http://crm.test/mcp"),
+        TokenStore(tmp_path, lambda _: None),
+    )
+    response = httpx2.Response(status, headers={"www-authenticate": words} if words else {})
+    async with httpx2.AsyncClient(auth=auth, transport=httpx2.MockTransport(lambda _: response)) as client:
+        await client.post("http://crm.test/mcp")
+
+    assert (auth.challenge is not None, auth.refusals) == (is_challenge, int(is_challenge))
+
+
 def test_a_cancelled_call_does_not_lose_the_renewed_tokens(box: Toolbox, server: OAuthServer) -> None:
     """The call is stopped after the server took the refresh token and before it answered."""
     sign_in(box, server)

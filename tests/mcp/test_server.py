@@ -66,6 +66,18 @@ def test_what_a_server_answered_before_it_died_counts(opened: Open) -> None:
         assert wait_until_gone({pid}) == {}
 
 
+def test_a_server_that_is_still_starting_ends_with_its_toolbox(opened: Open, tmp_path: Path) -> None:
+    """It never says a word; its pid is in a file."""
+    file = tmp_path / "pid"
+    box = opened({"srv": {"type": "stdio", "command": "sh", "args": ["-c", f'echo $$ > "{file}"; exec sleep 600']}})
+    assert box.servers.check(0.2) == {"srv": "starting"}
+    assert until(lambda: file.exists() and file.read_text(encoding="utf-8").endswith("\n"))
+
+    box.close()
+
+    assert wait_until_gone({int(file.read_text(encoding="utf-8"))}) == {}
+
+
 def test_a_server_that_hangs_is_seen(opened: Open) -> None:
     box = opened({"srv": hostile()})
     pid = box.call("srv.calls").unwrap()["pid"]

@@ -89,6 +89,13 @@ def test_errors_of_a_server_are_execution_errors(box: Toolbox, tool: str, words:
     assert box.call("srv.echo", {"text": "still there"}).data == "still there"
 
 
+def test_the_hint_of_a_failure_stays_where_the_call_has_nothing_to_add(opened: Open) -> None:
+    error = opened({"srv": hostile()}).call("srv.die").error
+
+    assert error is not None
+    assert error.hint == "It is not repeated. The next call starts the server again."
+
+
 def test_a_result_that_leaves_out_what_it_is_counts_as_complete(opened: Open) -> None:
     """The newest protocol asks for `resultType`, `ttlMs` and `cacheScope`; a result without them has a meaning, too."""
     box = opened({"srv": hostile("--terse", "--offers")})

@@ -9,39 +9,10 @@ import pytest
 
 from onetool_ipy.schema.sample import samples
 
-PATTERNS = [
-    r"^[A-Z]{3}$",
-    r"^\d{4}-\d{2}-\d{2}$",
-    r"^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$",
-    r"^(open|closed|all)$",
-    r"^#[0-9a-fA-F]{6}$",
-    r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)$",
-    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
-    r"^\S+@\S+\.\S+$",
-    r"^https?:\/\/",
-    r"^([0-9]{1,3}\.){3}[0-9]{1,3}(\/[0-9]{1,2})?$",
-    r"^[^\s/]+/[^\s/]+$",
-    r"^(?!-)[a-z-]+$",
-    r"^(?<year>\d{4})(?<month>\d\d)?$",
-    r"(['\"])x\1",
-    r"^\+[1-9]\d{1,14}$",
-    r"^arn:aws:iam::\d{12}:role\/[\w+=,.@-]+$",
-    r"^[^\W\d_]+ \w+\t?$",
-    r"^$",
-    r"^\u0041+$",
-    r"^.{40}$",
-    r"[\s\S]+!",
-]
-
 
 def fits(schema: dict[str, Any]) -> list[bool]:
     whole = {"type": "object", "properties": {"a": schema}, "required": ["a"]}
     return [jsonschema_rs.is_valid(whole, args) for _, args in samples(whole)]
-
-
-@pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_sample_matches_the_pattern(pattern: str) -> None:
-    assert all(fits({"type": "string", "pattern": pattern}))
 
 
 @pytest.mark.parametrize(

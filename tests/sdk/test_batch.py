@@ -97,17 +97,6 @@ def test_no_more_run_at_once_than_allowed(box: Toolbox, width: int) -> None:
     assert text.count("===") == 48
 
 
-@pytest.mark.parametrize("width", [1, 3])
-@pytest.mark.spec("000/Batch Execution/Control concurrency")
-def test_no_more_run_at_once_in_an_executor_than_allowed(box: Toolbox, width: int) -> None:
-    crowd = Crowd(width)
-
-    with ThreadPoolExecutor(8) as pool:
-        batch_execute(range(12), crowd, max_workers=width, engine=pool)
-
-    assert crowd.most == width
-
-
 @pytest.mark.spec("000/Item Normalization/Normalize strings")
 def test_strings_are_their_own_labels() -> None:
     assert normalize_items(["a", "b"]) == [("a", "a"), ("b", "b")]
@@ -168,13 +157,6 @@ def test_an_item_that_fails_stops_no_other(box: Toolbox) -> None:
         "=== a ===\nfine\n\n=== bad ===\nError: it is bad\n\n=== mute ===\nError: ValueError\n\n"
         "=== exit ===\nError: 3\n\n=== stop ===\nError: KeyboardInterrupt\n\n=== z ===\nfine"
     )
-
-
-def test_equal_labels_lose_nothing(box: Toolbox) -> None:
-    text = batch_execute([(i, "same") for i in range(50)], lambda i: f"item {i}")
-
-    assert re.findall(r"item \d+", text) == [f"item {i}" for i in range(50)]
-    assert text.count("=== same ===") == 50
 
 
 def test_results_that_are_no_text_are_json(box: Toolbox) -> None:
@@ -442,11 +424,3 @@ class Inline(Executor):
 
 def test_any_executor_will_do(box: Toolbox) -> None:
     assert batch_execute([2, 3], remote_functions.square, engine=Inline()) == "=== 2 ===\n4\n\n=== 3 ===\n9"
-
-
-def test_ten_thousand_items_do_not_look_at_each_other(box: Toolbox) -> None:
-    """If each one did, it would take many minutes, and the limit of every test ends it."""
-    with ThreadPoolExecutor(4) as pool:
-        for engine in ("threads", pool):
-            text = batch_execute(range(10_000), str, engine=engine)
-            assert text.endswith("=== 9999 ===\n9999")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.sdk import api_headers, lazy_client
-from tests.harness.patience import HANG_S, until
+from tests.harness.patience import until
 from tests.sdk.conftest import Project
 
 KEY = "sk-0123456789abcdef"
@@ -84,48 +83,11 @@ def _waiting_in(function: str) -> int:
     return sum(frame.f_code.co_name == function for frame in sys._current_frames().values())
 
 
-def test_after_a_factory_that_failed_the_next_one_tries_again(box: Toolbox) -> None:
-    """64 threads; the factory fails first: one of them gets the error, all others one client."""
-    count = 64
-    asking = threading.Barrier(count)
-    calls: list[int] = []
-
-    def factory() -> Client:
-        calls.append(1)
-        if len(calls) == 1:
-            raise ConnectionError("not yet")
-        return Client()
-
-    get = lazy_client(factory)
-
-    def ask() -> object:
-        asking.wait(HANG_S)
-        try:
-            return get()
-        except ConnectionError as exc:
-            return exc
-
-    with ThreadPoolExecutor(count) as threads:
-        found = list(threads.map(lambda _: ask(), range(count)))
-
-    failures = [one for one in found if isinstance(one, ConnectionError)]
-    assert len(failures) == 1
-    assert len({id(one) for one in found if isinstance(one, Client)}) == 1
-    assert len(calls) == 2
-
-
 @pytest.mark.spec("000/Lazy Client Factory/Conditional initialization with secret")
 def test_without_the_secret_nothing_is_made(box: Toolbox) -> None:
     get = lazy_client(lambda: pytest.fail("the factory was called"), secret_name="API_KEY")
 
     assert get() is None
-
-
-def test_with_the_secret_the_client_is_made(project: Project) -> None:
-    project.secrets(API_KEY=KEY)
-    project.open()
-
-    assert lazy_client(lambda: "client", secret_name="API_KEY")() == "client"
 
 
 def test_a_secret_that_comes_changes_and_goes_is_followed(project: Project) -> None:

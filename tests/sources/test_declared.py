@@ -218,11 +218,13 @@ def _forwarding(kind: str, handler: Any, **parameters: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("handler", BUILTINS)
 def test_a_builtin_handler_is_one_of_the_five(project: Project, handler: str) -> None:
     """It MUST include handler AND that corresponds to a registered builtin function."""
-    (project.root / "a.txt").write_text("hello")
+    folder = project.root / "files"
+    folder.mkdir()
+    (folder / "a.txt").write_text("hello")
     args = {
         "tools.echo": {"message": [1]},
-        "fs.list_dir": {"path": str(project.root)},
-        "fs.read_file": {"path": str(project.root / "a.txt")},
+        "fs.list_dir": {"path": str(folder)},
+        "fs.read_file": {"path": str(folder / "a.txt")},
     }.get(handler, {})
     box = _open(project, _forwarding("builtin", handler))
 
@@ -315,6 +317,25 @@ def test_a_definition_registered_in_a_session_is_a_tool_like_any_other(project: 
     assert box.call("geo.rain", {"city": "x"}).ok
     box.reload()
     assert box.call("geo.rain", {"city": "x"}).ok
+
+
+def test_every_start_says_the_same_problems(project: Project, caplog: pytest.LogCaptureFixture) -> None:
+    """Each wrong definition is a problem and an error in the log; the others work."""
+    wrong = [
+        definition("no_words", description=None),
+        definition("typo", descripton="x"),
+        definition("lost", implementation={"type": "builtin", "handler": "no.such"}),
+    ]
+    for _ in range(2):
+        caplog.clear()
+        box = _open(project, definition("one"), *wrong)
+
+        names = [spec.name for spec in box.registry.list() if spec.origin == "config"]
+        assert names == ["config.one", "config.typo"]
+        assert box.call("one", {"city": "x"}).data == {"temperature": 21}
+        problems, logged = [[str(each) for each in box.problems()], [each.getMessage() for each in caplog.records]]
+        for word in ("no_words", "descripton", "no.such"):
+            assert sum(word in text for text in problems) == sum(word in text for text in logged) == 1
 
 
 def test_a_thousand_tools_are_read_in_a_moment(project: Project) -> None:

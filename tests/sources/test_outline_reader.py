@@ -256,10 +256,6 @@ def _full() -> PackOutline:
     return _outline("def a(x: int = 1, *y): ...\n@tool('has blank')\ndef b(): ...")
 
 
-def test_an_outline_survives_json() -> None:
-    assert PackOutline.from_json(json.loads(json.dumps(_full().to_json()))) == _full()
-
-
 def test_the_cache_gives_back_what_was_put(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "packs.json"
     cache = OutlineCache(path)
@@ -280,21 +276,15 @@ def test_the_cache_gives_back_what_was_put(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
         b"not json",
-        b"[]",
-        b"\xff\xfe",
         b'{"format": "other", "entries": {}}',
         b"[" * 100_000,
-        json.dumps({"format": "FORMAT", "entries": []}).encode(),
-        json.dumps({"format": "FORMAT", "entries": {"key": 5}}).encode(),
-        json.dumps({"format": "FORMAT", "entries": {"key": {"pack": "p"}}}).encode(),
-        json.dumps({"format": "FORMAT", "entries": {"key": {**_full().to_json(), "pack": 5}}}).encode(),
-        json.dumps({"format": "FORMAT", "entries": {"key": {**_full().to_json(), "tools": [{"name": 5}]}}}).encode(),
-        json.dumps({"format": "FORMAT", "entries": {"key": {**_full().to_json(), "tools": [5]}}}).encode(),
-        json.dumps({"format": "FORMAT", "entries": {"key": {**_full().to_json(), "faults": [[]]}}}).encode(),
+        b'{"format": "FORMAT", "entries": []}',
+        b'{"format": "FORMAT", "entries": {"key": 5}}',
+        b'{"format": "FORMAT", "entries": {"key": {"pack": 5, "tools": [], "faults": [], "error": ""}}}',
+        b'{"format": "FORMAT", "entries": {"key": {"pack": "p", "tools": [{"name": 5}], "faults": [], "error": ""}}}',
     ],
-    ids=range(13),
+    ids=range(7),
 )
 def test_a_damaged_cache_is_as_good_as_none(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "packs.json"

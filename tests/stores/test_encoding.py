@@ -36,13 +36,13 @@ FRAME = pd.DataFrame(
     index=pd.date_range("2024-01-01", periods=3, name="day"),
 )
 VALUES: list[Any] = [
-    None, True, 1, 2**200, 1.5, float("inf"), "text", "ä\n ", b"\x00\xff", bytearray(b"x"),
-    (1, (2,)), {1, "a"}, frozenset({1}), deque([1, 2]), {1: "a", (1, 2): "b"}, {"$type": "mine"},
+    None, True, 1, 2**200, 1.5, float("inf"), "text", "ä\n ", b"\x00\xff", (1, (2,)), {1, "a"},
+    {1: "a", (1, 2): "b"}, {"$type": "mine"},
     {"a": [1, {"b": None}]},
     datetime.datetime(2026, 1, 2, 3, 4, 5, 6),  # noqa: DTZ001 - without a zone
     datetime.datetime(2026, 1, 2, tzinfo=datetime.UTC),
     datetime.datetime(2026, 10, 25, 2, 30, tzinfo=ROME, fold=1), datetime.date(2026, 1, 2), datetime.time(1, 2),
-    datetime.timedelta(-1, 2, 3), decimal.Decimal("1.10"), uuid.UUID(int=5), 1 + 2j, pathlib.Path("a/b"),
+    datetime.timedelta(-1, 2, 3), decimal.Decimal("1.10"), uuid.UUID(int=5), pathlib.Path("a/b"),
     np.int64(3), np.float32(1.5), np.bool_(True), np.arange(6).reshape(2, 3), np.arange(5000.0), np.array(["a", "bb"]),
     np.array(["2020", "NaT"], dtype="M8[D]"), np.zeros(1, dtype=[("a", "i4")]),
     pd.Timestamp("2024-01-01T00:00:00.123456789"), pd.Timestamp("2024", tz="Asia/Tokyo"), pd.NaT, pd.NA,
@@ -100,7 +100,8 @@ class Own:
 
 @pytest.mark.parametrize(
     "value",
-    [object(), Own(), (n for n in ()), _endless(), defaultdict(int), type("Text", (str,), {})("x"), len, Own,
+    [object(), Own(), bytearray(b"x"), frozenset({1}), deque([1]), 1 + 2j,
+     (n for n in ()), _endless(), defaultdict(int), type("Text", (str,), {})("x"), len, Own,
      [1, {"a": Own()}], 2**20_000, "\ud800", np.array([None, {"a": 1}], dtype=object), FRAME.index,
      pd.DataFrame([[1, 2]], columns=["a", "a"]), pd.DataFrame({"a": [[1], {"b": (1, 2)}, None]})],
     ids=lambda value: type(value).__name__,

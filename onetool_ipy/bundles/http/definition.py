@@ -18,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PrivateAttr,
     Tag,
     ValidationInfo,
     field_validator,
@@ -26,7 +27,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
-from onetool_ipy.bundles.http.template import Select, compile_selector, placeholders, placeholders_in
+from onetool_ipy.bundles.http.template import SECRET_NAME, Select, compile_selector, placeholders, placeholders_in
 
 BodyType = Literal["json", "form", "text", "multipart", "binary"]
 """How a body is encoded. By default Content-Type decides; without one it is JSON, unless it is a text that is not JSON.
@@ -48,6 +49,7 @@ _HOST = re.compile(r"[^\s\x00-\x20\x7f$@{}|\\^`<>\"%]+")
 _BAD_IN_URL = re.compile(r"[\x00-\x20\x7f\\]")
 _INSIDE = re.compile(r"\$\{[^{}]*\}")
 _PLACE = re.compile(r"(?P<name>\[[^\[\]]*\]|[^\[\]:]+)(?::(?P<port>[0-9]*))?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 BAD_IN_HEADER = re.compile(r"[^\x20-\x7e\xa0-\xff]")
 """Characters that no header may have: controls, and those outside Latin-1."""
 
@@ -355,8 +357,29 @@ class HttpStep(_Record):
         return name
 
 
+class ActiveEnvironment(_Record):
+    """The environment that a bundle uses: its name, and variables for `${name}`. Their texts may name secrets."""
+
+    name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
+    variables: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
+
+    @field_validator("variables")
+    @classmethod
+    def _check_variables(cls, variables: dict[str, str]) -> dict[str, str]:
+        for name, text in variables.items():
+            if not SECRET_NAME.fullmatch(name):
+                raise ValueError(f"'{name}' is not a name of a variable; use letters, digits and underscores")
+            if not all(SECRET_NAME.fullmatch(each.name) for each in placeholders(text)):
+                raise ValueError(f"the variable '{name}' may hold only names of secrets as ${{NAME}}")
+            if _CONTROL.search(text):
+                raise ValueError(f"the variable '{name}' has a control character")
+        return variables
+
+
 class HttpDefinition(_Record):
     """An HTTP tool: one request and its response, or several steps."""
+
+    _environment: ActiveEnvironment | None = PrivateAttr(default=None)
 
     request: RequestTemplate | None = None
     response: ResponseOptions | None = None
@@ -379,17 +402,24 @@ class HttpDefinition(_Record):
             return [("step1", HttpStep(request=self.request, response=self.response or ResponseOptions()))]
         return [(step.name or f"step{number}", step) for number, step in enumerate(self.steps or (), start=1)]
 
-    def within(self, base_url: str, auth: Auth | None) -> Self:
+    @property
+    def environment(self) -> ActiveEnvironment | None:
+        """The environment that `within` added."""
+        return self._environment
+
+    def within(self, base_url: str, auth: Auth | None, environment: ActiveEnvironment | None = None) -> Self:
         """The definition with what its bundle shares with all its tools."""
-        if self.request is not None:
-            request = self.request.within(base_url, auth)
-            return self if request is self.request else self.model_copy(update={"request": request})
+        changed: dict[str, Any] = {}
+        if self.request is not None and (request := self.request.within(base_url, auth)) is not self.request:
+            changed["request"] = request
         steps = [(step, step.request.within(base_url, auth)) for step in self.steps or ()]
-        if all(step.request is request for step, request in steps):
+        if any(step.request is not request for step, request in steps):
+            changed["steps"] = [step.model_copy(update={"request": request}) for step, request in steps]
+        if not changed and environment is None:
             return self
-        return self.model_copy(
-            update={"steps": [step.model_copy(update={"request": request}) for step, request in steps]}
-        )
+        whole = self.model_copy(update=changed)
+        whole._environment = environment
+        return whole
 
     def wire(self) -> dict[str, Any]:
         """The definition as it was written."""

@@ -19,9 +19,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
@@ -43,6 +43,7 @@ from onetool_ipy.bundles.http.template import (
     Ref,
     SecretLookup,
     ValueSource,
+    secrets_of,
 )
 from onetool_ipy.core.failures import failure_of
 from onetool_ipy.net.body import HttpResponse
@@ -50,6 +51,9 @@ from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.errors import Mask, masking
 from onetool_ipy.schema.check import Checker, compile_schema, describe_error, pointer
 from onetool_ipy.schema.read import params
+
+if TYPE_CHECKING:
+    from jsonschema_rs import Validator
 
 _MAX_REQUEST_BYTES = 10 * 1024 * 1024
 """The largest body to send if the tool itself sets no limit."""
@@ -149,8 +153,9 @@ class OutputCheck:
             self._schema = dict(schema)
         else:
             self._schema = {"not": {}} if schema is False else {}
-        self._validator = compile_schema(self._schema) if self._schema else None
         self._is_strict = is_strict
+        if is_strict:
+            self._validator  # noqa: B018 - compiles the schema, or raises
 
     def check(self, value: object, tool: str, mask: Mask) -> list[dict[str, str]]:
         """Return what does not fit as `[{pointer, message}]`; if the schema is strict, raise InvalidOutput instead.
@@ -178,6 +183,17 @@ class OutputCheck:
                 details={"mismatch": mismatch, "value": value},
             )
         return mismatch
+
+    @cached_property
+    def _validator(self) -> Validator | None:
+        """The compiled schema. That of a document is compiled for the first value: a document may have a thousand."""
+        try:
+            return compile_schema(self._schema) if self._schema else None
+        except InvalidTool:
+            # A call that went well does not fail by a document's own mistake.
+            if self._is_strict:
+                raise
+            return None
 
 
 class CallMasker:
@@ -332,7 +348,10 @@ class HttpRunner:
         refs = {ref for step in self._steps for ref in step.refs()}
         limits = limits or ToolLimits()
         self.name = name
-        self.secrets = tuple(sorted({ref.name for ref in refs if ref.kind == "secret"}))
+        self._environment = definition.environment.name if definition.environment else ""
+        self._variables = definition.environment.variables if definition.environment else {}
+        names = {ref.name for ref in refs if ref.kind == "secret"}
+        self.secrets = tuple(sorted({secret for each in names for secret in secrets_of(each, self._variables)}))
         self._checker = Checker(schema, writes_text=True)
         self._defaults = {param.name: param.schema["default"] for param in parameters if param.has_default}
         self._output = OutputCheck(output_schema, is_strict=is_output_strict)
@@ -520,7 +539,15 @@ class HttpRunner:
         return self._checker.check(args, self.name, self._mask)
 
     def _values(self, args: Mapping[str, object]) -> CallValues:
-        return CallValues(args, self._secret, defaults=self._defaults, room=self._room, tool=self.name)
+        return CallValues(
+            args,
+            self._secret,
+            defaults=self._defaults,
+            room=self._room,
+            tool=self.name,
+            environment=self._environment,
+            variables=self._variables,
+        )
 
 
 def phrase_of(status: int) -> str:

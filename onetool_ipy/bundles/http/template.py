@@ -1,7 +1,8 @@
 """Placeholders (`${name}`) in a text, and the values of one call that fill them. Pure.
 
 `$${` is a literal `${`. `${ids|csv}` names a form: how a list or an object is written in a URL (`FORMS`). `bind`
-decides once per definition whether a name is an argument, a secret or an earlier step; nothing else is looked up.
+decides once per definition whether a name is an argument, an earlier step or a secret; nothing else is looked up. A
+variable of the bundle's environment comes before a secret of the same name, and its text may name secrets in turn.
 `CallValues` holds the real values, for a request that is sent. `MaskedValues` has `***` for each secret, for a request
 that is shown. Selectors, the JMESPath and RE2 expressions that take a part of a response, are compiled here too.
 """
@@ -115,6 +116,11 @@ def placeholders_in(value: object) -> Iterator[Placeholder]:
             yield from placeholders_in(inner)
 
 
+def secrets_of(name: str, variables: Mapping[str, str]) -> set[str]:
+    """The secrets that a name other than an argument or step draws on: those in the variable, else the name itself."""
+    return {each.name for each in placeholders(variables[name])} if name in variables else {name}
+
+
 def bind(placeholder: Placeholder, *, arguments: Set[str], steps: Set[str]) -> Ref:
     """Find the meaning of a placeholder: an argument of the schema, else an earlier step, else a secret."""
     if placeholder.name in arguments:
@@ -147,10 +153,20 @@ class CallValues:
     """The real values of one call; raises TooLarge once they hold more than `room` characters."""
 
     def __init__(
-        self, args: Mapping[str, object], secret: SecretLookup, *, defaults: Mapping[str, object], room: int, tool: str
+        self,
+        args: Mapping[str, object],
+        secret: SecretLookup,
+        *,
+        defaults: Mapping[str, object],
+        room: int,
+        tool: str,
+        environment: str = "",
+        variables: Mapping[str, str] | None = None,
     ) -> None:
         self._args = args
         self._defaults = defaults
+        self._environment = environment
+        self._variables = variables or {}
         self._secret = secret
         self._room = room
         self._tool = tool
@@ -159,7 +175,7 @@ class CallValues:
 
     def value(self, ref: Ref) -> object:
         if ref.kind == "secret":
-            return self.secret(ref.name)
+            return self.text(ref.name, self.secret)
         if ref.kind == "argument":
             return _walk(self._argument(ref.name), ref.path)
         value = _walk(self.steps.get(ref.name, MISSING), ref.path)
@@ -167,9 +183,22 @@ class CallValues:
             raise InvalidOutput(f"The response of '{ref.name}' has nothing at '{ref}'.")
         return value
 
+    def text(self, name: str, secret: Callable[[str], str]) -> str:
+        """Return the text of a variable, with `secret` for each name in it; any other name is that of a secret."""
+        if name not in self._variables:
+            return secret(name)
+        return "".join(part if isinstance(part, str) else secret(part.name) for part in pieces(self._variables[name]))
+
     def secret(self, name: str) -> str:
         """Return a secret, or raise MissingSecret."""
         secret = self._secret(name)
+        if secret is None and self._environment:
+            raise MissingSecret(
+                f"'{self._tool}' needs '{name}', which is neither a variable of the environment '{self._environment}' "
+                "nor a secret.",
+                hint=f"Set it: %tool bundle env {self._tool.partition('.')[0]} {self._environment} --set {name}=VALUE, "
+                f"or add '{name}' to secrets.yaml.",
+            )
         if secret is None:
             raise MissingSecret(
                 f"'{self._tool}' needs the secret '{name}', which is missing.", hint=f"Add '{name}' to secrets.yaml."
@@ -197,7 +226,7 @@ class MaskedValues:
 
     def value(self, ref: Ref) -> object:
         if ref.kind == "secret":
-            return HIDDEN
+            return self._real.text(ref.name, lambda _: HIDDEN)
         if ref.kind == "step" and ref.name not in self._real.steps:
             return f"${{{ref}}}"
         return self._real.value(ref)

@@ -14,6 +14,17 @@ from onetool_ipy.bundles.validation import MAX_RUNES
 _LETTERS = ("Lu", "Ll", "Lt", "Lm", "Lo", "Nd")
 _MAX_ARGUMENT = 100
 _MAX_WORD = 32
+FILE_SCHEMA = {
+    "anyOf": [
+        {"type": "string", "description": "The content, where it is text."},
+        {
+            "type": "object",
+            "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
+            "required": ["base64"],
+        },
+    ]
+}
+"""The schema of an argument that is a file."""
 
 
 class UniqueNames:

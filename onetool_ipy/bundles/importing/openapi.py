@@ -1,7 +1,7 @@
 """An OpenAPI 3 or Swagger 2.0 document -> the draft of a bundle and its tools. Pure; what is not imported is noted.
 
-`_Maker` makes a tool of each chosen operation: `Operation` its request, `SecuritySchemes` its auth, `SchemaTranslator`
-its schemas. A Swagger document is converted to OpenAPI 3.0 first (`SwaggerConverter`).
+`_ToolMaker` makes a tool of each chosen operation: `Operation` its request, `SecuritySchemes` its auth,
+`SchemaTranslator` its schemas. A Swagger document is converted to OpenAPI 3.0 first (`SwaggerConverter`).
 
 Parameters and the fields of a JSON or form body become arguments; a body that is not a plain object is the one argument
 `body`. A server's defaults are described, not sent. Of several alternatives of auth the first that we support is used.
@@ -24,104 +24,106 @@ from urllib.parse import quote, unquote, urlsplit
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest, InvalidTool
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.records import once
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME, OWN_HEADERS
 from onetool_ipy.bundles.http.template import placeholders_in
 from onetool_ipy.bundles.importing.document import ImportNotes, OpenApiDocument, as_dict, as_list, as_text
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, OfferedOperations, host_of
-from onetool_ipy.bundles.importing.labels import UniqueNames, argument, common_prefix, literal, secret, slug, version
+from onetool_ipy.bundles.importing.labels import (
+    FILE_SCHEMA,
+    UniqueNames,
+    argument,
+    common_prefix,
+    literal,
+    secret,
+    slug,
+    version,
+)
 from onetool_ipy.schema.check import MOST, branch_count, compile_schema
+
+Direction = Literal["request", "response"]
 
 _METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 _MAX_WORDS = 7
 _MAX_OUTPUT = 16_000
 """A longer outputSchema is left out: it would be most of the record, and break at the next change of the API."""
+_MAX_FIELDS = 100
+_MAX_DEPTH = 60
+_MAX_DESCRIPTION = 2000
+_MAX_EXAMPLE = 200
+_MAX_PATTERN = 4000
 
 _IN_BRACES = re.compile(r"\{([^{}]*)\}")
 _JSON_MIME = re.compile(r"application/(?:[\w.+-]+\+)?json")
+_JSON, _FORM, _MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
 _DELIMITERS = {"spaceDelimited": "space", "pipeDelimited": "pipe"}
+_BAD_IN_SERVER = frozenset("{}$@?#\\ ")
 _SAFE = "/:@!&'()*+,;=-._~%"
 _DESCRIBED_ELSEWHERE = ("accept", "content-type", "authorization")
 """Headers that a document describes elsewhere; as parameters they are ignored."""
 
-_COMBINED = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "discriminator")
-_MAX_FIELDS = 100
-_ANY: Json = {}
 _TEXT = {"type": "string"}
-_FILE = {
-    "anyOf": [
-        {"type": "string", "description": "The content, where it is text."},
-        {
-            "type": "object",
-            "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
-            "required": ["base64"],
-        },
-    ]
-}
-"""The schema of an argument that is a file."""
-_JSON, _FORM, _MULTIPART = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
-_OF_SCHEMA = frozenset(
-    (
-        *("type", "format", "items", "default", "enum", "pattern", "uniqueItems", "multipleOf", "x-nullable"),
-        *("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
-        *("maxLength", "minLength", "maxItems", "minItems"),
-    )
-)
-_STYLES = {
+_BINARY = {"type": "string", "format": "binary"}
+_COLLECTION_FORMATS = {
     "csv": {"style": "form", "explode": False},
     "ssv": {"style": "spaceDelimited", "explode": False},
     "pipes": {"style": "pipeDelimited", "explode": False},
     "multi": {"style": "form", "explode": True},
 }
 _FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
-_BINARY = {"type": "string", "format": "binary"}
-Direction = Literal["request", "response"]
+
 _TYPES = frozenset(("string", "number", "integer", "boolean", "array", "object", "null"))
-_ONE = ("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else")
-_MANY = ("allOf", "anyOf", "oneOf", "prefixItems")
-_NAMED = ("properties", "patternProperties", "dependentSchemas")
-_COUNTS = ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties")
-_NUMBERS = ("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf")
-_PLAIN = ("const", "default", "uniqueItems", "deprecated", "contentEncoding", "contentMediaType")
-_WORDS = ("title", "description", "format")
-_UNTAKEN = ("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems")
-_INNER = frozenset((*_ONE, *_MANY, *_NAMED))
-_RARE = frozenset((*_PLAIN, *_COUNTS, *_NUMBERS, *_UNTAKEN))
-_MAX_DEPTH = 60
-_MAX_DESCRIPTION = 2000
-_MAX_EXAMPLE = 200
-_MAX_PATTERN = 4000
-_MAX_OWN_TEXT = 60
+_ONE = frozenset(("items", "additionalProperties", "not", "contains", "propertyNames", "if", "then", "else"))
+_MANY = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
+_NAMED = frozenset(("properties", "patternProperties", "dependentSchemas"))
+_INNER = _ONE | _MANY | _NAMED
+_COMBINED = ("allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "discriminator")
+_UNTAKEN = frozenset(("$dynamicRef", "$dynamicAnchor", "$anchor", "$id", "unevaluatedProperties", "unevaluatedItems"))
 
 
-def import_openapi(root: Mapping[str, Any], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and values.is_json(value)
+
+
+_PLAIN: dict[str, Callable[[object], bool]] = {
+    **dict.fromkeys(("title", "description", "format"), lambda value: isinstance(value, str)),
+    **dict.fromkeys(("contentEncoding", "contentMediaType"), lambda value: isinstance(value, str)),
+    **dict.fromkeys(("uniqueItems", "deprecated"), lambda value: isinstance(value, bool)),
+    **dict.fromkeys(("const", "default"), values.is_json),
+    **dict.fromkeys(("maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum"), _is_number),
+    **dict.fromkeys(
+        ("maxLength", "minLength", "maxItems", "minItems", "maxProperties", "minProperties"),
+        lambda value: type(value) is int and value >= 0,
+    ),
+    "multipleOf": lambda value: isinstance(value, (int, float)) and _is_number(value) and value > 0,
+}
+"""Keywords that are copied where their value fits this check."""
+
+
+def import_openapi(root: Mapping[str, object], notes: ImportNotes, request: ImportRequest) -> BundleDraft:
     """Import a document; raises InvalidRequest if it is not one, or has no usable server."""
     api = _as_openapi_3(root, notes, request.server or request.base_url)
     info = api.part("info")
     title = printable(as_text(info.get("title")))
     name = request.slug or slug(title.lower(), "api")
-    maker = _Maker(api, name, request)
+    maker = _ToolMaker(api, name, request)
     tools = list(maker.tools(version(str(info.get("version", "")))))
     maker.offered.require_some(tools, notes)
     if api.part("webhooks"):
         notes.add("'webhooks' are calls that a server makes, and are left out")
     about = printable(as_text(info.get("description")) or as_text(info.get("summary")))
-    bundle = {"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True}
-    secrets = [{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())]
-    kind = "OpenAPI document" if "openapi" in root else "Swagger 2.0 document"
     return BundleDraft(
-        kind=kind,
-        bundle=bundle,
+        kind="OpenAPI document" if "openapi" in root else "Swagger 2.0 document",
+        bundle={"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True},
         tools=tools,
-        secrets=secrets,
-        hosts=maker.hosts(),
+        secrets=[{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())],
+        hosts=sorted({host for host in maker.hosts.values() if host is not None}),
         notes=notes.list(),
         offered=maker.offered.count,
     )
 
 
-def _as_openapi_3(root: Mapping[str, Any], notes: ImportNotes, base_url: str | None) -> OpenApiDocument:
+def _as_openapi_3(root: Mapping[str, object], notes: ImportNotes, base_url: str | None) -> OpenApiDocument:
     """The document as OpenAPI 3; raises InvalidRequest if it is neither OpenAPI 3 nor Swagger 2.0."""
     version = root.get("openapi")
     swagger = root.get("swagger", root.get("swaggerVersion"))
@@ -139,52 +141,51 @@ def _as_openapi_3(root: Mapping[str, Any], notes: ImportNotes, base_url: str | N
     return OpenApiDocument(root, notes)
 
 
-class _Maker:
-    """Makes tools of the operations of one document."""
+class _ToolMaker:
+    """Makes tools of the operations of one document. `hosts` are those of the servers that the tools call, by URL."""
 
     def __init__(self, api: OpenApiDocument, name: str, request: ImportRequest) -> None:
         self._api = api
         self._request = request
         self._schemas = SchemaTranslator(api)
-        self._prefix = common_prefix([str(path) for path in api.part("paths")])
         self.offered = OfferedOperations(request.choice)
         self.security = SecuritySchemes(api, name)
-        self._hosts: dict[str, str | None] = {}
-
-    def hosts(self) -> list[str]:
-        """The hosts of the servers that the tools call, sorted."""
-        return sorted({host for host in self._hosts.values() if host is not None})
+        self.hosts: dict[str, str | None] = {}
 
     def tools(self, version: str) -> Iterator[Json]:
         """Name all operations first, so that a name does not depend on what is left out later; then make the tools."""
+        prefix = common_prefix([str(path) for path in self._api.part("paths")])
         operations = []
         for path, node in self._api.part("paths").items():
             item = self._api.follow(node)
             for method in _METHODS:
                 operation = self._api.follow(item.get(method)) if method in item else {}
                 if operation:
-                    proposal = _name(operation, method, str(path), self._prefix)
+                    proposal = _name(operation, method, str(path), prefix)
                     name = self.offered.take(proposal, method.upper(), str(path), _tags(operation))
                     if name is not None:
                         operations.append((name, method, str(path), item, operation))
             if "trace" in item:
                 self._api.notes.add(f"TRACE {path}: a trace cannot be a tool, and is left out")
         for name, method, path, item, operation in operations:
-            tool = self._tool(path, method, item, operation)
-            if tool is not None:
+            place = f"{method.upper()} {path}"
+            server = self._server(operation, item, place)
+            if server is not None:
+                tool = self._tool(path, method, as_list(item.get("parameters")), operation, server)
                 yield {"slug": name, "version": version, **tool}
 
-    def _tool(self, path: str, method: str, item: Json, operation: Json) -> Json | None:
+    def _tool(self, path: str, method: str, shared: list[object], operation: Json, server: str) -> Json:
         place = f"{method.upper()} {path}"
-        server = self._server(operation, item, place)
-        if server is None:
-            return None
         auth = self.security.of(operation, place)
         credentials = [list(part.values()) for part in (auth.scheme or {}, auth.headers, auth.query)]
         reserved = {*self._request.secrets, *(placeholder.name for placeholder in placeholders_in(credentials))}
-        request = Operation(self._api, self._schemas, method, path, reserved)
-        request.read(operation, as_list(item.get("parameters")))
-        http = self._http_request(request, server, method, operation, auth)
+        request = Operation(self._api, self._schemas, place, path, reserved)
+        request.read(operation, shared)
+        responses = [
+            self._api.follow(node)
+            for code, node in as_dict(operation.get("responses")).items()
+            if str(code).startswith("2")
+        ]
         summary, about = (printable(as_text(operation.get(key))) for key in ("summary", "description"))
         is_deprecated = operation.get("deprecated") is True
         texts = [summary, about if about != summary else "", "Deprecated." if is_deprecated else ""]
@@ -193,26 +194,29 @@ class _Maker:
             "description": "\n\n".join(filter(None, texts))[:4000] or printable(place),
             "tags": _tags(operation),
             "type": "http",
-            "argSchema": self._arguments(request),
-            "http": {"request": http},
+            "http": {"request": self._http_request(request, server, method, responses, auth)},
+            "argSchema": request.schema(),
         }
-        output = self._output(operation, place)
-        if output is not None:
+        output = self._output(responses, place)
+        if output:
             tool |= {"outputSchema": output, "outputSchemaFrom": "document"}
         if as_dict(operation.get("callbacks")):
             self._api.notes.add(f"{place}: its callbacks are left out")
         return tool
 
-    def _http_request(self, request: Operation, server: str, method: str, operation: Json, auth: RequiredAuth) -> Json:
-        url = server + request.target()
+    def _http_request(
+        self, request: Operation, server: str, method: str, responses: list[Json], auth: RequiredAuth
+    ) -> Json:
         names = {name.lower() for name in auth.headers}
         if auth.scheme is not None and auth.scheme.get("in") == "header":
             names.add(auth.scheme["name"].lower())
         headers = {name: value for name, value in request.headers.items() if name.lower() not in names} | auth.headers
-        contents = [as_dict(response.get("content")) for response in self._good_responses(operation)]
-        mimes = [str(mime) for content in contents for mime in content if _JSON_MIME.fullmatch(str(mime))]
-        if mimes:
-            headers["Accept"] = mimes[0]
+        mimes = (str(mime) for response in responses for mime in as_dict(response.get("content")))
+        if accepted := next(filter(_JSON_MIME.fullmatch, mimes), None):
+            headers["Accept"] = accepted
+        if method == "head" and request.body is not None:
+            self._api.notes.add(f"{request.place}: a HEAD request has no body; the given one is left out")
+            request.body = request.body_type = None
         parts = {
             "query": {**request.query, **auth.query},
             "headers": headers,
@@ -220,62 +224,39 @@ class _Maker:
             "bodyType": request.body_type,
             "auth": auth.scheme,
         }
-        if method == "head" and request.body is not None:
-            self._api.notes.add(f"{request.place}: a HEAD request has no body; the given one is left out")
-            parts["body"] = parts["bodyType"] = None
         used = {key: value for key, value in parts.items() if value not in (None, {})}
-        return {"method": method.upper(), "urlTemplate": url, **used}
+        return {"method": method.upper(), "urlTemplate": server + request.target(), **used}
 
-    def _good_responses(self, operation: Json) -> list[Json]:
-        responses = as_dict(operation.get("responses"))
-        return [self._api.follow(node) for code, node in responses.items() if str(code)[:1] == "2"]
-
-    def _arguments(self, request: Operation) -> Json:
-        """The schema of the arguments. A translated schema is valid, but its references may multiply beyond all use."""
-        schema = request.schema()
-        if "$defs" not in schema or branch_count(schema) <= MOST:
-            return schema
-        self._api.notes.add(f"{request.place}: the schemas of its arguments are not kept: their references multiply")
-        loose = {
-            name: {"description": as_text(as_dict(sub).get("description"))} for name, sub in request.properties.items()
-        }
-        return {"type": "object", "properties": loose, "required": request.required, "additionalProperties": False}
-
-    def _output(self, operation: Json, place: str) -> Json | None:
+    def _output(self, responses: list[Json], place: str) -> Json:
         """The schema of the successful response, if there is exactly one, in JSON and of a reasonable size."""
-        responses = self._good_responses(operation)
         content = as_dict(responses[0].get("content")) if len(responses) == 1 else {}
-        source = next(
-            (as_dict(media).get("schema") for mime, media in content.items() if "json" in str(mime).lower()), None
-        )
-        if len(content) != 1 or not as_dict(source):
-            return None
+        (mime, media), *more = content.items() or [("", None)]
+        source = as_dict(media).get("schema")
+        if more or "json" not in str(mime).lower() or not as_dict(source):
+            return {}
         schema, refs = self._schemas.translated(source, "response")
-        components = self._schemas.reachable(refs, "response")
-        if len(text_of(schema)) + sum(component.size for component in components.values()) > _MAX_OUTPUT:
+        whole: Json = self._schemas.with_definitions(dict(schema) if isinstance(schema, dict) else {}, refs, "response")
+        if len(text_of(whole)) > _MAX_OUTPUT:
             self._api.notes.add(f"{place}: its outputSchema is left out, since it is very large")
-            return None
-        whole: Json = dict(schema) if isinstance(schema, dict) else {}
-        if components:
-            whole["$defs"] = {name: component.schema for name, component in components.items()}
-            if branch_count(whole) > MOST:
-                self._api.notes.add(f"{place}: its outputSchema is left out: its references multiply")
-                return None
-        return whole or None
+            return {}
+        if "$defs" in whole and branch_count(whole) > MOST:
+            self._api.notes.add(f"{place}: its outputSchema is left out: its references multiply")
+            return {}
+        return whole
 
     def _server(self, operation: Json, item: Json, place: str) -> str | None:
         """The server URL: of the operation, the path or the document."""
         lists = (part.get("servers") for part in (operation, item, self._api.root))
         server = as_dict(next(iter(as_list(next(filter(None, lists), None))), {"url": "/"}))
         variables = as_dict(server.get("variables"))
-        url = self._request.url_of(
-            _IN_BRACES.sub(
-                lambda match: str(as_dict(variables.get(match[1])).get("default", match[0])), as_text(server.get("url"))
-            )
-        )
-        if url not in self._hosts:
-            self._hosts[url] = None if any(sign in url for sign in "{}$@?#\\ ") else host_of(url)
-        if self._hosts[url] is None:
+
+        def default(match: re.Match[str]) -> str:
+            return str(as_dict(variables.get(match[1])).get("default", match[0]))
+
+        url = self._request.url_of(_IN_BRACES.sub(default, as_text(server.get("url"))))
+        if url not in self.hosts:
+            self.hosts[url] = host_of(url) if _BAD_IN_SERVER.isdisjoint(url) else None
+        if self.hosts[url] is None:
             self._api.notes.add(f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out")
             return None
         return url.rstrip("/")
@@ -297,30 +278,30 @@ def _tags(operation: Json) -> list[str]:
 
 
 class Operation:
-    """The arguments, path, query, headers and body of one operation. `method` and `path` name it in notes.
+    """The arguments, path, query, headers and body of one operation. `place` names it in notes.
 
     `reserved` are names that no argument may have: those of secrets. A `#...` at the end of the path only tells
     operations apart and is not sent.
     """
 
     def __init__(
-        self, api: OpenApiDocument, schemas: SchemaTranslator, method: str, path: str, reserved: Collection[str] = ()
+        self, api: OpenApiDocument, schemas: SchemaTranslator, place: str, path: str, reserved: Collection[str]
     ) -> None:
         self._api = api
         self._schemas = schemas
-        self.place = f"{method.upper()} {path}"
+        self.place = place
         self._path = path.partition("#")[0]
         self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
         self._refs: set[str] = set()
         self._in_path: dict[str, str] = {}
-        self.properties: Json = {}
-        self.required: list[str] = []
+        self._properties: Json = {}
+        self._required: list[str] = []
         self.query: Json = {}
         self.headers: dict[str, str] = {}
-        self.body: Any = None
+        self.body: Json | str | None = None
         self.body_type: str | None = None
 
-    def read(self, operation: Json, shared: list[Any]) -> None:
+    def read(self, operation: Json, shared: list[object]) -> None:
         """Read the parameters and the body."""
         nodes = map(self._api.follow, (*shared, *as_list(operation.get("parameters"))))
         parameters = {(as_text(node.get("in")), as_text(node.get("name"))): node for node in nodes}
@@ -339,14 +320,22 @@ class Operation:
             self._add_body(self._api.follow(operation["requestBody"]))
 
     def schema(self) -> Json:
-        """The schema of the arguments, self-contained."""
-        out: Json = {"type": "object", "properties": self.properties}
-        if self.required:
-            out["required"] = self.required
+        """The schema of the arguments, self-contained. Schemas whose references multiply beyond all use are left out.
+
+        Call it last: `target` may add arguments.
+        """
+        out: Json = {"type": "object", "properties": self._properties}
+        if self._required:
+            out["required"] = self._required
         out["additionalProperties"] = False
-        if components := self._schemas.reachable(self._refs, "request"):
-            out["$defs"] = {name: component.schema for name, component in components.items()}
-        return out
+        whole = self._schemas.with_definitions(out, self._refs, "request")
+        if "$defs" not in whole or branch_count(whole) <= MOST:
+            return whole
+        self._note("the schemas of its arguments are not kept: their references multiply")
+        loose = {
+            name: {"description": as_text(as_dict(sub).get("description"))} for name, sub in self._properties.items()
+        }
+        return {**out, "properties": loose}
 
     def target(self) -> str:
         """The path with its placeholders."""
@@ -366,11 +355,10 @@ class Operation:
     def _add_parameter(self, where: str, name: str, parameter: Json) -> None:
         content = as_dict(parameter.get("content"))
         source = as_dict(next(iter(content.values()), None)).get("schema") if content else parameter.get("schema")
-        about = as_text(parameter.get("description"))
         required = parameter.get("required") is True or where == "path"
-        argument = self._argument(name, source, required=required, about=about)
+        label = self._argument(name, source, required=required, about=as_text(parameter.get("description")))
         form = "json" if content else self._form(where, name, parameter, source)
-        placeholder = f"${{{argument}|{form}}}" if form else f"${{{argument}}}"
+        placeholder = f"${{{label}|{form}}}" if form else f"${{{label}}}"
         if parameter.get("allowReserved") is True:
             self._note(f"'{name}' allows reserved characters; they are percent-encoded all the same")
         if where == "path":
@@ -407,7 +395,7 @@ class Operation:
         label = self._arguments.take(argument(name))
         if label != name:
             self._note(f"'{name}' is the argument '{label}'")
-        schema, refs = self._schemas.translated(_ANY if source is None else source, "request")
+        schema, refs = self._schemas.translated({} if source is None else source, "request")
         self._refs.update(refs)
         if isinstance(schema, dict):
             schema = dict(schema)
@@ -416,12 +404,12 @@ class Operation:
                 default = json.dumps(schema.pop("default"), ensure_ascii=False)
                 words = f"{words} (default: {default[:100]})".strip()
             if words:
-                schema["description"] = words[:2000]
+                schema["description"] = words[:_MAX_DESCRIPTION]
         elif about and schema is True:
             schema = {"description": about}
-        self.properties[label] = schema
+        self._properties[label] = schema
         if required:
-            self.required.append(label)
+            self._required.append(label)
         return label
 
     def _add_body(self, body: Json) -> None:
@@ -429,39 +417,43 @@ class Operation:
         if not content:
             return
         mime, kind = _media_type(content)
+        media = as_dict(content[mime])
+        shape = self._api.follow(media.get("schema"))
+        is_plain = kind in ("json", "form", "multipart") and self._is_plain_object(shape)
         if kind is None:
             self._note(f"a body of '{', '.join(map(str, content))[:80]}' is not imported")
             return
-        media = as_dict(content[mime])
+        if kind == "multipart" and not is_plain:
+            self._note("a multipart body that is not a plain object is not imported")
+            return
         self.body_type = kind
-        if kind in ("text", "binary") or (kind == "json" and "json" in mime and mime != "application/json"):
+        if kind in ("text", "binary") or (kind == "json" and "json" in mime and mime != _JSON):
             self.headers["Content-Type"] = literal(mime) if "*" not in mime else "application/octet-stream"
-        shape = self._api.follow(media.get("schema"))
-        if kind in ("json", "form", "multipart") and self._is_plain_object(shape):
+        if is_plain:
             # Many documents do not say whether a body is required: its fields then decide.
             required = as_list(shape.get("required")) if body.get("required", True) is not False else []
-            self.body = {}
-            for name, source in shape["properties"].items():
-                inner = self._api.follow(source)
-                if inner.get("readOnly") is not True:
-                    is_file = inner.get("format") in ("binary", "base64") or "contentMediaType" in inner
-                    schema = _FILE if kind == "multipart" and is_file else source
-                    argument = self._argument(name, schema, required=name in required)
-                    encoding = as_dict(as_dict(media.get("encoding")).get(name)) if kind == "form" else {}
-                    form = ""
-                    if encoding.get("style") == "deepObject":
-                        form = "|deep"
-                    elif encoding.get("explode") is False:
-                        form = f"|{_DELIMITERS.get(as_text(encoding.get('style')), 'csv')}"
-                    self.body[literal(name)] = f"${{{argument}{form}}}"
-        elif kind == "multipart":
-            self._note("a multipart body that is not a plain object is not imported")
-            self.body_type = None
-        else:
-            source = {"text": _TEXT, "binary": _FILE}.get(kind, media.get("schema"))
-            about, is_required = as_text(body.get("description")), body.get("required") is True
-            argument = self._argument("body", source, required=is_required, about=about)
-            self.body = f"${{{argument}}}" if kind != "form" else {"body": f"${{{argument}|spread}}"}
+            encodings = as_dict(media.get("encoding")) if kind == "form" else {}
+            self.body = {
+                literal(name): self._field(kind, name, source, as_dict(encodings.get(name)), required=name in required)
+                for name, source in shape["properties"].items()
+                if self._api.follow(source).get("readOnly") is not True
+            }
+            return
+        source = {"text": _TEXT, "binary": FILE_SCHEMA}.get(kind, media.get("schema"))
+        about, is_required = as_text(body.get("description")), body.get("required") is True
+        label = self._argument("body", source, required=is_required, about=about)
+        self.body = f"${{{label}}}" if kind != "form" else {"body": f"${{{label}|spread}}"}
+
+    def _field(self, kind: str, name: str, source: object, encoding: Json, *, required: bool) -> str:
+        """Add the argument of one field of a body; returns its placeholder."""
+        shape = self._api.follow(source)
+        is_file = shape.get("format") in ("binary", "base64") or "contentMediaType" in shape
+        label = self._argument(name, FILE_SCHEMA if kind == "multipart" and is_file else source, required=required)
+        if encoding.get("style") == "deepObject":
+            return f"${{{label}|deep}}"
+        if encoding.get("explode") is False:
+            return f"${{{label}|{_DELIMITERS.get(as_text(encoding.get('style')), 'csv')}}}"
+        return f"${{{label}}}"
 
     def _is_plain_object(self, shape: Json) -> bool:
         """Whether each field of a body can be an argument of its own."""
@@ -471,7 +463,7 @@ class Operation:
             and not any(key in shape for key in _COMBINED)
             and shape.get("additionalProperties", False) is False
             and shape.get("type", "object") in ("object", ["object"], ["object", "null"], ["null", "object"])
-            and not any(name in self.properties or argument(name) != name for name in names)
+            and not any(name in self._properties or argument(name) != name for name in names)
         )
 
 
@@ -479,7 +471,7 @@ def _media_type(content: Json) -> tuple[str, str | None]:
     """The media type to send, and how its body is encoded."""
     names = {str(mime).partition(";")[0].strip().lower(): str(mime) for mime in content}
     kinds: list[tuple[str, Callable[[str], bool]]] = [
-        ("json", lambda mime: mime in ("application/json", "*/*", "application/*")),
+        ("json", lambda mime: mime in (_JSON, "*/*", "application/*")),
         ("json", lambda mime: "json" in mime),
         ("form", lambda mime: mime == _FORM),
         ("multipart", lambda mime: mime == _MULTIPART),
@@ -504,40 +496,33 @@ class SecuritySchemes:
     def __init__(self, api: OpenApiDocument, prefix: str) -> None:
         self._api = api
         self._prefix = prefix
-        self._auths: dict[tuple[str, ...], Json | None] = {}
         self._names: dict[tuple[str, ...], str] = {}
         self._unique = UniqueNames(mark="_", longest=120)
         self.secrets: dict[str, str] = {}
 
     def of(self, operation: Json, place: str) -> RequiredAuth:
-        """The auth of an operation: its own security, else that of the document."""
+        """The auth of an operation: its own security, else that of the document. The first way that we know is used."""
         ways = [as_dict(way) for way in as_list(operation.get("security", self._api.root.get("security")))]
         if any(not way for way in ways):
             self._api.notes.add(f"{place}: auth is optional, and is left out")
             return RequiredAuth(None, {}, {})
         for way in ways:
-            auths = []
-            for name, listed in way.items():
-                scopes = [str(scope) for scope in as_list(listed)]
-                if (name, *scopes) not in self._auths:
-                    self._auths[(name, *scopes)] = self._auth(name, scopes)
-                auths.append(self._auths[(name, *scopes)])
-            if None not in auths:
-                return self._combined([auth for auth in auths if auth is not None], place)
+            auths = [self._auth(name, [str(scope) for scope in as_list(scopes)]) for name, scopes in way.items()]
+            parts = [auth for auth in auths if auth is not None]
+            if len(parts) < len(auths):
+                continue
+            # Only API keys can be combined with another scheme.
+            keys = [auth for auth in parts if auth["type"] == "apiKey"]
+            others = [auth for auth in parts if auth["type"] != "apiKey"]
+            if len(others) > 1:
+                self._api.notes.add(f"{place}: of several kinds of auth at once only the first is imported")
+            first = others[0] if others else keys.pop(0)
+            headers = {key["name"]: key["value"] for key in keys if key["in"] == "header"}
+            query = {literal(key["name"]): key["value"] for key in keys if key["in"] == "query"}
+            return RequiredAuth(first, headers, query)
         if ways:
             self._api.notes.add(f"{place}: none of its kinds of auth can be imported: {', '.join(map(str, ways[0]))}")
         return RequiredAuth(None, {}, {})
-
-    def _combined(self, auths: list[Json], place: str) -> RequiredAuth:
-        """Combine schemes that are required together. Only API keys can be combined with another scheme."""
-        keys = [auth for auth in auths if auth["type"] == "apiKey"]
-        others = [auth for auth in auths if auth["type"] != "apiKey"]
-        if len(others) > 1:
-            self._api.notes.add(f"{place}: of several kinds of auth at once only the first is imported")
-        first = others[0] if others else keys.pop(0)
-        headers = {key["name"]: key["value"] for key in keys if key["in"] == "header"}
-        query = {literal(key["name"]): key["value"] for key in keys if key["in"] == "query"}
-        return RequiredAuth(first, headers, query)
 
     def _auth(self, name: str, scopes: list[str]) -> Json | None:
         """The auth that a scheme means; None, with a note, if it cannot be imported."""
@@ -591,15 +576,15 @@ class SwaggerConverter:
     media types elsewhere.
     """
 
-    def __init__(self, root: Mapping[str, Any], notes: ImportNotes) -> None:
+    def __init__(self, root: Mapping[str, object], notes: ImportNotes) -> None:
         self._root = root
         self._notes = notes
         self._api = OpenApiDocument(root, notes)
 
     def document(self, base_url: str | None) -> Json:
         """The converted document. A missing scheme is taken from `base_url`, the document's own address."""
-        schemes = {name: dict(as_dict(node)) for name, node in self._api.part("securityDefinitions").items()}
-        for scheme in schemes.values():
+        security = {name: dict(as_dict(node)) for name, node in self._api.part("securityDefinitions").items()}
+        for scheme in security.values():
             if scheme.get("type") == "basic":
                 scheme |= {"type": "http", "scheme": "basic"}
             elif scheme.get("type") == "oauth2":
@@ -610,44 +595,39 @@ class SwaggerConverter:
         for path, node in self._api.part("paths").items():
             item = self._api.follow(node)
             shared = as_list(item.get("parameters"))
-            methods = [method for method in _METHODS if method in item]
-            paths[path] = {method: self._operation(self._api.follow(item[method]), shared) for method in methods}
+            paths[path] = {
+                method: self._operation(self._api.follow(item[method]), shared) for method in _METHODS if method in item
+            }
+        host, url = as_text(self._root.get("host")), "/" + as_text(self._root.get("basePath")).strip("/")
+        if host:
+            schemes = as_list(self._root.get("schemes")) or [urlsplit(base_url or "").scheme]
+            url = f"{'http' if 'http' in schemes and 'https' not in schemes else 'https'}://{host}{url}"
         return {
             **self._root,
             "openapi": "3.0.3",
-            "servers": [{"url": self._server(base_url)}],
-            "components": {"securitySchemes": schemes},
+            "servers": [{"url": url}],
+            "components": {"securitySchemes": security},
             "paths": paths,
         }
 
-    def _server(self, base_url: str | None) -> str:
-        host = as_text(self._root.get("host"))
-        path = "/" + as_text(self._root.get("basePath")).strip("/")
-        if not host:
-            return path
-        schemes = [scheme for scheme in as_list(self._root.get("schemes")) if scheme in ("https", "http")]
-        own = urlsplit(base_url).scheme if base_url is not None else ""
-        if not schemes:
-            schemes = [own] if own in ("https", "http") else ["https"]
-        return f"{'https' if 'https' in schemes else 'http'}://{host}{path}"
-
-    def _operation(self, operation: Json, shared: list[Any]) -> Json:
-        parameters: dict[tuple[str, str], Json] = {}
+    def _operation(self, operation: Json, shared: list[object]) -> Json:
+        by_place: dict[str, dict[str, Json]] = {"body": {}, "formData": {}}
+        others: dict[tuple[str, str], Json] = {}
         for node in (*shared, *as_list(operation.get("parameters"))):
             parameter = self._api.follow(node)
-            where = as_text(parameter.get("in"))
-            parameters[where, "" if where == "body" else as_text(parameter.get("name"))] = parameter
-        by_place: dict[str, list[Json]] = {"body": [], "formData": [], "": []}
-        for (where, _), parameter in parameters.items():
-            by_place[where if where in by_place else ""].append(parameter)
+            where, name = as_text(parameter.get("in")), as_text(parameter.get("name"))
+            if where in by_place:
+                by_place[where][name if where == "formData" else ""] = parameter
+            else:
+                kept: Json = {k: parameter[k] for k in ("name", "in", "description", "required") if k in parameter}
+                others[where, name] = {**kept, "schema": _parameter_schema(parameter), **self._style(parameter)}
         out = {key: value for key, value in operation.items() if key not in ("parameters", "responses", "schemes")}
-        out["parameters"] = [self._parameter(parameter) for parameter in by_place[""]]
+        out["parameters"] = list(others.values())
         consumed, produced = (
             [mime for mime in as_list(operation.get(key, self._root.get(key))) if isinstance(mime, str)]
             for key in ("consumes", "produces")
         )
-        if by_place["body"]:
-            body = by_place["body"][0]
+        if body := by_place["body"].get(""):
             out["requestBody"] = {
                 "description": as_text(body.get("description")),
                 "required": body.get("required") is True,
@@ -656,67 +636,57 @@ class SwaggerConverter:
         elif by_place["formData"]:
             out["requestBody"] = self._form(by_place["formData"], consumed)
         responses = as_dict(operation.get("responses"))
-        out["responses"] = {code: self._response(self._api.follow(node), produced) for code, node in responses.items()}
-        return out
-
-    def _parameter(self, parameter: Json) -> Json:
-        out: Json = {key: parameter[key] for key in ("name", "in", "description", "required") if key in parameter}
-        out["schema"] = _parameter_schema(parameter)
-        if parameter.get("type") == "array":
-            out |= self._style(parameter)
+        out["responses"] = {code: _response(self._api.follow(node), produced) for code, node in responses.items()}
         return out
 
     def _style(self, parameter: Json) -> Json:
+        """How a list is written."""
+        if parameter.get("type") != "array":
+            return {}
         kind = str(parameter.get("collectionFormat", "csv"))
-        if kind not in _STYLES:
+        if kind not in _COLLECTION_FORMATS:
             self._notes.add(f"'{as_text(parameter.get('name'))[:40]}': a list as {kind[:20]} is written as csv")
-        return _STYLES.get(kind, _STYLES["csv"])
+        return _COLLECTION_FORMATS.get(kind, _COLLECTION_FORMATS["csv"])
 
-    def _form(self, fields: list[Json], consumed: list[str]) -> Json:
-        has_file = any(field.get("type") == "file" for field in fields)
+    def _form(self, fields: Mapping[str, Json], consumed: list[str]) -> Json:
+        has_file = any(field.get("type") == "file" for field in fields.values())
         mimes = {mime.partition(";")[0].strip().lower() for mime in consumed}
         mime = _MULTIPART if has_file or (_MULTIPART in mimes and _FORM not in mimes) else _FORM
-        by_name = {as_text(field.get("name")): field for field in fields}
         schema = {
             "type": "object",
             "properties": {
                 name: {**_parameter_schema(field), "description": as_text(field.get("description"))}
-                for name, field in by_name.items()
+                for name, field in fields.items()
             },
-            "required": [name for name, field in by_name.items() if field.get("required") is True],
+            "required": [name for name, field in fields.items() if field.get("required") is True],
         }
-        styles = {name: self._style(field) for name, field in by_name.items() if field.get("type") == "array"}
-        return {"required": True, "content": {mime: {"schema": schema, "encoding": styles}}}
+        encoding = {name: self._style(field) for name, field in fields.items()}
+        return {"required": True, "content": {mime: {"schema": schema, "encoding": encoding}}}
 
-    def _response(self, response: Json, produced: list[str]) -> Json:
-        out: Json = {key: response[key] for key in ("description", "headers") if key in response}
-        schema = as_dict(response.get("schema"))
-        if not schema:
-            return out
-        if schema.get("type") == "file":
-            return {**out, "content": {"application/octet-stream": {"schema": _BINARY}}}
-        json_mimes = [mime for mime in produced if "json" in mime.lower()] if produced else [_JSON]
-        return {**out, "content": {mime: {"schema": schema} for mime in json_mimes[:1] or produced}}
+
+def _response(response: Json, produced: list[str]) -> Json:
+    schema = as_dict(response.get("schema"))
+    if not schema:
+        return {}
+    if schema.get("type") == "file":
+        return {"content": {"application/octet-stream": {"schema": _BINARY}}}
+    json_mimes = [mime for mime in produced if "json" in mime.lower()] if produced else [_JSON]
+    return {"content": {mime: {"schema": schema} for mime in json_mimes[:1] or produced}}
 
 
 def _parameter_schema(parameter: Json) -> Json:
-    """The schema of a parameter that is not a body."""
+    """The schema of a parameter that is not a body: Swagger has its keywords beside the name."""
     if parameter.get("type") == "file":
         return dict(_BINARY)
-    return {key: value for key, value in parameter.items() if key in _OF_SCHEMA}
+    other = ("name", "in", "description", "required", "collectionFormat", "allowEmptyValue")
+    return {key: value for key, value in parameter.items() if key not in other}
 
 
-class _Translation:
+class _Translation(NamedTuple):
     """A translated schema, and its references to others."""
 
-    def __init__(self, schema: Any, refs: Collection[str]) -> None:
-        self.schema = schema
-        self.refs = sorted(refs)
-
-    @once
-    def size(self) -> int:
-        """The length of the schema as JSON text."""
-        return len(text_of(self.schema))
+    schema: Json | bool
+    refs: list[str]
 
 
 class SchemaTranslator:
@@ -728,33 +698,32 @@ class SchemaTranslator:
         self._is_old = str(api.root.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}
         self._unique = UniqueNames(mark="_", longest=sys.maxsize)
-        self._components: dict[tuple[str, Direction], _Translation] = {}
-        self._seen: dict[tuple[int, Direction], _Translation] = {}
+        self._translations: dict[tuple[str | int, Direction], _Translation] = {}
         self._patterns: dict[str, bool] = {}
 
-    def translated(self, schema: object, direction: Direction) -> tuple[Any, list[str]]:
-        """Translate a schema; returns it with its references, which `reachable` resolves."""
+    def translated(self, schema: object, direction: Direction) -> _Translation:
+        """Translate a schema; returns it with its references, which `with_definitions` resolves."""
         # The document outlives this object, so that an id means one schema.
-        key = (id(schema), direction)
-        if key not in self._seen:
-            refs: set[str] = set()
-            self._seen[key] = _Translation(self._translate(schema, direction, refs, 0), refs)
-        return self._seen[key].schema, self._seen[key].refs
+        return self._translation(id(schema), schema, direction)
 
-    def reachable(self, refs: Iterable[str], direction: Direction) -> dict[str, _Translation]:
-        """The `$defs` of these references and of the references inside of them, by name."""
-        components: dict[str, _Translation] = {}
+    def with_definitions(self, schema: Json, refs: Iterable[str], direction: Direction) -> Json:
+        """The schema with the `$defs` of these references and of the references inside of them."""
+        components: dict[str, Json | bool] = {}
         waiting = list(refs)
         while waiting:
             ref = waiting.pop()
             if ref not in components:
-                if (ref, direction) not in self._components:
-                    inner: set[str] = set()
-                    schema = self._translate(self._api.at(ref), direction, inner, 0)
-                    self._components[ref, direction] = _Translation(schema, inner)
-                components[ref] = self._components[ref, direction]
-                waiting += components[ref].refs
-        return {self._name(ref): components[ref] for ref in sorted(components)}
+                components[ref], inner = self._translation(ref, self._api.at(ref), direction)
+                waiting += inner
+        definitions = {self._name(ref): components[ref] for ref in sorted(components)}
+        return {**schema, "$defs": definitions} if definitions else schema
+
+    def _translation(self, key: str | int, schema: object, direction: Direction) -> _Translation:
+        if (key, direction) not in self._translations:
+            refs: set[str] = set()
+            translated = self._translate(schema, direction, refs, 0)
+            self._translations[key, direction] = _Translation(translated, sorted(refs))
+        return self._translations[key, direction]
 
     def _name(self, ref: str) -> str:
         if ref not in self._names:
@@ -762,25 +731,46 @@ class SchemaTranslator:
             self._names[ref] = self._unique.take(plain)
         return self._names[ref]
 
-    def _translate(self, node: Any, direction: Direction, refs: set[str], depth: int) -> Any:
+    def _translate(self, node: object, direction: Direction, refs: set[str], depth: int) -> Json | bool:
         if isinstance(node, bool):
             return node
-        if not isinstance(node, (dict, Mapping)) or depth > _MAX_DEPTH:
+        if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
             if depth > _MAX_DEPTH:
                 self._notes.add("a schema is nested too deep, and its inside is left out")
             return {}
-        ref = node.get("$ref")
-        if isinstance(ref, str):
-            return self._reference(node, ref, refs)
-        out = self._keywords(node)
+        if isinstance(node.get("$ref"), str):
+            return self._reference(node, refs)
+        out = self._plain(node)
         # Most schemas of a large document hold no other schema.
-        if not node.keys().isdisjoint(_INNER):
-            self._add_inner(node, out, lambda sub: self._translate(sub, direction, refs, depth + 1), direction)
+        for key in filter(_INNER.__contains__, node):
+            part = node[key]
+            if key in _ONE and isinstance(part, (Mapping, bool)):
+                out[key] = self._translate(part, direction, refs, depth + 1)
+            elif key in _MANY and isinstance(part, list) and part:
+                out[key] = [self._translate(each, direction, refs, depth + 1) for each in part]
+            elif key in _NAMED and as_dict(part):
+                kept = {
+                    str(name): self._translate(each, direction, refs, depth + 1)
+                    for name, each in part.items()
+                    if not self._is_left_out(key, name, each, direction)
+                }
+                out |= {key: kept} if kept or key == "properties" else {}
+        gone = as_dict(node.get("properties")).keys() - out.get("properties", {}).keys()
+        if gone and (required := [name for name in out.pop("required", ()) if name not in gone]):
+            out["required"] = required
         if self._is_old and (node.get("nullable") is True or node.get("x-nullable") is True):
             return _nullable(out)
         return out
 
-    def _reference(self, node: Mapping[str, Any], ref: str, refs: set[str]) -> Json:
+    def _is_left_out(self, key: str, name: str, schema: object, direction: Direction) -> bool:
+        """Whether a property is hidden in this direction, or a pattern of properties is not one."""
+        if key == "patternProperties":
+            return not self._is_pattern(name)
+        hidden = "readOnly" if direction == "request" else "writeOnly"
+        return key == "properties" and as_dict(schema).get(hidden) is True
+
+    def _reference(self, node: Mapping[str, Any], refs: set[str]) -> Json:
+        ref = node["$ref"]
         if ref == "#":
             self._notes.add("a schema refers to the whole document, and takes anything there")
             return {}
@@ -793,9 +783,14 @@ class SchemaTranslator:
             out["description"] = node["description"][:_MAX_DESCRIPTION]
         return out
 
-    def _keywords(self, node: Mapping[str, Any]) -> Json:
+    def _plain(self, node: Mapping[str, Any]) -> Json:
         """The keywords that hold no other schema."""
-        out: Json = {}
+        out: Json = {key: node[key] for key in node if key in _PLAIN and _PLAIN[key](node[key])}
+        out |= {key: out[key][:_MAX_DESCRIPTION] for key in ("title", "description", "format") if key in out}
+        # In 3.0 `exclusiveMinimum: true` changes the meaning of `minimum`.
+        for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+            if node.get(strict) is True and plain in out:
+                out[strict] = out.pop(plain)
         if (kind := node.get("type")) is not None:
             listed = [kind] if isinstance(kind, str) else as_list(kind)
             kinds = list(dict.fromkeys(one for one in listed if isinstance(one, str) and one in _TYPES))
@@ -805,58 +800,15 @@ class SchemaTranslator:
                 self._notes.add(f"the type {values.safe_repr(kind, 60)} does not exist, and is left out")
         if options := as_list(node.get("enum")):
             out["enum"] = list({json.dumps(option, sort_keys=True, default=str): option for option in options}.values())
-        for key in _WORDS:
-            if isinstance(node.get(key), str):
-                out[key] = node[key][:_MAX_DESCRIPTION]
-        if not node.keys().isdisjoint(_RARE):
-            self._add_rare(node, out)
         if names := [name for name in as_list(node.get("required")) if isinstance(name, str)]:
             out["required"] = list(dict.fromkeys(names))
-        pattern = node.get("pattern")
-        if isinstance(pattern, str) and self._is_pattern(pattern):
-            out["pattern"] = pattern
+        if isinstance(node.get("pattern"), str) and self._is_pattern(node["pattern"]):
+            out["pattern"] = node["pattern"]
+        for key in filter(_UNTAKEN.__contains__, node):
+            self._notes.add(f"'{key}' in a schema is left out")
         example = node.get("example", next(iter(as_list(node.get("examples"))), None))
         is_plain = example is not None and "$ref" not in as_dict(example) and values.is_json(example)
         return {**out, "examples": [example]} if is_plain and len(json.dumps(example)) <= _MAX_EXAMPLE else out
-
-    def _add_rare(self, node: Mapping[str, Any], out: Json) -> None:
-        """Add bounds and other plain keywords. In 3.0 `exclusiveMinimum: true` changes the meaning of `minimum`."""
-        out |= {key: node[key] for key in _PLAIN if key in node and values.is_json(node[key])}
-        numbers = {key: node[key] for key in (*_COUNTS, *_NUMBERS) if type(node.get(key)) in (int, float)}
-        for key, number in numbers.items():
-            is_count = isinstance(number, int) and number >= 0
-            if is_count if key in _COUNTS else values.is_json(number) and (key != "multipleOf" or number > 0):
-                out[key] = number
-        for plain, strict in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-            if node.get(strict) is True and plain in out:
-                out[strict] = out.pop(plain)
-        for key in _UNTAKEN:
-            if key in node:
-                self._notes.add(f"'{key}' in a schema is left out")
-
-    def _add_inner(self, node: Mapping[str, Any], out: Json, inner: Callable[[Any], Any], direction: Direction) -> None:
-        """Add the keywords that hold other schemas."""
-        for key in _ONE:
-            if key in node and isinstance(node[key], (Mapping, bool)):
-                out[key] = inner(node[key])
-        for key in _MANY:
-            if parts := as_list(node.get(key)):
-                out[key] = [inner(part) for part in parts]
-        hidden = "readOnly" if direction == "request" else "writeOnly"
-        for key in _NAMED:
-            schemas = as_dict(node.get(key))
-            if key == "patternProperties":
-                schemas = {pattern: sub for pattern, sub in schemas.items() if self._is_pattern(pattern)}
-            elif key == "properties":
-                gone = {str(name) for name, sub in schemas.items() if as_dict(sub).get(hidden) is True}
-                if gone and (names := [name for name in out.pop("required", ()) if name not in gone]):
-                    out["required"] = names
-                is_empty = len(gone) == len(schemas) > 0
-                schemas = {name: sub for name, sub in schemas.items() if str(name) not in gone}
-                if is_empty:
-                    out[key] = {}
-            if schemas:
-                out[key] = {str(name): inner(sub) for name, sub in schemas.items()}
 
     def _is_pattern(self, pattern: str) -> bool:
         if pattern not in self._patterns:
@@ -867,7 +819,7 @@ class SchemaTranslator:
                 self._patterns[pattern] = True
             except InvalidTool:
                 self._patterns[pattern] = False
-                self._notes.add(f"the pattern '{pattern[:_MAX_OWN_TEXT]}' is not a regular expression, and is left out")
+                self._notes.add(f"the pattern '{pattern[:60]}' is not a regular expression, and is left out")
         return self._patterns[pattern]
 
 

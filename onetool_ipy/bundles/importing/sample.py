@@ -30,11 +30,6 @@ from onetool_ipy.net.hosts import pattern_of
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 MARKED = re.compile(f"{_OPEN}([A-Za-z_][A-Za-z0-9_]*){_CLOSE}")
-_FILE = {
-    "type": "object",
-    "properties": {name: {"type": "string"} for name in ("base64", "filename", "mime")},
-    "required": ["base64"],
-}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _SHORTEST = 6
 _MAX_DEFAULT = 20_000
@@ -161,7 +156,7 @@ class ArgumentNames:
 
     def file(self, name: str) -> str:
         """Add an argument that is a file."""
-        return self._add(name, {"anyOf": [{"type": "string"}, _FILE]}, required=True)
+        return self._add(name, labels.FILE_SCHEMA, required=True)
 
     def secret(self, name: str, value: str) -> str:
         """Add a secret. A variable keeps its name and has no value here."""
@@ -433,7 +428,12 @@ class _Maker:
             return
         if not command.data:
             return
-        fields = [_urlencoded(text) if kind == "data-urlencode" else text for kind, text in command.data]
+        fields = []
+        for kind, text in command.data:
+            # One value of --data-urlencode is `content`, `=content` or `name=content`.
+            name, equals, content = text.rpartition("=") if "=" not in text else text.partition("=")
+            lead = f"{name}=" if name and equals else ""
+            fields.append(lead + quote(content, safe=_OPEN + _CLOSE) if kind == "data-urlencode" else text)
         if command.is_get:
             for text in fields:
                 self._query |= self._fields(text)
@@ -539,14 +539,6 @@ class _Maker:
             return self._names.variable(name, self._command.variables[name])
         is_hidden = name in self._command.hidden or is_secret_name(name)
         return self._names.mentioned(name) if is_hidden else self._names.required(name.lower())
-
-
-def _urlencoded(text: str) -> str:
-    """One value of --data-urlencode: `content`, `=content`, `name=content`."""
-    name, equals, content = text.partition("=")
-    if not equals:
-        return quote(name, safe="\ue000\ue001")
-    return (f"{name}=" if name else "") + quote(content, safe="\ue000\ue001")
 
 
 def _parsed(text: str) -> Any:

@@ -15,20 +15,26 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, NotFound, UsageProblem
 from onetool_ipy.base.search import did_you_mean
-from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.validation import require_slug, require_version
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, confirmed, one_word
-from onetool_ipy.faces.environments import Environment, active_environment, environments_of, save_environment
+from onetool_ipy.faces.environments import (
+    Environment,
+    active_environment,
+    environments_of,
+    present_environment,
+    save_environment,
+)
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.pack_names import require_free_name
-from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
+from onetool_ipy.faces.secret_hosts import Sending, new_sendings, sendings_of, unconfirmed
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import identifier, params, type_text
 from onetool_ipy.toolbox import Toolbox
@@ -71,14 +77,17 @@ class Consent:
         *,
         made_up: Collection[str] | None,
         allowed: Sequence[str],
-        base_url: str | None = None,
+        bundle: Bundle | None = None,
     ) -> None:
-        """Ask before a secret goes to a new host; raise UsageProblem without a yes.
+        """Ask before a secret of new tools goes to a new host; raise UsageProblem without a yes.
 
         `allowed` is what `--secret-host` says: NAME=HOST, several separated by commas.
         """
-        pairs = [pair for text in allowed for pair in text.split(",")]
-        left = unconfirmed(new_sendings(self._box, records, made_up=made_up, base_url=base_url), pairs)
+        self.sendings(new_sendings(self._box, records, made_up=made_up, bundle=bundle), allowed)
+
+    def sendings(self, sendings: Iterable[Sending], allowed: Sequence[str]) -> None:
+        """Ask for each that `allowed` does not name; raise UsageProblem without a yes."""
+        left = unconfirmed(sendings, [pair for text in allowed for pair in text.split(",")])
         for one in left:
             if not self._is_yes(f"{one.said} Send it there?", "Send it"):
                 words = ",".join(each.word for each in left)
@@ -139,7 +148,7 @@ def new_http(context: CommandContext, options: Options) -> object:
     record = line.applied(draft.tool)
     secrets, consent = context.box.config.secrets, Consent(context.box)
     made_up = [name for name, value in draft.secrets.items() if secrets.get(name) != value]
-    consent.sending([record], made_up=made_up, allowed=[line.values.get("--secret-host", "")])
+    consent.sending([record], made_up=made_up, allowed=[line.values.get("--secret-host", "")], bundle=bundle_here)
     bundle, tool, is_new = _store(context, line, record, bundle_here)
     lines = _description(bundle, tool, draft, is_new=is_new)
     lines += consent.secrets(draft.secrets, is_given="--save-secrets" in line.values)
@@ -359,7 +368,8 @@ def show_bundle(context: CommandContext, options: Options) -> Page:
     lines = [f"{bundle.slug} ({'on' if bundle.is_enabled else 'off'}): {bundle.description or bundle.display_name}"]
     if bundle.base_url:
         signed = f", auth: {bundle.auth.type}" if bundle.auth is not None else ""
-        lines.append(f"  base URL: {bundle.base_url}{signed}")
+        active = f", environment: {bundle.environment.name}" if bundle.environment is not None else ""
+        lines.append(f"  base URL: {bundle.base_url}{signed}{active}")
     for tool in tools:
         state = "on" if tool.is_enabled else "off"
         reason = "" if tool.available else f"  not available: {tool.reason}"
@@ -388,56 +398,76 @@ def set_bundle(context: CommandContext, options: Options) -> Page:
         raise UsageProblem(
             f"The tools of '{bundle.slug}' do not share one host.", hint="Say where the secret goes: --base-url URL"
         )
-    return _share(context, options, bundle, base_url, auth, name)
+    return _share(context, options, creation.changed_bundle(bundle, base_url, auth), [name] if name else [])
 
 
 def _share(
-    context: CommandContext, options: Options, bundle: Bundle, base_url: str, auth: Json | None, name: str
+    context: CommandContext,
+    options: Options,
+    changed: Bundle,
+    secrets: Iterable[str],
+    made_up: Collection[str] | None = (),
 ) -> Page:
-    """Give a bundle a base URL and auth, after a yes if a secret would go to another host."""
+    """Store a bundle with another base URL and auth, after a yes if a secret would go to another host."""
     values = options.values
-    record = shared_request(base_url, auth)
-    Consent(context.box).sending([record], made_up=(), allowed=values.get("--secret-host", ()))
-    changed = creation.set_shared(context.box, bundle, base_url or None, auth)
-    lines = [
-        f"The bundle {changed.slug}: base URL {changed.base_url or 'none'}, auth {auth['type'] if auth else 'none'}."
-    ]
-    if name and name not in context.box.config.secrets.names():
-        lines += ["Add to .onetool/secrets.yaml what they need:", f'  {name}: "..."']
+    Consent(context.box).sendings(sendings_of(context.box, changed, made_up=made_up), values.get("--secret-host", ()))
+    creation.store_bundle(context.box, changed)
+    auth = changed.auth.type if changed.auth else "none"
+    lines = [f"The bundle {changed.slug}: base URL {changed.base_url or 'none'}, auth {auth}."]
+    if changed.environment is not None and changed.environment.variables:
+        variables = ", ".join(f"{name}={text}" for name, text in changed.environment.variables.items())
+        lines.append(f"  {changed.environment.name}: {variables}")
+    if missing := [name for name in secrets if name not in context.box.config.secrets.names()]:
+        lines += ["Add to .onetool/secrets.yaml what they need:", *(f'  {name}: "..."' for name in missing)]
     if changed.base_url:
         lines += Consent(context.box).hosts(creation.own_host(changed.base_url), is_given="--allow-host" in values)
     return context.page(*lines)
 
 
 def environment(context: CommandContext, options: Options) -> Page:
-    """`%tool bundle env NAME [ENV]`: list the environments of a bundle, make one with --base-url, or switch to one."""
-    words, box = options.words, context.box
+    """`%tool bundle env NAME [ENV]`: list the environments of a bundle, switch to one, make or change one."""
+    words, box, values = options.words, context.box, options.values
     bundle, _ = _named(context, replace(options, words=words[:1]), "env")
     environments = environments_of(box, bundle.slug)
     if len(words) < 2:
         active = active_environment(box, bundle)
-        lines = [f"{'*' if name == active else ' '} {name}  {each.base_url}" for name, each in environments.items()]
-        hint = f"Make one: %tool bundle env {bundle.slug} staging --base-url https://staging.example.com"
+        lines = [
+            "  ".join([f"{'*' if name == active else ' '} {name}", one.base_url, *map("=".join, one.variables.items())])
+            for name, one in environments.items()
+        ]
+        hint = f"Make one: %tool bundle env {bundle.slug} test --base-url https://test.example.com --set region=eu"
         return context.page(*(lines or [f"The bundle {bundle.slug} has no environments.", hint]))
     name = words[1]
-    if "--base-url" in options.values:
-        auth = creation.wire_auth(bundle)
-        if "--auth" in options.values:
-            auth_text = options.values["--auth"]
-            auth = None if auth_text == "none" else creation.read_auth(auth_text)[0]
-        chosen = Environment(base_url=options.values["--base-url"].rstrip("/"), auth=auth)
-    elif name in environments:
-        chosen = environments[name]
-    else:
+    if name not in environments and "--base-url" not in values:
         near = did_you_mean(name, list(environments))
         raise UsageProblem(
             f"The bundle '{bundle.slug}' has no environment '{name[:40]}'. {near}".strip(),
             hint=f"Make it: %tool bundle env {bundle.slug} {name[:40]} --base-url URL",
         )
-    if bundle.base_url and not environments:
-        present = Environment(base_url=bundle.base_url, auth=creation.wire_auth(bundle))
+    present = present_environment(bundle)
+    known = environments.get(name, Environment(base_url="", auth=present.auth))
+    auth, secret = known.auth, ""
+    if "--auth" in values:
+        auth, secret = (None, "") if values["--auth"] == "none" else creation.read_auth(values["--auth"])
+    variables = dict(known.variables)
+    for word in values.get("--set", ()):
+        variable, sign, text = word.partition("=")
+        if not sign:
+            raise UsageProblem(f"'{word[:80]}' is not NAME=VALUE.", hint="Write --set region=eu, or --set region= .")
+        if is_secret_name(variable) and text and "${" not in text:
+            raise UsageProblem(
+                f"'{variable[:40]}' looks like a secret, and environments.json is not the place for its value.",
+                hint=f"Put the value into secrets.yaml, and name it: --set {variable[:40]}=${{NAME}}",
+            )
+        variables[variable.strip()] = text
+    variables = {variable: text for variable, text in variables.items() if text}
+    chosen = Environment(base_url=values.get("--base-url", known.base_url).rstrip("/"), auth=auth, variables=variables)
+    # Nobody typed the secrets of an environment that a file has. Where its host is new, too, all of them are named.
+    is_new = not values and creation.unreached(box, creation.own_host(chosen.base_url))
+    changed = chosen.applied(bundle, name)
+    page = _share(context, options, changed, [secret] if secret else [], made_up=None if is_new else ())
+    if bundle.base_url and not environments and name != "default":
         save_environment(box, bundle.slug, "default", present)
-    page = _share(context, options, bundle, chosen.base_url, chosen.auth, "")
     save_environment(box, bundle.slug, name, chosen)
     return page
 

@@ -88,16 +88,15 @@ def diff(context: CommandContext, options: Options) -> DataPage:
         stored.append(stored_result(context.box, row))
     difference = Difference(compare(stored[0], stored[1], options.values.get("--key")))
     rows = difference.df.head(_LIMIT).to_dict("records")
-    table = Rows(tuple(Row(str(row["change"]), _cells(row)) for row in rows))
+    head = difference.df.columns[0]
+    table = Rows(tuple(Row(str(row.pop(head)), _cells(row)) for row in rows))
     notes = [Note(line) for line in difference.lines()]
     return DataPage.of(page(context.box, [*notes, *([table] if rows else [])]), values.to_json(difference.df))
 
 
 def _cells(row: dict[Hashable, Any]) -> str:
     """The cells of a row on one line, without empty ones."""
-    cells = (
-        f"{name}={html.cell_text(cell)}" for name, cell in row.items() if name != "change" and not is_missing(cell)
-    )
+    cells = (f"{name}={html.cell_text(cell)}" for name, cell in row.items() if not is_missing(cell))
     return values.cut(" ".join(cells), _MAX_TEXT)
 
 

@@ -127,11 +127,17 @@ TABLE: tuple[Command, ...] = (
         Option("--approve", "names", "tools that may write without a question", "CSV", "tool"),
         Option("--allow", "names", "only these tools: names or pack.*", "CSV", "tool")), takes_body=True,
         place="notebook", elsewhere="A program is a cell of a notebook: %%tool program"),
-    Command("ask", "PROMPT", "ask a model, which may call tools; the answer is JSON", shell.ask,
+    Command("ask", "[PROMPT]", "ask a model, which may call tools; the answer is JSON", shell.ask,
         options=(Option("--with-tools", "optional", "offer tools: true or false", "true|false", ("true", "false")),
         _ALLOW, Option("--model", "text", "which model of the configuration", "NAME"),
         Option("--max-steps", "number", "requests before it must answer", "N"),
-        Option("--approve", "names", "tools that may run without a question", "CSV", "tool")), place="shell",
+        Option("--approve", "names", "tools that may run without a question", "CSV", "tool"),
+        Option("--show", help="what would be sent, part by part; sends nothing"),
+        Option("--code", help="the model writes one program over the tools; its writes are one question"),
+        Option("--plan", help="the same, and no write is made now: the program is kept"),
+        Option("--waiting", help="the programs that wait for a yes"),
+        Option("--resume", "text", "go on with one; behind it skip or again, for a write in doubt", "ID"),
+        Option("--drop", "text", "forget one", "ID")), place="shell",
         elsewhere="Write: %ask PROMPT", output="json"),
     # --- the project
     Command("health", "", "what is wrong now, and what to do", catalog.health, output="piped", is_lenient=True),
@@ -192,7 +198,9 @@ TABLE: tuple[Command, ...] = (
         takes=("bundle",)),
     Command("bundle env", "NAME [ENV]", "its environments; switch to one, or make one with --base-url",
         bundles.environment, options=(Option("--base-url", "text", "what the addresses begin with", "URL"),
-        Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"), _SECRET_HOST, _ALLOW_HOST),
+        Option("--auth", "text", "bearer:SECRET, ..., or none", "KIND:SECRET"),
+        Option("--set", "texts", "a variable for ${NAME} in requests; again for more", "NAME=VALUE"),
+        _SECRET_HOST, _ALLOW_HOST),
         takes=("bundle",)),
     Command("bundle delete", "NAME", "delete a bundle, or NAME.tool@version", bundles.delete_bundle,
         options=(Option("--with-tools", help="with all its tools"),), takes=("bundle",)),
@@ -383,7 +391,8 @@ def shell_lines(text: str) -> str:
         is_call = "." in first and not first.endswith(".")
         return f"onetool-ipy tools invoke {first}{behind}" if is_call else match[0]
 
-    return _LINE.sub(respelled, text).replace(", then run ot.reload():", ":")
+    text = _LINE.sub(respelled, text).replace(", then run ot.reload():", ":")
+    return text.replace("%ask --", "onetool-ipy ask --")
 
 
 def help_lines(place: Literal["notebook", "shell"]) -> list[str]:

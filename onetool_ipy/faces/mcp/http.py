@@ -1,8 +1,8 @@
 """Serve a toolbox over MCP: on streamable HTTP in its own thread behind a bearer token, or to one client on stdio.
 
 Every request must carry the token, before anything else is looked at. The token never appears in a repr: a notebook
-keeps what it shows. The number of sessions is bounded: a new one ends the longest idle one, and is refused if all of
-them are busy.
+keeps what it shows. The SDK bounds the sessions of older clients, ends idle ones and refuses one too many; newer
+clients have none.
 """
 
 from __future__ import annotations
@@ -30,13 +30,12 @@ from onetool_ipy.faces.mcp.server import ToolboxServer
 from onetool_ipy.toolbox import Toolbox
 
 PATH = "/mcp"
-MAX_SESSIONS = 100
+MAX_SESSIONS = 200
 """How many sessions there may be at a time."""
 
 _STOP_S = 5.0
-_IDLE_S = 3600.0
+_IDLE_S = 600.0
 _POLL_S = 1.0
-_SESSION = b"mcp-session-id"
 
 
 class Serving:
@@ -56,7 +55,7 @@ class Serving:
         inner = server.server.streamable_http_app(
             streamable_http_path=PATH, host=host, max_sessions=MAX_SESSIONS, session_idle_timeout=_IDLE_S
         )
-        app = _TokenRequired(_SessionLimit(inner, f"127.0.0.1:{port}"), token)
+        app = _TokenRequired(inner, token)
         config = uvicorn.Config(
             app if other is None else _ByPath(app, other),
             log_config=None,
@@ -176,110 +175,17 @@ class _TokenRequired:
         self._wanted = None if token is None else f"bearer {token}".encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http" or self._wanted is None or self._is_known(scope):
+        is_known = scope["type"] != "http" or self._wanted is None
+        if not is_known:
+            credentials = [value for name, value in scope["headers"] if name == b"authorization"]
+            kind, _, rest = credentials[0].partition(b" ") if len(credentials) == 1 else (b"", b"", b"")
+            is_known = hmac.compare_digest(kind.lower() + b" " + rest.strip(), self._wanted or b"")
+        if is_known:
             await self._app(scope, receive, send)
             return
         headers = [(b"content-type", b"text/plain"), (b"www-authenticate", b"Bearer")]
         await send({"type": "http.response.start", "status": 401, "headers": headers})
         await send({"type": "http.response.body", "body": b"A bearer token is needed.\n"})
-
-    def _is_known(self, scope: Any) -> bool:
-        credentials = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(credentials) != 1 or self._wanted is None:
-            return False
-        kind, _, rest = credentials[0].partition(b" ")
-        return hmac.compare_digest(kind.lower() + b" " + rest.strip(), self._wanted)
-
-
-class _SessionLimit:
-    """The SDK's application with a limit on sessions. `_idle` are the sessions without a running request, oldest first.
-
-    The SDK refuses a session too many. A client that opens sessions and ends none would shut out the others, so the
-    oldest idle session is ended first.
-    """
-
-    def __init__(self, app: Any, host: str) -> None:
-        self._app = app
-        self._host = host.encode()
-        self._idle: dict[bytes, None] = {}
-        self._busy: dict[bytes, int] = {}
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        session = next((value for name, value in scope["headers"] if name == _SESSION), None)
-        if session is None:
-            await self._make_room()
-            await self._app(scope, receive, self._noting(send))
-            return
-        is_known = session in self._idle or session in self._busy
-        if is_known:
-            self._begin(session)
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            if is_known:
-                self._end(session, is_over=scope["method"] == "DELETE")
-
-    async def _make_room(self) -> None:
-        """End idle sessions, oldest first, until there is room for one more."""
-        while self._idle and len(self._idle) + len(self._busy) >= MAX_SESSIONS:
-            session = next(iter(self._idle))
-            del self._idle[session]
-            headers = [(b"host", self._host), (_SESSION, session), (b"accept", b"application/json")]
-            scope = {"type": "http", "method": "DELETE", "path": PATH, "raw_path": PATH.encode(), "root_path": ""}
-            scope |= {"query_string": b"", "headers": headers, "http_version": "1.1", "scheme": "http"}
-
-            async def receive() -> Any:
-                return {"type": "http.request", "body": b"", "more_body": False}
-
-            async def send(_message: object) -> None:
-                """Drop the response."""
-
-            await self._app({**scope, "asgi": {"version": "3.0"}}, receive, send)
-
-    def _noting(self, send: Any) -> Any:
-        """Wrap `send`: note a session that is opened, and word the refusal of one too many."""
-        is_refused = False
-
-        async def noting(message: Any) -> None:
-            nonlocal is_refused
-            if message["type"] == "http.response.start":
-                opened = [value for name, value in message["headers"] if name.lower() == _SESSION]
-                self._idle.update(dict.fromkeys(opened))
-                is_refused = message["status"] == 503
-                if is_refused:
-                    headers = [(b"content-type", b"application/json"), (b"retry-after", b"5")]
-                    message = {**message, "headers": headers}
-            elif is_refused:
-                message = {**message, "body": _REFUSED}
-            await send(message)
-
-        return noting
-
-    def _begin(self, session: bytes) -> None:
-        self._idle.pop(session, None)
-        self._busy[session] = self._busy.get(session, 0) + 1
-
-    def _end(self, session: bytes, *, is_over: bool) -> None:
-        left = self._busy.pop(session, 1) - 1
-        if left:
-            self._busy[session] = left
-        elif not is_over:
-            self._idle[session] = None
-
-
-_REFUSED = json.dumps(
-    {
-        "jsonrpc": "2.0",
-        "id": None,
-        "error": {
-            "code": -32000,
-            "message": f"All {MAX_SESSIONS} sessions of this server are busy. End one, or try again later.",
-        },
-    }
-).encode()
 
 
 def _listen(host: str, port: int) -> socket.socket:

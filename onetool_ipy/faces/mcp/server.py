@@ -21,7 +21,7 @@ import asyncio
 import json
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -82,6 +82,8 @@ _INSTRUCTIONS = (
     "read more of it with the tool %s (handle, offset, limit, search) or the resource " + RESULT_TEMPLATE + "."
 )
 _T = TypeVar("_T")
+Context = ServerRequestContext[Any]
+Paging = types.PaginatedRequestParams | None
 
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of client errors
 
@@ -104,7 +106,7 @@ class ToolboxServer:
         self._wire: tuple[dict[str, str], dict[str, str]] | None = None
         self._outputs: dict[str, DeclaredOutput] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        reader = self._names().get(_RESULT_TOOL, _RESULT_TOOL)
+        reader = self._wire_names()[0].get(_RESULT_TOOL, _RESULT_TOOL)
         self.server: Server[Any] = Server(
             _NAME,
             version=__version__,
@@ -112,12 +114,12 @@ class ToolboxServer:
             cache_hints={"tools/list": CacheHint(), "prompts/list": CacheHint(), "resources/list": CacheHint()},
             get_tool_input_schema=self._input_schema,
             on_list_tools=self._list,
-            on_call_tool=self._call,
+            on_call_tool=self._served(self._run_tool),
             on_list_prompts=self._list_prompts,
-            on_get_prompt=self._get_prompt,
+            on_get_prompt=self._served(self._run_prompt),
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
-            on_read_resource=self._read_resource,
+            on_read_resource=self._served(self._run_resource),
             on_subscribe_resource=self._watch,
             on_unsubscribe_resource=self._unwatch,
             on_completion=self._complete,
@@ -159,22 +161,24 @@ class ToolboxServer:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._waiting.close)
 
-    async def _list(
-        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        specs = await asyncio.to_thread(self._look)
-        self._note_client(context)
-        wire = self._names()
+    async def _list(self, context: Context, params: Paging) -> types.ListToolsResult:
+        specs = await self._look(context)
+        wire = self._wire_names()[0]
         page, more = _page([spec for spec in specs if self._is_listed(spec)], params)
         return types.ListToolsResult(tools=[self._tool(spec, wire[spec.name]) for spec in page], next_cursor=more)
 
-    def _look(self) -> list[ToolSpec]:
+    async def _look(self, context: Context) -> list[ToolSpec]:
         """Return the tools that may be listed now, with their schemas: imports the packs they are from."""
         registry = self._box.registry
-        registry.refresh()
-        return registry.loaded(
-            spec for spec in registry.known() if not spec.disabled and (self._is_offered(spec) or self._is_listed(spec))
-        )
+
+        def look() -> list[ToolSpec]:
+            registry.refresh()
+            known = [spec for spec in registry.known() if not spec.disabled]
+            return registry.loaded(spec for spec in known if self._is_offered(spec) or self._is_listed(spec))
+
+        specs = await asyncio.to_thread(look)
+        self._note_client(context)
+        return specs
 
     def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
         return types.Tool(
@@ -204,33 +208,25 @@ class ToolboxServer:
 
     def _input_schema(self, name: str) -> Any:
         """Return the schema by which the SDK compares the headers of a call with its arguments."""
-        spec = self._box.registry.get(self._canonical(name))
+        spec = self._box.registry.get(self._wire_names()[1].get(name, name))
         return None if spec is None else spec.parameters
 
-    async def _call(self, context: ServerRequestContext[Any], params: types.CallToolRequestParams) -> Any:
-        return await self._serve(context, params, partial(self._run_tool, params))
-
     async def _run_tool(self, params: types.CallToolRequestParams, request: ServedRequest) -> types.CallToolResult:
-        name, args = self._canonical(params.name), params.arguments or {}
+        # A client may use the wire name of a tool or its own name.
+        name, args = self._wire_names()[1].get(params.name, params.name), params.arguments or {}
         resolved = await self._box.aresolve(name, args, source="mcp", allow=self._allow_for(name, args))
         result = await self._run(resolved, request)
         answer = await asyncio.to_thread(call_result, self._box, result, self._declared(resolved.spec))
         self._note_handle(result, (answer.structured_content or {}).get("handle"))
         return answer
 
-    async def _list_prompts(
-        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        await asyncio.to_thread(self._look)
-        self._note_client(context)
+    async def _list_prompts(self, context: Context, params: Paging) -> types.ListPromptsResult:
+        await self._look(context)
         prompts = self._prompts.all(self._offered())
         page, more = _page(sorted(prompts), params)
         return types.ListPromptsResult(
             prompts=[self._prompts.describe(name, prompts[name]) for name in page], next_cursor=more
         )
-
-    async def _get_prompt(self, context: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> Any:
-        return await self._serve(context, params, partial(self._run_prompt, params))
 
     async def _run_prompt(self, params: types.GetPromptRequestParams, request: ServedRequest) -> types.GetPromptResult:
         prompt, args = self._prompts.all(self._offered()).get(params.name), params.arguments or {}
@@ -247,11 +243,8 @@ class ToolboxServer:
         except OneToolError as exc:
             raise MCPError(types.INVALID_PARAMS, self._say(exc)) from exc
 
-    async def _list_resources(
-        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        await asyncio.to_thread(self._look)
-        self._note_client(context)
+    async def _list_resources(self, context: Context, params: Paging) -> types.ListResourcesResult:
+        await self._look(context)
         offered = self._offered()
         resources = [
             types.Resource(
@@ -267,9 +260,7 @@ class ToolboxServer:
         page, more = _page(resources, params)
         return types.ListResourcesResult(resources=page, next_cursor=more)
 
-    async def _list_templates(
-        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
+    async def _list_templates(self, context: Context, params: Paging) -> types.ListResourceTemplatesResult:
         self._note_client(context)
         description = "Lines of a stored result: offset counts from 1, search is a regular expression (RE2)."
         templates = [types.ResourceTemplate(uri_template=RESULT_TEMPLATE, name="result", description=description)]
@@ -283,10 +274,10 @@ class ToolboxServer:
         page, more = _page(templates, params)
         return types.ListResourceTemplatesResult(resource_templates=page, next_cursor=more)
 
-    async def _read_resource(self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams) -> Any:
-        return await self._serve(context, params, partial(self._run_resource, str(params.uri)))
-
-    async def _run_resource(self, uri: str, request: ServedRequest) -> types.ReadResourceResult:
+    async def _run_resource(
+        self, params: types.ReadResourceRequestParams, request: ServedRequest
+    ) -> types.ReadResourceResult:
+        uri = str(params.uri)
         try:
             page = _ResultPage.of(uri)
             if page is not None:
@@ -294,8 +285,8 @@ class ToolboxServer:
             specs = [spec for spec in self._offered().values() if _DOCS + spec.pack == uri]
             if specs:
                 text = await asyncio.to_thread(_docs_text, self._box, specs[0].pack, specs)
-                contents = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
-                return types.ReadResourceResult(contents=[contents])
+                docs = types.TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
+                return types.ReadResourceResult(contents=[docs])
             match = _match_tool(uri, [spec for spec in self._offered().values() if spec.resource])
             if match is None:
                 raise ValueError(f"No resource '{uri[:200]}'.")
@@ -304,15 +295,11 @@ class ToolboxServer:
                 spec.name, partial(_typed_arguments, args), source="mcp", allow=(spec.name,)
             )
             result = await self._run(resolved, request)
-            return await asyncio.to_thread(self._resource, uri, result)
+            contents = await asyncio.to_thread(_resource_contents, self._box, uri, result)
+            self._note_handle(result, result.meta.get("handle"))
+            return types.ReadResourceResult(contents=contents)
         except (OneToolError, ValueError) as exc:
             raise MCPError(types.INVALID_PARAMS, self._say(exc), {"uri": uri[:2000]}) from exc
-
-    def _resource(self, uri: str, result: ToolResult) -> types.ReadResourceResult:
-        value = result.unwrap()
-        outgoing = None if isinstance(value, (bytes, bytearray)) else self._box.outgoing(result)
-        self._note_handle(result, result.meta.get("handle"))
-        return types.ReadResourceResult(contents=_resource_contents(self._box, uri, value, outgoing))
 
     async def _read_page(self, page: _ResultPage, request: ServedRequest) -> types.ReadResourceResult:
         args = {"handle": page.handle, "offset": page.offset, "limit": page.limit, "search": page.search}
@@ -327,9 +314,7 @@ class ToolboxServer:
             raise ValueError(answer)
         return types.ReadResourceResult(contents=[page.contents(answer)], ttl_ms=_STORED_MS, cache_scope="private")
 
-    async def _complete(
-        self, context: ServerRequestContext[Any], params: types.CompleteRequestParams
-    ) -> types.CompleteResult:
+    async def _complete(self, context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
         self._note_client(context)
         ref, argument = params.ref, params.argument
         offered = self._offered()
@@ -344,30 +329,29 @@ class ToolboxServer:
         more = len(choices) > len(texts)
         return types.CompleteResult(completion=types.Completion(values=texts, total=len(choices), has_more=more))
 
-    async def _watch(
-        self, context: ServerRequestContext[Any], params: types.SubscribeRequestParams
-    ) -> types.EmptyResult:
+    async def _watch(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         watched = self._watched.setdefault(self._note_client(context), set())
         if len(watched) >= _MAX_WATCHED:
             raise MCPError(types.INVALID_PARAMS, f"A client watches at most {_MAX_WATCHED} resources.")
         watched.add(str(params.uri)[:2000])
         return types.EmptyResult()
 
-    async def _unwatch(
-        self, context: ServerRequestContext[Any], params: types.UnsubscribeRequestParams
-    ) -> types.EmptyResult:
+    async def _unwatch(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         self._watched.get(self._note_client(context), set()).discard(str(params.uri)[:2000])
         return types.EmptyResult()
 
-    async def _set_level(
-        self, context: ServerRequestContext[Any], params: types.SetLevelRequestParams
-    ) -> types.EmptyResult:
+    async def _set_level(self, context: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         self._log_levels[self._note_client(context)] = params.level
         return types.EmptyResult()
 
-    async def _serve(self, context: ServerRequestContext[Any], params: Any, work: Any) -> Any:
-        level = self._log_levels.get(self._note_client(context), "info")
-        return await self._waiting.serve(context, params, work, log_level=level)
+    def _served(self, run: Callable[[Any, ServedRequest], Awaitable[types.Result]]) -> Callable[[Context, Any], Any]:
+        """Return the handler of a request that may ask its client."""
+
+        async def serve(context: Context, params: Any) -> Any:
+            level = self._log_levels.get(self._note_client(context), "info")
+            return await self._waiting.serve(context, params, partial(run, params), log_level=level)
+
+        return serve
 
     async def _run(self, resolved: ResolvedCall, request: ServedRequest) -> ToolResult:
         """Run a call of a client, which the tool may ask."""
@@ -385,8 +369,7 @@ class ToolboxServer:
 
     def _offered(self) -> dict[str, ToolSpec]:
         """Return the tools that are offered, by wire name."""
-        wire = self._names()
-        specs = self._box.registry.known()
+        wire, specs = self._wire_names()[0], self._box.registry.known()
         return {wire[spec.name]: spec for spec in specs if not spec.disabled and self._is_offered(spec)}
 
     def _is_offered(self, spec: ToolSpec) -> bool:
@@ -427,22 +410,14 @@ class ToolboxServer:
         if is_first and reader is not None and not self._is_offered(reader):
             self._changed()
 
-    def _names(self) -> dict[str, str]:
-        """Return the wire names of all tools by their canonical names."""
-        return self._both_names()[0]
-
-    def _canonical(self, name: str) -> str:
-        """Return the canonical name of a tool; a client may use its wire name or its own name."""
-        return self._both_names()[1].get(name, name)
-
-    def _both_names(self) -> tuple[dict[str, str], dict[str, str]]:
-        both = self._wire
-        if both is None:
+    def _wire_names(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Return the wire names of all tools by their canonical names, and these by those."""
+        if self._wire is None:
             wire = names.wire_names(spec.name for spec in self._box.registry.known())
-            both = self._wire = (wire, {each: name for name, each in wire.items()})
-        return both
+            self._wire = (wire, {each: name for name, each in wire.items()})
+        return self._wire
 
-    def _note_client(self, context: ServerRequestContext[Any]) -> object:
+    def _note_client(self, context: Context) -> object:
         """Remember the client of a request, to tell it of changes; return its connection."""
         self._loop = asyncio.get_running_loop()
         # The SDK's session lives for one request only; the connection behind it has no public name.
@@ -462,7 +437,7 @@ class ToolboxServer:
     def _list_names(self) -> tuple[frozenset[str], frozenset[str]]:
         """Return the prompts and the addresses that clients may have seen, to tell what changed."""
         offered = self._offered()
-        resources = {spec.resource or _DOCS + spec.pack for spec in offered.values()}
+        resources = (spec.resource or _DOCS + spec.pack for spec in offered.values())
         return frozenset(self._prompts.all(offered)), frozenset(resources)
 
     async def _notify_all(self) -> None:
@@ -487,18 +462,13 @@ class ToolboxServer:
                 self._clients.discard(client)
 
 
-def _page(items: Sequence[_T], params: types.PaginatedRequestParams | None) -> tuple[list[_T], str | None]:
+def _page(items: Sequence[_T], params: Paging) -> tuple[list[_T], str | None]:
     """Return the page that a cursor names, and the cursor of the next one."""
-    start = _position(params.cursor if params is not None else None, len(items))
-    return list(items[start : start + _PAGE]), str(start + _PAGE) if start + _PAGE < len(items) else None
-
-
-def _position(cursor: str | None, count: int) -> int:
-    if cursor is None:
-        return 0
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 and 0 < int(cursor) <= count):
+    cursor = "0" if params is None or params.cursor is None else params.cursor
+    start = int(cursor) if cursor.isascii() and cursor.isdecimal() and len(cursor) < 10 else -1
+    if not 0 <= start <= len(items):
         raise MCPError(types.INVALID_PARAMS, f"The cursor '{printable(cursor[:40])}' is not one of this server's.")
-    return int(cursor)
+    return list(items[start : start + _PAGE]), str(start + _PAGE) if start + _PAGE < len(items) else None
 
 
 class _ResultPage(NamedTuple):
@@ -517,8 +487,12 @@ class _ResultPage(NamedTuple):
         if variables is None:
             return None
         text = {name: value for name, value in variables.items() if isinstance(value, str)}
-        offset, limit = (_whole(name, text.get(name, str(usual))) for name, usual in (("offset", 1), ("limit", 100)))
-        return cls(uri, text.get("handle", ""), offset, min(limit, MAX_LINES), text.get("search", ""))
+        numbers = {"offset": text.get("offset", "1"), "limit": text.get("limit", "100")}
+        for name, number in numbers.items():
+            if not (number.isascii() and number.isdecimal() and len(number) < 16 and int(number) > 0):
+                raise ValueError(f"{name} must be a whole number from 1 on, not '{printable(number[:40])}'.")
+        limit = min(int(numbers["limit"]), MAX_LINES)
+        return cls(uri, text.get("handle", ""), int(numbers["offset"]), limit, text.get("search", ""))
 
     def contents(self, answer: Mapping[str, Any]) -> types.TextResourceContents:
         """Return the lines of an answer of `ot.result`, and where to read on."""
@@ -533,15 +507,8 @@ class _ResultPage(NamedTuple):
         has_more = answer["has_more"] or len(lines) < len(answer["lines"])
         page |= {"returned": len(lines), "has_more": has_more}
         if has_more:
-            more = _RESULT.expand(
-                {
-                    "handle": self.handle,
-                    "offset": str(self.offset + len(lines)),
-                    "limit": str(self.limit),
-                    **({"search": self.search} if self.search else {}),
-                }
-            )
-            page["next"] = more
+            at = {"handle": self.handle, "offset": str(self.offset + len(lines)), "limit": str(self.limit)}
+            page["next"] = _RESULT.expand(at | ({"search": self.search} if self.search else {}))
         return types.TextResourceContents(
             uri=self.uri, mime_type="text/plain", text="\n".join(lines), _meta={_PAGE_KEY: page}
         )
@@ -569,24 +536,24 @@ def _match_tool(uri: str, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, dict[str
     return None
 
 
-def _resource_contents(box: Toolbox, uri: str, value: object, outgoing: object) -> list[Any]:
-    """Return what a tool gave as contents of its resource; `outgoing` is its JSON, or its handle. Raises TooLarge."""
-    medium = medium_of(value)
+def _resource_contents(box: Toolbox, uri: str, result: ToolResult) -> list[Any]:
+    """Return what a tool gave as contents of its resource. Raises TooLarge, with the address of its pages."""
+    medium = medium_of(result.unwrap())
     if isinstance(medium, (Image, Audio)):
         medium = Resource(uri, medium.mime, medium.data)
     if isinstance(medium, Resource):
         address = uri if medium.uri == "onetool://bytes" else medium.uri
         (block,) = content_blocks(medium._replace(uri=address), box.mask)
         return [block.resource] if isinstance(block, types.EmbeddedResource) else []
+    outgoing = box.outgoing(result)
     if isinstance(outgoing, dict) and outgoing.keys() == {"handle", "total_lines", "preview"}:
         raise TooLarge(
             f"'{printable(uri)}' is large. Read its {outgoing['total_lines']:,} lines in pages: "
             f"{result_uri(outgoing['handle'])}?offset=1&limit=100"
         )
-    if isinstance(outgoing, str):
-        return [types.TextResourceContents(uri=uri, mime_type="text/plain", text=box.mask(outgoing))]
-    text = json.dumps(outgoing, ensure_ascii=False)
-    return [types.TextResourceContents(uri=uri, mime_type="application/json", text=box.mask(text))]
+    is_text = isinstance(outgoing, str)
+    text = box.mask(outgoing if is_text else json.dumps(outgoing, ensure_ascii=False))
+    return [types.TextResourceContents(uri=uri, mime_type="text/plain" if is_text else "application/json", text=text)]
 
 
 def _docs_text(box: Toolbox, pack: str, specs: list[ToolSpec]) -> str:
@@ -599,12 +566,6 @@ def _docs_text(box: Toolbox, pack: str, specs: list[ToolSpec]) -> str:
         lines += ["", *(f"    {line}" for line in spec.example.splitlines())] if spec.example else []
         parts.append("\n".join(lines))
     return box.mask(printable("\n\n".join(parts)))
-
-
-def _whole(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 16 and int(text) > 0):
-        raise ValueError(f"{name} must be a whole number from 1 on, not '{printable(text[:40])}'.")
-    return int(text)
 
 
 class _PromptOffers:

@@ -326,8 +326,12 @@ class AskMagic:
         options = _options(flags)
         prompt, options["attach"] = self._expanded(prompt, namespace)
         options["model"] = self._model(options.get("model"))
-        taken = ("model", "with_tools", "tool_allow", "session", "attach")
-        parts = self._box.ask.preview(prompt, **{key: value for key, value in options.items() if key in taken})
+        options["code"] = bool(options.pop("plan", False) or options.get("code"))
+        if "--as" in flags:
+            options["as_"] = type_named(flags["--as"], namespace or self._shell.user_ns)
+        for name in ("max_steps", "approve"):
+            options.pop(name, None)
+        parts = self._box.ask.preview(prompt, **options)
         total = sum(part.tokens for part in parts)
         texts = [f"{part.name} · about {part.tokens:,} tokens\n{part.text}".rstrip() for part in parts]
         return Page("\n\n".join([f"This would be sent, about {total:,} tokens. Nothing was sent.", *texts]))

@@ -167,15 +167,12 @@ class LoneLines:
 
 def _find(tokens: list[TokenInfo]) -> TokenInfo | None:
     """The `$` of a statement that is a shortcut, or None."""
-    depth = 0
     before: TokenInfo | None = None
     for token in tokens:
         if token.type in _SPACE or not token.string.strip():
             continue
         if token.string == "$" and token.type in (OP, ERRORTOKEN):
-            return token if depth == 0 and _is_shortcut(token, before, tokens) else None
-        if token.type == OP:
-            depth += (token.string in "([{") - (token.string in ")]}")
+            return token if _is_shortcut(token, before, tokens) else None
         before = token
     return None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.base.errors import UsageProblem
@@ -89,8 +89,9 @@ class CompletionContext(NamedTuple):
             yield prompt.name, "snippet", prompt.parameters
 
     def uris(self, server: str) -> list[CompletionItem]:
-        """The known resources and templates of a server."""
-        listing = self.box.servers.listing(server) if server in self.box.servers else None
+        """The known resources and templates of a server, by its name or as Python spells it."""
+        name = next((each for each in self.box.servers if server in (each, identifier(each))), None)
+        listing = None if name is None else self.box.servers.listing(name)
         return [] if listing is None else [CompletionItem(row["uri"], "value") for row in resource_rows(listing)]
 
     def from_server(self, spec: ToolSpec, argument: str, typed: str, given: Mapping[str, str]) -> list[str]:
@@ -119,7 +120,7 @@ def complete(
     if shortcut is not None:
         return _shortcut(shortcut["rest"], context)
     reading = _INSIDE_READ.search(before)
-    if reading is not None and (offers := context.uris(_server_named(reading["pack"], context))):
+    if reading is not None and (offers := context.uris(reading["pack"])):
         return _picked(reading["typed"], offers)
     inside = _INSIDE_OT.search(before)
     if inside is not None and inside["name"] in _WORDS_OF:
@@ -196,12 +197,6 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
     return _argument(last, spec.parameters, {word.key: word.value for word in plain[1:]}, context, spec)
 
 
-def _server_named(pack: str, context: CompletionContext) -> str:
-    """The server that Python spells so; empty if there is none."""
-    servers = context.box.config.settings.servers if pack not in context.box.servers else [pack]
-    return next((name for name in servers if identifier(name) == pack), "")
-
-
 def _split_last(text: str) -> tuple[list[Word], str]:
     """The finished words, and the last one as typed so far; empty after a blank."""
     typed = words(text)
@@ -216,25 +211,18 @@ def _of_command(done: Sequence[str], last: str, context: CompletionContext) -> C
         return Completions(last, _tools(last, context))
     _, listed, names = continuation(done, last, "notebook")
     offers = _picked(last, [CompletionItem(word, "keyword") for word in listed]).offers
+    sources: dict[Offer, Callable[[], list[CompletionItem]]] = {
+        "tool": lambda: _tools(last, context),
+        "bundle": lambda: _tools(last, context),
+        "server": lambda: [CompletionItem(name, "module") for name in context.box.servers],
+        "handle": lambda: [CompletionItem(handle, "value") for handle in context.handles()],
+        "uri": lambda: context.uris(done[-1]),
+        "file": lambda: [CompletionItem(path, "value") for path in _files(last)],
+    }
     for kind in names:
-        offers = [*_looked_up(kind, done, last, context), *offers]
+        items = sources[kind]() if kind in sources else []
+        offers = [*(items if kind in ("tool", "bundle") else _picked(last, items).offers), *offers]
     return Completions(last, offers)
-
-
-def _looked_up(kind: Offer, done: Sequence[str], last: str, context: CompletionContext) -> list[CompletionItem]:
-    """The names of a kind that begin as typed."""
-    match kind:
-        case "tool" | "bundle":
-            return _tools(last, context)
-        case "server":
-            return _picked(last, [CompletionItem(name, "module") for name in context.box.servers]).offers
-        case "handle":
-            return _picked(last, [CompletionItem(handle, "value") for handle in context.handles()]).offers
-        case "uri":
-            return _picked(last, context.uris(done[-1])).offers
-        case "file":
-            return _picked(last, [CompletionItem(path, "value") for path in _files(last)]).offers
-    return []
 
 
 def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:

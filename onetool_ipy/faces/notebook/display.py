@@ -51,38 +51,44 @@ class CellOptions(CellLimits, Protocol):
 
 
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[Json, Json]:
-    """The MIME bundle of a result, and its metadata. A line below says what is to be known of it."""
-    mime_bundle, about = _bundle(shell, box, result, limits)
-    note = box.mask(note_line(result.meta))
-    if note:
-        below = {"text/plain": f"\n{note}", "text/html": html.note(note)}
-        mime_bundle = {mime: body + below[mime] if mime in below else body for mime, body in mime_bundle.items()}
-    if "text/plain" in mime_bundle:
-        mime_bundle["text/plain"] = printable(mime_bundle["text/plain"])
-    return mime_bundle, about
-
-
-def _bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[Json, Json]:
+    """The MIME bundle of a result, and its metadata. Lines below say what is cut, and what is to be known of it."""
     meta = {key: result.meta[key] for key in ("tool", "call_id", "duration_ms", "handle") if key in result.meta}
     about = {"onetool": meta}
+    bodies, part = _bodies(shell, result, limits)
+    below: list[tuple[str, str]] = []
+    if part:
+        note = _rest(box, result, part, about)
+        handle = about["onetool"].get("handle")
+        below.append((f"... {note}", html.viewer_note(note, handle) if handle else html.note(note)))
+    if note := note_line(result.meta):
+        below.append((note, html.note(note)))
+    for text, as_html in below:
+        for mime, more in (("text/plain", f"\n{text}"), ("text/html", as_html)):
+            if mime in bodies:
+                bodies[mime] += more
+    # The bytes of an image hold no text.
+    plain = {mime for mime, body in bodies.items() if isinstance(body, str) and mime not in _IMAGES.values()}
+    bodies = {mime: box.mask(body) if mime in plain else body for mime, body in bodies.items()}
+    if "text/plain" in bodies:
+        bodies["text/plain"] = printable(bodies["text/plain"])
+    return bodies, about
+
+
+def _bodies(shell: Any, result: ToolResult, limits: CellLimits) -> tuple[Json, str]:
+    """Return what a cell shows by MIME type, and which part of the whole that is, if not all of it."""
     if result.error is not None:
-        lines = [f"failed: {result.error.message}", *result.error.hint.splitlines()]
-        text = box.mask("\n".join(lines))
-        return {"text/plain": text, "text/html": html.pre(text)}, about
+        text = "\n".join([f"failed: {result.error.message}", *result.error.hint.splitlines()])
+        return {"text/plain": text, "text/html": html.pre(text)}, ""
     image = _image(result.data)
     if image is not None:
-        return {"text/plain": f"<{image[0]}, {len(image[1]) * 3 // 4:,} bytes>", image[0]: image[1]}, about
+        return {"text/plain": f"<{image[0]}, {len(image[1]) * 3 // 4:,} bytes>", image[0]: image[1]}, ""
+    part = _cut_by_pandas(result.data)
     if any(hasattr(type(result.data), name) for name in _OWN_METHODS):
-        own = _own_bundle(shell, box, result.data)
+        own = _own_bundle(shell, result.data, is_cut=bool(part))
         if own is not None:
-            return _with_table_note(box, result, own, about), about
+            return own, part
     rendered = show(result.data, DisplayLimits(limits.max_lines, limits.max_chars))
-    if not rendered.cut:
-        whole = {"text/plain": box.mask(rendered.text), "text/html": box.mask(rendered.html)}
-        return _with_table_note(box, result, whole, about), about
-    note = _rest(box, result, rendered.cut, about)
-    text = f"{rendered.text}\n... {note}"
-    return {"text/plain": box.mask(text), "text/html": box.mask(rendered.html + _rest_html(note, about))}, about
+    return {"text/plain": rendered.text, "text/html": rendered.html}, rendered.cut or part
 
 
 def _rest(box: Toolbox, result: ToolResult, cut: str, about: Json) -> str:
@@ -94,21 +100,6 @@ def _rest(box: Toolbox, result: ToolResult, cut: str, about: Json) -> str:
         return f"{cut} · all of it is in .data of the result (not stored: {exc.message})"
     about["onetool"]["handle"] = handle
     return f"{cut} · open in viewer: ot.view('{handle}') · by line: ot.result(handle='{handle}')"
-
-
-def _with_table_note(box: Toolbox, result: ToolResult, own: Json, about: Json) -> Json:
-    """A table as pandas shows it, with a note if pandas has cut it."""
-    cut = _cut_by_pandas(result.data)
-    if not cut:
-        return own
-    note = box.mask(_rest(box, result, cut, about))
-    below = {"text/plain": f"\n... {note}", "text/html": _rest_html(note, about)}
-    return {mime: body + below[mime] if mime in below else body for mime, body in own.items()}
-
-
-def _rest_html(said: str, about: Json) -> str:
-    handle = about["onetool"].get("handle")
-    return html.viewer_note(said, handle) if handle else html.note(said)
 
 
 def _cut_by_pandas(data: Any) -> str:
@@ -184,14 +175,11 @@ def decoded(text: Any) -> bytes:
         return b""
 
 
-def _own_bundle(shell: Any, box: Toolbox, data: object) -> Json | None:
+def _own_bundle(shell: Any, data: object, *, is_cut: bool) -> Json | None:
     """The shell's own representation of the data; None if it has none or is too large."""
     # The line below a table says how many rows there are; that of pandas would say it again, without commas.
-    is_cut = bool(_cut_by_pandas(data))
-    quiet = sys.modules["pandas"].option_context("display.show_dimensions", False) if is_cut else nullcontext()
-    with quiet:
-        mime_bundle, _ = shell.display_formatter.format(data)
-    bodies = {mime: box.mask(body) if isinstance(body, str) else body for mime, body in mime_bundle.items()}
+    with sys.modules["pandas"].option_context("display.show_dimensions", False) if is_cut else nullcontext():
+        bodies, _ = shell.display_formatter.format(data)
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
     if not rich or sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
         return None

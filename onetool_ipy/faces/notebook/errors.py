@@ -55,7 +55,12 @@ class LastFailure:
             return [printable(self._mask(line)) for line in lines]
         formatter = self._shell.InteractiveTB
         coloured = formatter.structured_traceback(type(exc), exc, own, tb_offset=0)
-        plain = _without_colours(formatter, type(exc), exc, own)
+        theme = formatter._theme_name
+        formatter.set_theme_name("nocolor")
+        try:
+            plain: list[str] = formatter.structured_traceback(type(exc), exc, own, tb_offset=0)
+        finally:
+            formatter.set_theme_name(theme)
         if any(printable(line) != line for line in plain):  # escapes of the tool are not to be told from IPython's
             return [printable(self._mask(line)) for line in plain]
         return [self._mask(line) for line in coloured]
@@ -72,17 +77,6 @@ def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
     lines = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
     failure = replace(result.error, message=printable(result.error.message))
     raise ToolCallError(ToolResult(False, result.data, failure, result.meta), lines).with_traceback(frames)
-
-
-def _without_colours(formatter: Any, *story: Any) -> list[str]:
-    """The lines of IPython's traceback in its theme without colours."""
-    theme = formatter._theme_name
-    formatter.set_theme_name("nocolor")
-    try:
-        lines: list[str] = formatter.structured_traceback(*story, tb_offset=0)
-    finally:
-        formatter.set_theme_name(theme)
-    return lines
 
 
 def foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:

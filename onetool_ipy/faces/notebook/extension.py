@@ -80,7 +80,10 @@ class Extension:
         from onetool_ipy.assemble import open_leniently
         from onetool_ipy.faces.notebook.host import NotebookHost
 
-        host = NotebookHost(self.shell, open_leniently(), self.magics, self.names, self.panels, self._run_code)
+        def run_code(code: str, name: str) -> object:
+            return self.magics.runner.run_code(code, name)
+
+        host = NotebookHost(self.shell, open_leniently(), self.magics, self.names, self.panels, run_code)
         host.box.log.notebook = _notebook(self.shell)
         current.expect(None)  # not before: a panel may open it while a cell registers a tool, which must wait for it
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
@@ -91,7 +94,8 @@ class Extension:
         """Install everything."""
         self.magics.install()
         self.input_hooks.install(self.magics)
-        self.inspector.install(lambda: self.magics.names, self._page_text)
+        # The runner is made at its first use, which opens the toolbox.
+        self.inspector.install(lambda: self.magics.names, lambda *line: self.magics.runner.page_text(*line))  # noqa: PLW0108
         self.panels.install()
         self._show_results()
         self.shell.events.register("pre_run_cell", self._before_cell)
@@ -101,13 +105,13 @@ class Extension:
         self.names.offer([("ot", LazyObject(lambda: self.box.ot))])
         if _has_project():
             self.host.offer_packs()
-            self._warn()
+            problems = self.box.config.problems
+            if problems:
+                more = f" (and {len(problems) - 1} more: ot.health())" if len(problems) > 1 else ""
+                print(printable(self.box.mask(f"onetool_ipy: {problems[0]}{more}")))  # noqa: T201 - the one line of contract 15
         else:
             current.expect(lambda: self.box)
-        self._adopt_waiting()
-
-    def _adopt_waiting(self) -> None:
-        """Register the functions that cells marked with `@tool` before they loaded us."""
+        # Cells may have marked functions with `@tool` before they loaded us.
         for fn in current.waiting_functions():
             try:
                 self.box.adopt(fn)
@@ -125,12 +129,6 @@ class Extension:
         from onetool_ipy.faces.mcp.http import serve_to_process  # late: it loads the MCP SDK
 
         return json.dumps(serve_to_process(self.box, pid).client())
-
-    def _run_code(self, code: str, name: str) -> object:
-        return self.magics.runner.run_code(code, name)
-
-    def _page_text(self, name: str, is_shortcut: bool) -> str:
-        return self.magics.runner.page_text(name, is_shortcut)
 
     def stop(self) -> None:
         """Remove everything."""
@@ -174,22 +172,16 @@ class Extension:
             if displays is None or not displays.show(job):
                 self.shell.display_pub.publish({"text/plain": repr(job)})
 
-        if getattr(self.shell, "kernel", None) is None:
-            self._show_tables()
+        def table(rows: Any, printer: Any, _cycle: bool) -> None:
+            printer.text(rows.to_text(get_terminal_size().columns))
+
+        # A terminal has no HTML, so listings and records are text tables there.
+        for name in (_LISTING, _RECORD) if getattr(self.shell, "kernel", None) is None else ():
+            self.shell.display_formatter.formatters["text/plain"].for_type_by_name(*name, table)
         self.shell.display_formatter.mimebundle_formatter.for_type_by_name(*_RESULT, bundle)
         self.shell.display_formatter.mimebundle_formatter.for_type_by_name(*_LINES, lines)
         self.shell.display_formatter.formatters["text/plain"].for_type_by_name(*_LINES, lines_text)
         self.shell.display_formatter.ipython_display_formatter.for_type_by_name(*_JOB, show)
-
-    def _show_tables(self) -> None:
-        """Show listings and records as text tables in a terminal, which has no HTML."""
-
-        def table(found: Any, printer: Any, _cycle: bool) -> None:
-            printer.text(found.to_text(get_terminal_size().columns))
-
-        plain = self.shell.display_formatter.formatters["text/plain"]
-        plain.for_type_by_name(*_LISTING, table)
-        plain.for_type_by_name(*_RECORD, table)
 
     def _before_cell(self, _info: object) -> None:
         if "ot" not in self.shell.user_ns_hidden:  # `%reset` has emptied it, or the name is the user's
@@ -212,12 +204,6 @@ class Extension:
         if autoreload is not None:
             for name in [name for name in sys.modules if name.startswith("onetool_pack_")]:
                 autoreload._reloader.mark_module_skipped(name)
-
-    def _warn(self) -> None:
-        problems = self.box.config.problems
-        if problems:
-            more = f" (and {len(problems) - 1} more: ot.health())" if len(problems) > 1 else ""
-            print(printable(self.box.mask(f"onetool_ipy: {problems[0]}{more}")))  # noqa: T201 - the one line of contract 15
 
 
 class InputHooks:

@@ -43,7 +43,11 @@ class Inspector:
                 if not isinstance(text, str) or not re.search(_PROXY, text):
                     return answer
                 return {**answer, "data": {**data, "text/plain": re.sub(_NOISE, "", text)}}  # type: ignore[dict-item]  # data is a mapping
-            page = _page(code, cursor_pos, names(), find)
+            try:
+                name, is_shortcut = named(code, cursor_pos, names())
+                page = find(name, is_shortcut) if name else ""
+            except Exception:  # noqa: BLE001 - a broken cell or pack must never break Shift-Tab
+                page = ""
             return {**answer, "found": True, "data": {"text/plain": printable(page)}} if page else answer
 
         kernel.do_inspect = do_inspect
@@ -71,11 +75,3 @@ def named(code: str, cursor: int, magics: Collection[str]) -> tuple[str, bool]:
     if plain and (plain[0] == "help" or (command is not None and command.takes == ("tool",))):
         plain = plain[1:]
     return (plain[0].partition("(")[0].rstrip("?"), False) if plain else ("", False)
-
-
-def _page(code: str, cursor: int, magics: Collection[str], find: Find) -> str:
-    try:
-        name, is_shortcut = named(code, cursor, magics)
-        return find(name, is_shortcut) if name else ""
-    except Exception:  # noqa: BLE001 - a broken cell or pack must never break Shift-Tab
-        return ""

@@ -19,6 +19,7 @@ from typing import Any
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.jobs import Job
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.faces.notebook import display
 from onetool_ipy.faces.notebook.running_cell import (
@@ -34,6 +35,8 @@ from onetool_ipy.render import html
 from onetool_ipy.toolbox import Toolbox
 
 _NAMES = ("stdout", "stderr")
+_MAX_PRINTED = 20_000
+_REDRAW_S = 1.0
 
 
 class PrintRouter:
@@ -88,10 +91,6 @@ class _RoutedStream:
 
     def __iter__(self) -> Any:
         return iter(self.stream)
-
-
-_MAX_PRINTED = 20_000
-_REDRAW_S = 1.0
 
 
 class JobDisplays:
@@ -163,7 +162,7 @@ class JobDisplay:
             elif is_new and not job.is_over:
                 self._draw(job)
         if is_new and self._is_live and self._out.key:
-            self._displays.loop.add(self)
+            self._displays.loop.add(self.refresh)
 
     def printed(self, text: str) -> None:
         """The tool has printed this."""
@@ -205,19 +204,21 @@ class JobDisplay:
             name, job.elapsed_s, done if has_told else None, total, " ".join(str(text).split())[:80], is_over=is_over
         )
         texts, htmls = [mask(text_of(row))], [mask(html_of(row))]
-        printed = mask(_last_part("".join(self._printed)))
+        printed = "".join(self._printed)
+        printed = mask(("...\n" if len(printed) > _MAX_PRINTED else "") + printed[-_MAX_PRINTED:].rstrip("\n"))
         if printed:
             texts.append(printed)
             htmls.append(html.pre(printed))
-        if is_over and status in ("done", "failed") and _has_answer(job):
-            text, result_html = self._result(job)
+        result = job.result(0) if is_over and status in ("done", "failed") else None
+        if result is not None and (result.error is not None or result.data is not None):
+            text, result_html = self._result(result)
             texts.append(text)
             htmls.append(result_html)
         return {"text/plain": printable("\n".join(texts)), "text/html": "".join(htmls)}
 
-    def _result(self, job: Job) -> tuple[str, str]:
+    def _result(self, result: ToolResult) -> tuple[str, str]:
         """The result as a cell would show it, as text and as HTML."""
-        displays, result = self._displays, job.result(0)
+        displays = self._displays
         bundle, _ = display.bundle(displays.shell, displays.box, result, displays.limits)
         text = str(bundle.get("text/plain", ""))
         body = bundle.get("text/html")
@@ -225,14 +226,3 @@ class JobDisplay:
         if image is not None:
             body = f'<img alt="" src="data:{html.escape(image)};base64,{html.escape(bundle[image])}">'
         return text, body if isinstance(body, str) else html.pre(text)
-
-
-def _has_answer(job: Job) -> bool:
-    result = job.result(0)
-    return result.error is not None or result.data is not None
-
-
-def _last_part(text: str) -> str:
-    if len(text) <= _MAX_PRINTED:
-        return text.rstrip("\n")
-    return "...\n" + text[-_MAX_PRINTED:].rstrip("\n")

@@ -22,7 +22,7 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from contextvars import Context
 from threading import get_ident
@@ -176,11 +176,7 @@ class CallProgress:
 
     def ended(self, ok: bool) -> None:
         """The call has ended."""
-        area = self._area
-        if monotonic() - self.began < PATIENCE_S and not area.has_rows:
-            area.running.pop(self, None)
-        else:
-            area.over(self, "" if ok else "failed")
+        self._area.over(self, "" if ok else "failed")
 
     def stopped(self, exc: BaseException) -> BaseException:
         """The call was stopped; return the exception that the cell shows."""
@@ -191,12 +187,11 @@ class CallProgress:
 class ProgressArea:
     """The rows of one cell: running calls, and ended ones that took long enough to be shown."""
 
-    def __init__(self, out: CellOutput | None, mask: Mask, interrupts: Interrupts | None = None) -> None:
+    def __init__(self, out: CellOutput | None, mask: Mask, interrupts: Interrupts) -> None:
         self.running: dict[CallProgress, None] = {}
         self.has_news = False
         self.is_refreshed = False
-        self.has_rows = False
-        self.interrupts = interrupts or Interrupts()
+        self.interrupts = interrupts
         self._out = out
         self._mask = mask
         self._over: dict[str, ProgressRow] = {}
@@ -219,21 +214,25 @@ class ProgressArea:
         if self._idle < _IDLE_TICKS:
             return True
         self.is_refreshed = False
-        if self.running:  # a call has begun at this moment, and may have seen True
-            self.is_refreshed = True
+        # A call may have begun at this moment, and have seen True.
+        self.is_refreshed = bool(self.running)
         return self.is_refreshed
 
     def over(self, line: CallProgress, state: str) -> None:
-        """A call has ended; its row stays if it took long."""
+        """A call has ended. If it took long, it is added to its tool's row; parallel calls count the time once."""
         self.running.pop(line, None)
         now = monotonic()
         if now - line.began >= PATIENCE_S:
-            self._add_row(line, state, now)
+            name = str(line.name)
+            row = self._over.pop(name, ProgressRow(self._mask(name), 0.0, calls=0))
+            done, total, _ = line.last if row.calls == 0 else _NOTHING
+            elapsed_s = row.elapsed_s + now - max(line.began, self._ended_at.get(name, 0.0))
+            self._ended_at[name] = now
+            self._over[name] = ProgressRow(row.name, elapsed_s, done, total, "", state, row.calls + 1, True)
+            self.has_news = True
         elif self.running or not self._over:
             return
-        if not self.has_news:
-            return
-        if not self.running or now - self._drawn_at >= _TICK_S:
+        if self.has_news and (not self.running or now - self._drawn_at >= _TICK_S):
             self._draw(now)
 
     def close(self) -> None:
@@ -241,35 +240,32 @@ class ProgressArea:
         for line in tuple(self.running):
             self.over(line, "stopped")
 
-    def _add_row(self, line: CallProgress, state: str, now: float) -> None:
-        """Add an ended call to its tool's row; parallel calls count the time once."""
-        name = str(line.name)
-        row = self._over.pop(name, None)
-        calls, before_s = (row.calls, row.elapsed_s) if row is not None else (0, 0.0)
-        done, total, _ = line.last if calls == 0 else _NOTHING
-        took_s = now - max(line.began, self._ended_at.get(name, 0.0))
-        self._ended_at[name] = now
-        self._over[name] = ProgressRow(self._mask(name), before_s + took_s, done, total, "", state, calls + 1, True)
-        self.has_news = self.has_rows = True
-
     def _long_running(self, now: float) -> list[CallProgress]:
         return [line for line in tuple(self.running) if now - line.began >= PATIENCE_S]
 
     def _draw(self, now: float) -> None:
+        """Draw the ended calls, and a row for each running tool: its oldest call, and the number of its calls."""
         if self._out is None:
             return
-        with self._drawing:  # one at a time, or an older state could be drawn last
-            self._draw_rows(self._out, now, self._long_running(now))
-
-    def _draw_rows(self, out: CellOutput, now: float, running: list[CallProgress]) -> None:
-        self.has_news = False
-        self._drawn_at = now
-        rows = [*self._over.values(), *_rows(running, now, self._mask)]
-        newest = rows[-_MAX_ROWS:]
-        more = len(rows) - len(newest)
-        text = "\n".join([*([f"... {more} more"] if more else []), *(text_of(row) for row in newest)])
-        html = "".join([*([_div(f"... {more} more")] if more else []), *(html_of(row) for row in newest)])
-        out.show({"text/plain": text, "text/html": html}, is_last=not running)
+        # One at a time, or an older state could be drawn last.
+        with self._drawing:
+            self.has_news = False
+            self._drawn_at = now
+            rows: dict[str, ProgressRow] = {}
+            for line in self._long_running(now):
+                name = str(line.name)
+                if name in rows:
+                    rows[name] = rows[name]._replace(calls=rows[name].calls + 1, done=None, total=None, text="")
+                    continue
+                done, total, text = line.last
+                text = self._mask(" ".join(str(text).split()))[:_MAX_TEXT]
+                rows[name] = ProgressRow(self._mask(name), now - line.began, done, total, text)
+            everything = [*self._over.values(), *rows.values()]
+            newest = everything[-_MAX_ROWS:]
+            more = [f"... {len(everything) - _MAX_ROWS} more"] if len(everything) > _MAX_ROWS else []
+            text = "\n".join([*more, *map(text_of, newest)])
+            html = "".join([*map(_div, more), *map(html_of, newest)])
+            self._out.show({"text/plain": text, "text/html": html}, is_last=not rows)
 
 
 class CellProgress:
@@ -300,11 +296,12 @@ class CellProgress:
             return None  # a task left over from an earlier cell
         area = self._area
         if area is None:
-            area = self._area = self._new_area()
+            out = cell_output(self._shell) if is_watched(self._shell) else None
+            area = self._area = ProgressArea(out, self._mask, self.interrupts)
         line = CallProgress(area, call.name)
         if not area.is_refreshed:
             area.is_refreshed = True
-            self.loop.add(area)
+            self.loop.add(area.refresh)
         return line
 
     def before_cell(self) -> None:
@@ -314,7 +311,7 @@ class CellProgress:
         publisher = self._shell.display_pub
         self._publisher = publisher if hasattr(publisher, "parent_header") else None
         self._header = None if self._publisher is None else self._publisher.parent_header
-        self.interrupts.begin(self._is_waiting)
+        self.interrupts.begin(self._current_call)
 
     def after_cell(self) -> None:
         """The cell has ended; its calls that still run in the event loop keep their rows."""
@@ -323,11 +320,7 @@ class CellProgress:
             area.close()
         self.interrupts.end()
 
-    def _new_area(self) -> ProgressArea:
-        out = cell_output(self._shell) if is_watched(self._shell) else None
-        return ProgressArea(out, self._mask, self.interrupts)
-
-    def _is_waiting(self) -> CallProgress | None:
+    def _current_call(self) -> CallProgress | None:
         area = self._area
         return next(reversed(area.running), None) if area is not None else None
 
@@ -401,13 +394,6 @@ class Interrupts:
                 asyncio.get_running_loop().call_soon_threadsafe(int)
 
 
-class Refreshable(Protocol):
-    """An output that the loop redraws."""
-
-    def refresh(self, now: float) -> bool:
-        """Draw what is new; False if there is no more to come."""
-
-
 class RefreshLoop:
     """Refreshes outputs ten times a second, in one worker, as long as there are any."""
 
@@ -419,7 +405,7 @@ class RefreshLoop:
     def after_fork(self) -> None:
         """Begin without outputs: those of the parent are its own, and so is the thread that draws them."""
         self._lock = threading.Lock()
-        self._outputs: list[Refreshable] = []
+        self._outputs: list[Callable[[float], bool]] = []
         self._is_on = False
         self._stopped = threading.Event()
 
@@ -429,10 +415,10 @@ class RefreshLoop:
             self._outputs.clear()
             self._stopped.set()
 
-    def add(self, what: Refreshable) -> None:
-        """Refresh this output too, until its `refresh` returns False."""
+    def add(self, refresh: Callable[[float], bool]) -> None:
+        """Call this with the time, too, until it returns False."""
         with self._lock, deferred:
-            self._outputs.append(what)
+            self._outputs.append(refresh)
             if not self._is_on:
                 self._is_on = True
                 self._stopped.clear()
@@ -442,9 +428,9 @@ class RefreshLoop:
         while self._is_on:
             self._stopped.wait(_TICK_S)
             now = monotonic()
-            over = [what for what in tuple(self._outputs) if not what.refresh(now)]
+            over = [refresh for refresh in tuple(self._outputs) if not refresh(now)]
             with self._lock:
-                self._outputs = [what for what in self._outputs if what not in over]
+                self._outputs = [refresh for refresh in self._outputs if refresh not in over]
                 self._is_on = bool(self._outputs)
 
 
@@ -475,46 +461,20 @@ def text_of(row: ProgressRow) -> str:
 
 def html_of(row: ProgressRow) -> str:
     """A row as HTML: the same words, and a bar while it runs and if its total is known."""
-    text = escape(text_of(row))
-    share = None if row.is_over else _share(row)
-    return _div(text) if share is None else _div(f"{bar(share)}{text}")
-
-
-def bar(share: float) -> str:
-    """A progress bar as HTML, filled to a share between 0 and 1."""
-    percent = f"{100 * share:.0f}"
-    return (
-        f'<span role="progressbar" aria-valuenow="{percent}" aria-valuemin="0" aria-valuemax="100" style="{_TRACK}">'
-        f'<span style="{_FILL};width:{percent}%"></span></span>'
-    )
+    bar = ""
+    # A tool may report anything as its numbers.
+    with suppress(TypeError, ValueError, ZeroDivisionError, OverflowError):
+        if not row.is_over and row.done is not None and row.total is not None:
+            percent = f"{100 * min(max(float(row.done) / float(row.total), 0.0), 1.0):.0f}"
+            bar = (
+                f'<span role="progressbar" aria-valuenow="{percent}" aria-valuemin="0" aria-valuemax="100" '
+                f'style="{_TRACK}"><span style="{_FILL};width:{percent}%"></span></span>'
+            )
+    return _div(f"{bar}{escape(text_of(row))}")
 
 
 def _div(inner: str) -> str:
     return f'<div class="{AS_TEXT}" style="{_ROW}">{inner}</div>'
-
-
-def _share(row: ProgressRow) -> float | None:
-    if row.done is None or row.total is None:
-        return None
-    try:
-        return min(max(float(row.done) / float(row.total), 0.0), 1.0)
-    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
-        return None
-
-
-def _rows(running: Iterable[CallProgress], now: float, mask: Mask) -> list[ProgressRow]:
-    """One row per tool: its oldest call, with the number of its parallel calls."""
-    rows: dict[str, ProgressRow] = {}
-    for line in running:
-        name = str(line.name)
-        row = rows.get(name)
-        if row is not None:
-            rows[name] = row._replace(calls=row.calls + 1, done=None, total=None, text="")
-            continue
-        done, total, text = line.last
-        text = mask(" ".join(str(text).split()))[:_MAX_TEXT]
-        rows[name] = ProgressRow(mask(name), now - line.began, done, total, text)
-    return list(rows.values())
 
 
 def _number(value: Any) -> str:

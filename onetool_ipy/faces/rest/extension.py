@@ -5,17 +5,15 @@ require the XSRF token. A body is read as it arrives and refused beyond 1 MiB. W
 is cancelled. `load` adds the handlers to a running server.
 
 `Projects` keeps one toolbox for each project folder: opened on demand, reloaded when its files change, a few open at a
-time. A folder must lie inside Jupyter's root after links are resolved. Everything that touches a file runs in a worker
-thread or on the toolbox's own loop, never on the server's event loop: a request is handed to a worker once, which opens
-the project and runs the route, and to the loop if it has to wait for something outside. None of a project's Python runs
-here: its pack files are read as text.
+time. A folder must lie inside Jupyter's root after links are resolved. A request is handed to a worker thread once,
+which opens the project and runs the route, and to the toolbox's own loop if it has to wait for something outside. None
+of a project's Python runs here: its pack files are read as text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import atexit
-import hashlib
 import json
 import logging
 import os
@@ -24,7 +22,6 @@ import time
 import traceback
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
@@ -36,8 +33,15 @@ from tornado import web
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.background import Workers
-from onetool_ipy.base.errors import BodyTooLarge, Forbidden, InvalidConfig, InvalidRequest, NotFound, OneToolError
-from onetool_ipy.base.files import Stamp, Unreadable, is_young, read, stamp_of
+from onetool_ipy.base.errors import (
+    BodyTooLarge,
+    Forbidden,
+    InvalidConfig,
+    InvalidRequest,
+    NotFound,
+    OneToolError,
+)
+from onetool_ipy.base.files import Unreadable, read
 from onetool_ipy.bundles.validation import fault, whole
 from onetool_ipy.config.paths import find_config, state_base
 from onetool_ipy.faces.rest.request import (
@@ -50,7 +54,7 @@ from onetool_ipy.faces.rest.request import (
     read_query,
     refused,
 )
-from onetool_ipy.faces.rest.routes import PREFIX, PROJECT, ROUTES, Route, Wait
+from onetool_ipy.faces.rest.routes import PREFIX, ROUTES, Route
 from onetool_ipy.mcp.callback import CALLBACK_ENV, Mailbox, is_loopback, read_answer
 from onetool_ipy.render.html import answer_page
 from onetool_ipy.toolbox import Toolbox
@@ -109,14 +113,16 @@ class _Handler(APIHandler):
         """
         try:
             await super().prepare()
-            if not self.current_user and not self._is_preflight():
+            is_preflight = self.request.method == "OPTIONS" and bool(self.allow_origin or self.allow_origin_pat)
+            if not self.current_user and not is_preflight:
                 raise web.HTTPError(403)
             self.check_path()
         except web.HTTPError as exc:
             self._refusal = exc
             for verb in self.SUPPORTED_METHODS:
                 setattr(self, verb.lower(), self._refuse)
-        if _length(self.request.headers.get("Content-Length")) > _MAX_DRAINED:
+        length = self.request.headers.get("Content-Length", "")
+        if length.isascii() and length.isdecimal() and int(length[:20]) > _MAX_DRAINED:
             raise web.HTTPError(413)
 
     def check_path(self) -> None:
@@ -174,27 +180,18 @@ class _Handler(APIHandler):
 
     async def _respond(self, route: Route, path: Mapping[str, str]) -> RestResponse:
         try:
-            query = read_query((*route.query, PROJECT), self.request.query_arguments)
-            body = self._decoded(route)
-            project = query.pop(PROJECT.name, None)
+            query = read_query(route.query, self.request.query_arguments)
+            if self._received > self.max_body:
+                message = f"The body has {self._received:,} bytes; at most {self.max_body:,} are taken."
+                raise BodyTooLarge(message, details=[fault("", message)])
+            if route.body is not None and not self._body:
+                raise whole("The body is missing: a JSON object is needed.")
+            body = None if route.body is None else decode_body(bytes(self._body))
             return await answer(
-                self._projects, project, route, lambda box: RestRequest(box, path, query, body, self.base_url)
+                self._projects, query.project, route, lambda box: RestRequest(box, path, query, body, self.base_url)
             )
         except OneToolError as exc:
             return refused(exc)
-
-    def _decoded(self, route: Route) -> Any:
-        if self._received > self.max_body:
-            message = f"The body has {self._received:,} bytes; at most {self.max_body:,} are taken."
-            raise BodyTooLarge(message, details=[fault("", message)])
-        if route.body is None:
-            return None
-        if not self._body:
-            raise whole("The body is missing: a JSON object is needed.")
-        return decode_body(bytes(self._body))
-
-    def _is_preflight(self) -> bool:
-        return self.request.method == "OPTIONS" and bool(self.allow_origin or self.allow_origin_pat)
 
     def _send(self, response: RestResponse) -> None:
         self.set_status(response.status)
@@ -239,73 +236,46 @@ class _Callback(JupyterHandler):
 
 
 async def answer(
-    projects: Projects, project: str | None, route: Route, request: Callable[[Toolbox], RestRequest]
+    projects: Projects, project: str, route: Route, request: Callable[[Toolbox], RestRequest]
 ) -> RestResponse:
-    """Answer a request: one turn of a worker, and one on the toolbox's own loop where the route has to wait."""
+    """Answer a request: one turn of a worker, and one on the toolbox's own loop where the route has to wait.
 
-    def begin(box: Toolbox) -> tuple[Toolbox, Any]:
-        return box, _step(lambda: route.run(request(box)), box, route)
-
-    async with projects.use(project, begin) as (box, outcome):
-        response = outcome
-        if not isinstance(response, RestResponse):
-            running = box.background.submit(partial(_wait, response, box, route))
-            response = await box.background.wait(running)
-        if not isinstance(response, RestResponse):
-            response = await projects.work(partial(_step, response, box, route))
-        return response  # type: ignore[no-any-return]  # it is one now
-
-
-def _step(run: Callable[[], Any], box: Toolbox, route: Route) -> Any:
-    """Run a part of a route; gives its response, or what is left to do."""
-    try:
-        return _masked(run(), box)
-    except Exception as exc:  # noqa: BLE001 - the REST boundary
-        return _refusal(exc, box, route)
-
-
-async def _wait(wait: Wait, box: Toolbox, route: Route) -> Any:
-    """`_step` for a part that waits for something outside. Runs on the toolbox's own loop."""
-    try:
-        return _masked(await wait(), box)
-    except Exception as exc:  # noqa: BLE001 - the REST boundary
-        return _refusal(exc, box, route)
-
-
-def _refusal(exc: Exception, box: Toolbox, route: Route) -> RestResponse:
-    """Return the response to a request that failed. Our own errors are logged without secrets."""
-    if isinstance(exc, OneToolError):
-        return _masked(refused(exc), box)
-    _log.error("%s %s: %s", route.verb, route.path, box.mask("".join(traceback.format_exception(exc))))
-    return of_status(500)
-
-
-def _masked(outcome: _T, box: Toolbox) -> _T:
-    """Mask the secrets in a response, also in a refusal. What is left to do has none yet."""
-    if not isinstance(outcome, RestResponse):
-        return outcome
-    return RestResponse(outcome.status, box.config.secrets.mask_value(outcome.body))  # type: ignore[return-value]
+    A refusal is masked like a response, and so is the log of an error of ours.
+    """
+    async with projects.use(project) as opened:
+        outcome: Any
+        try:
+            outcome = await projects.work(lambda: route.run(request(opened.current())))
+            box = opened.box
+            assert box is not None
+            if not isinstance(outcome, RestResponse):
+                outcome = await box.background.wait(box.background.submit(outcome))
+            if not isinstance(outcome, RestResponse):
+                outcome = await projects.work(outcome)
+        except OneToolError as exc:
+            outcome = refused(exc)
+        except Exception as exc:  # noqa: BLE001 - the REST boundary
+            text = "".join(traceback.format_exception(exc))
+            _log.error("%s %s: %s", route.verb, route.path, opened.mask(text))
+            outcome = of_status(500)
+        return RestResponse(outcome.status, opened.mask(outcome.body))
 
 
 def _handler(path: str, routes: Mapping[str, Route]) -> type[_Handler]:
     """Make the handler class of one path."""
+
+    def method(route: Route) -> Callable[..., Any]:
+        @web.authenticated
+        @authorized(action=route.action, resource="onetool")  # type: ignore[untyped-decorator]  # Jupyter's has no types
+        async def verb(self: _Handler, *args: str) -> None:
+            await self.serve(route, args)
+
+        return verb
+
     names = tuple(part[1:-1] for part in path.split("/") if part.startswith("{"))
-    methods = {verb.lower(): _method(route) for verb, route in routes.items()}
     limits = {"names": names, "max_body": max(route.max_body for route in routes.values())}
+    methods = {verb.lower(): method(route) for verb, route in routes.items()}
     return type(f"{next(iter(routes.values())).operation}_handler", (_Handler,), {**limits, **methods})
-
-
-def _method(route: Route) -> Callable[..., Any]:
-    @web.authenticated
-    @authorized(action=route.action, resource="onetool")  # type: ignore[untyped-decorator]  # Jupyter's has no types
-    async def verb(self: _Handler, *args: str) -> None:
-        await self.serve(route, args)
-
-    return verb
-
-
-def _length(text: str | None) -> int:
-    return int(text) if text is not None and text.isascii() and text.isdecimal() and len(text) < 20 else 0
 
 
 def callback_url(server: Any, env: Mapping[str, str]) -> str:
@@ -340,40 +310,32 @@ def load(server: Any) -> None:
     server.log.info("onetool_ipy: the REST API is at onetool/tools, its description at onetool/openapi.json")
 
 
-class _Lease:
-    """One use of a project, which keeps its toolbox open. `is_over` says that its client has left."""
-
-    def __init__(self) -> None:
-        self.entry: _OpenProject | None = None
-        self.is_over = False
-
-
 class Projects:
-    """The toolboxes of one server by folder."""
+    """The toolboxes of one server by folder. Belongs to the event loop of the server; files are read in workers."""
 
     def __init__(self, root: Path, *, env: Mapping[str, str] | None = None, max_open: int = MAX_OPEN) -> None:
         self._root = root
         self._env = os.environ if env is None else env
         self._max_open = max_open
         self._workers = Workers()
-        self._lock = threading.Lock()
         self._open: dict[Path, _OpenProject] = {}
 
     @asynccontextmanager
-    async def use(self, named: str | None, begin: Callable[[Toolbox], Any] = lambda box: box) -> AsyncIterator[Any]:
-        """Open the toolbox of a folder, up to date with its files, and give what `begin` makes of it.
-
-        Both happen in one turn of a worker thread. The toolbox stays open while it is in use.
-        """
-        lease = _Lease()
+    async def use(self, named: str = "") -> AsyncIterator[_OpenProject]:
+        """Give the project of a folder, and keep its toolbox open while it is in use."""
+        folder = _folder(self._root, named)
+        # The one that was used last is the last in the dict, and closed last.
+        project = self._open.pop(folder, None) or _OpenProject(folder, self._env)
+        self._open[folder] = project
+        project.users += 1
         try:
-            yield await self.work(lambda: begin(self._opened(named, lease)))
+            yield project
         finally:
-            with self._lock:
-                lease.is_over = True
-                if lease.entry is not None:
-                    lease.entry.users -= 1
-            await self._close_oldest()
+            project.users -= 1
+            idle = [each for each in self._open.values() if not each.users]
+            for each in idle[: max(0, len(self._open) - self._max_open)]:
+                del self._open[each.folder]
+                self._workers.submit(each.close)
 
     async def work(self, do: Callable[[], _T]) -> _T:
         """Run a blocking function in a worker thread and wait for it."""
@@ -382,106 +344,80 @@ class Projects:
 
     def boxes(self) -> list[Toolbox]:
         """Return the open toolboxes."""
-        return [entry.box for entry in self._open.values() if entry.box is not None]
+        return [project.box for project in self._open.values() if project.box is not None]
 
     def close(self) -> None:
         """Close all; may be called twice."""
-        for entry in self._open.values():
-            entry.close()
+        for project in self._open.values():
+            project.close()
         self._open.clear()
-
-    def _opened(self, named: str | None, lease: _Lease) -> Toolbox:
-        folder = _folder(self._root, named)
-        with self._lock:
-            # The one that was used last is the last in the dict, and closed last.
-            entry = self._open.pop(folder, None) or _OpenProject(folder, self._env)
-            self._open[folder] = entry
-            if not lease.is_over:
-                lease.entry = entry
-                entry.users += 1
-        with entry.lock:
-            return entry.current()
-
-    async def _close_oldest(self) -> None:
-        """Close idle toolboxes above the limit."""
-        while True:
-            with self._lock:
-                is_full = len(self._open) > self._max_open
-                idle = next((entry for entry in self._open.values() if not entry.users), None) if is_full else None
-                if idle is None:
-                    return
-                del self._open[idle.folder]
-            await self.work(idle.close)
 
 
 class _OpenProject:
-    """One folder's toolbox, the state of its files when they were read, and its number of users."""
+    """One folder's toolbox, its files as they were read, and the number of its users."""
 
     def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
         self.folder = folder
         self.box: Toolbox | None = None
-        self.lock = threading.Lock()
         self.users = 0
         self._env = env
-        self._seen: list[object] = []
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._files: list[object] = []
         self._next_reap = 0.0
-        self._digests: dict[Path, tuple[Stamp, bool, bytes]] = {}
 
     def current(self) -> Toolbox:
         """Return the toolbox, reloaded if a file changed. A faulty file leaves the last good configuration."""
-        seen = self._files_state()
-        if self.box is None:
-            self.box = open_leniently(env=self._env, cwd=self.folder)
-            self.box.servers.close()  # the project's programs are started by its kernels, never here
-        elif seen != self._seen:
-            with suppress(InvalidConfig):  # it keeps the last good configuration, and says so among its problems
-                self.box.reload()
-        self.box.gate.refresh()
-        self._seen = seen
-        self._reap(self.box)
-        return self.box
+        with self._lock:
+            # The client of this request has left, and its project was closed before a worker came to it.
+            if self._is_closed:
+                raise NotFound("The project was closed.")
+            files = self._read_files()
+            if self.box is None:
+                self.box = open_leniently(env=self._env, cwd=self.folder)
+                self.box.servers.close()  # the project's programs are started by its kernels, never here
+            elif files != self._files:
+                with suppress(InvalidConfig):  # it keeps the last good configuration, and says so among its problems
+                    self.box.reload()
+            self._files = files
+            self.box.gate.refresh()
+            if time.monotonic() >= self._next_reap:
+                # Every write removes what was deleted long ago, but a project may only be read.
+                self._next_reap = time.monotonic() + _REAP_EVERY_S
+                with suppress(OneToolError):  # the next request for a bundle reports a broken store
+                    self.box.bundles.reap()
+            return self.box
+
+    def mask(self, value: _T) -> _T:
+        """Return text or JSON without the secrets of the project."""
+        masked: _T = value if self.box is None else self.box.config.secrets.mask_value(value)
+        return masked
 
     def close(self) -> None:
-        if self.box is not None:
-            self.box.close()
+        """Close the toolbox; it is not opened again."""
+        with self._lock:
+            self._is_closed = True
+            if self.box is not None:
+                self.box.close()
 
-    def _reap(self, box: Toolbox) -> None:
-        """Once an hour remove what was deleted long ago, as every write does: a project may only be read."""
-        if time.monotonic() < self._next_reap:
-            return
-        self._next_reap = time.monotonic() + _REAP_EVERY_S
-        with suppress(OneToolError):  # the next request for a bundle reports a broken store
-            box.bundles.reap()
-
-    def _files_state(self) -> list[object]:
-        """Return the configuration files with a digest of each."""
+    def _read_files(self) -> list[object]:
+        """Return the configuration files with their contents: they are small, and a time may hide a quick change."""
         home = Path(self._env.get("HOME") or os.path.expanduser("~"))
         config = find_config(None, env=self._env, cwd=self.folder, home=home)
         files = [] if config.config_file is None else [config.config_file]
         if config.onetool_dir is not None:
             files += [config.onetool_dir / name for name in _READ_TOO]
-        return [(file, self._state(file)) for file in files]
-
-    def _state(self, file: Path) -> bytes | None:
-        """Return a digest of a file. It is read again only if its stamp changed or is too young to tell."""
-        stamp = stamp_of(file)
-        if stamp is None:
-            return None
-        cached = self._digests.get(file)
-        if cached is None or cached[0] != stamp or cached[1]:
-            cached = self._digests[file] = (stamp, is_young(stamp), _digest(file))
-        return cached[2]
+        contents: list[object] = []
+        for file in files:
+            try:
+                content = read(file)
+                contents.append((file, None if content is None else content.data))
+            except Unreadable as exc:
+                contents.append((file, str(exc)))
+        return contents
 
 
-def _digest(file: Path) -> bytes:
-    try:
-        content = read(file)
-    except Unreadable as exc:
-        return str(exc).encode()
-    return b"" if content is None else hashlib.blake2b(content.data).digest()
-
-
-def _folder(root: Path, named: str | None) -> Path:
+def _folder(root: Path, named: str) -> Path:
     """Return the folder that `project=` names. It must be inside the root, also after following links."""
     top = Path(os.path.realpath(root))
     if not named:

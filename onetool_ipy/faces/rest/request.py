@@ -1,8 +1,7 @@
 """A REST request decoded, and the response to it: status and JSON body.
 
-Query parameters are read as the route declares them; a parameter the route does not know is ignored, since JupyterLab
-adds a number of its own. An exception becomes `{ok: false, error: {code, message, details?}}` with the status and code
-of its class. Pure.
+A query is read by a model, like a body. An exception becomes `{ok: false, error: {code, message, details?}}` with the
+status and code of its class. Pure.
 """
 
 from __future__ import annotations
@@ -10,12 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
+
+from pydantic import ConfigDict, Field, ValidationError
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidRequest, OneToolError, RequestRefused
 from onetool_ipy.base.files import StoreError
-from onetool_ipy.bundles.validation import whole
+from onetool_ipy.bundles.model import WireModel
+from onetool_ipy.bundles.validation import of_validation, whole
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.toolbox import Toolbox
 
@@ -23,7 +25,6 @@ MAX_BODY = 1024 * 1024
 MAX_DOCUMENT = 16 * MAX_BODY
 """Bytes of a body; more is refused with 413."""
 
-_SWITCH = {"true": True, "1": True, "false": False, "0": False}
 _CODES = {
     400: "invalid_request",
     401: "unauthorized",
@@ -39,21 +40,25 @@ _UPSTREAM_REASONS = frozenset((None, "too_large", "recursion", "cancelled"))
 """Reasons of a failure inside the tool itself, or in the API behind an HTTP tool."""
 
 
-class QueryParam(NamedTuple):
-    """One query parameter: its name on the wire, how it is read, and what it is for."""
+_Query = TypeVar("_Query", bound="Query")
 
-    name: str
-    kind: Literal["text", "list", "switch", "number"]
-    about: str
-    is_required: bool = False
+
+class Query(WireModel):
+    """What every route reads of a query. Other parameters are ignored: JupyterLab adds a number of its own."""
+
+    model_config = ConfigDict(extra="ignore", strict=False)
+
+    project: Annotated[
+        str, Field(description="The project's folder, inside the folder that the server serves; by default that one.")
+    ] = ""
 
 
 class RestRequest(NamedTuple):
-    """A decoded request; `path` and `query` are keyed by their names on the wire. `base_url` is the server's path."""
+    """A decoded request; `path` is keyed by the names on the wire. `base_url` is the server's path."""
 
     box: Toolbox
     path: Mapping[str, str]
-    query: Mapping[str, Any]
+    query: Any
     body: Any
     base_url: str = "/"
 
@@ -65,16 +70,16 @@ class RestResponse(NamedTuple):
     body: Any = None
 
 
-def read_query(params: Sequence[QueryParam], given: Mapping[str, Sequence[bytes]]) -> dict[str, Any]:
-    """Read the given parameters as the route declares them. Raises InvalidRequest, naming the parameter."""
-    values: dict[str, Any] = {}
-    for param in params:
-        texts = [_decoded(param.name, each) for each in given.get(param.name, ())]
-        if texts:
-            values[param.name] = _read(param, texts)
-        elif param.is_required:
-            raise InvalidRequest(f"{param.name}: it is missing from the query.")
-    return values
+def read_query(kind: type[_Query], arguments: Mapping[str, Sequence[bytes]]) -> _Query:
+    """Read a query as the route declares it. Raises InvalidRequest, naming the parameter."""
+    try:
+        texts = {name: [each.decode("utf-8") for each in data] for name, data in arguments.items()}
+        query = {name: each[0] if len(each) == 1 else each for name, each in texts.items()}
+        return kind.model_validate(query, by_alias=True, by_name=False)
+    except UnicodeError:
+        raise InvalidRequest("The query is not UTF-8 text.") from None
+    except ValidationError as exc:
+        raise InvalidRequest(of_validation(exc, kind, query).message) from None
 
 
 def decode_body(data: bytes) -> Any:
@@ -130,25 +135,3 @@ def _failed(failure: Failure, *, is_http: bool) -> RestResponse:
     if failure.code == "execution_error" and failure.reason in _UPSTREAM_REASONS:
         status = 502 if is_http else 200
     return RestResponse(status, {"ok": False, "error": error})
-
-
-def _read(param: QueryParam, texts: list[str]) -> Any:
-    last = texts[-1]
-    if param.kind == "list":
-        return [part for text in texts for part in text.split(",") if part]
-    if param.kind == "switch":
-        if last.lower() not in _SWITCH:
-            raise InvalidRequest(f"{param.name}: {values.safe_repr(last, 80)} is neither 'true' nor 'false'.")
-        return _SWITCH[last.lower()]
-    if param.kind == "number":
-        if not (last.isascii() and last.isdecimal() and len(last) < 10):
-            raise InvalidRequest(f"{param.name}: {values.safe_repr(last, 80)} is not a whole number.")
-        return int(last)
-    return last
-
-
-def _decoded(name: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeError:
-        raise InvalidRequest(f"{name}: this is not UTF-8 text.") from None

@@ -8,12 +8,13 @@ own loop. The models of bodies that only REST has are here; those of bundles and
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
 from pydantic.json_schema import SkipJsonSchema, models_json_schema
 
 from onetool_ipy._version import __version__
@@ -32,7 +33,7 @@ from onetool_ipy.bundles.model import Bundle, BundleBody, Slug, Switch, Tool, To
 from onetool_ipy.bundles.validation import beneath, fault
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.faces import creation
-from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, QueryParam, RestRequest, RestResponse, invoked
+from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, Query, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
 from onetool_ipy.toolbox import Toolbox
 
@@ -44,23 +45,9 @@ Confirmed = Annotated[
 ]
 
 PREFIX = "/onetool"
-PROJECT = QueryParam(
-    "project", "text", "The project's folder, inside the folder that the server serves; by default that one."
-)
-
 _BUNDLES = f"{PREFIX}/tools/bundles"
 _BUNDLE = f"{_BUNDLES}/{{bundleID}}"
 _TOOL = f"{_BUNDLE}/tools/{{toolSlug}}/version/{{version}}"
-
-_DISABLED = QueryParam("includeDisabled", "switch", "Include what is switched off.")
-_SIZE = QueryParam("pageSize", "number", "Rows per page: 25 by default, at most 256.")
-_TOKEN = QueryParam("pageToken", "text", "The nextPageToken of the previous page.")
-_IDS = QueryParam("bundleIDs", "list", "Only these bundles; separated by commas, or given several times.")
-_TAGS = QueryParam("tags", "list", "Only tools with one of these tags; separated by commas, or given several times.")
-_CHECK = QueryParam("checkSecrets", "switch", "Refuse a tool that sends a secret to a host that did not get it before.")
-_CONFIRM = QueryParam("confirmSecrets", "list", "NAME=HOST for each secret that may go there; separated by commas.")
-_RECOMMENDED = QueryParam("recommendedPageSize", "number", "Same as pageSize, which is accepted too.")
-_Q = QueryParam("q", "text", "The words to search for; typos are forgiven.", is_required=True)
 
 _HTTP_TOOL = {
     "displayName": "Get a user",
@@ -114,12 +101,66 @@ _PATH_PARAMETERS: dict[str, Json] = {
         "schema": {"type": "string", "minLength": 1, "maxLength": 64},
     },
 }
-_QUERY_SCHEMAS: dict[str, Json] = {
-    "text": {"type": "string"},
-    "list": {"type": "array", "items": {"type": "string"}},
-    "switch": {"type": "boolean"},
-    "number": {"type": "integer", "minimum": 1, "maximum": 256},
-}
+
+
+def _split(texts: str | list[str]) -> list[str]:
+    return [part for text in ([texts] if isinstance(texts, str) else texts) for part in text.split(",") if part]
+
+
+Words = Annotated[list[str], BeforeValidator(_split)]
+Size = Annotated[int, Field(ge=1, json_schema_extra={"maximum": 256})] | SkipJsonSchema[None]
+
+
+class Paged(Query):
+    """The query of a list, page by page."""
+
+    include_disabled: Annotated[bool, Field(description="Include what is switched off.")] = False
+    page_size: Annotated[Size, Field(description="Rows per page: 25 by default, at most 256.")] = None
+    page_token: Annotated[str | SkipJsonSchema[None], Field(description="The nextPageToken of the previous page.")] = (
+        None
+    )
+
+    def paging(self, **sizes: int | None) -> dict[str, Any]:
+        """Return the paging arguments of the service. Of several page sizes the first that was sent counts."""
+        size = next((each for each in (*sizes.values(), self.page_size) if each is not None), None)
+        options = {"include_disabled": self.include_disabled, "page_token": self.page_token}
+        return options if size is None else {**options, "page_size": size}
+
+
+class BundleQuery(Paged):
+    """The query of a list of bundles."""
+
+    bundle_ids: Annotated[
+        Words,
+        Field(alias="bundleIDs", description="Only these bundles; separated by commas, or given several times."),
+    ] = Field(default_factory=list)
+
+
+class ToolQuery(BundleQuery):
+    """The query of a list of tools."""
+
+    tags: Annotated[
+        Words,
+        Field(description="Only tools with one of these tags; separated by commas, or given several times."),
+    ] = Field(default_factory=list)
+    recommended_page_size: Annotated[Size, Field(description="Same as pageSize, which is accepted too.")] = None
+
+
+class SearchQuery(Paged):
+    """The query of a search."""
+
+    q: Annotated[str, Field(description="The words to search for; typos are forgiven.")]
+
+
+class SecretQuery(Query):
+    """Whether a new tool may send a secret to a new host."""
+
+    check_secrets: Annotated[
+        bool, Field(description="Refuse a tool that sends a secret to a host that did not get it before.")
+    ] = False
+    confirm_secrets: Annotated[
+        Words, Field(description="NAME=HOST for each secret that may go there; separated by commas.")
+    ] = Field(default_factory=list)
 
 
 class InvokeBody(WireModel):
@@ -320,50 +361,41 @@ class Tested(WireModel):
     steps: list[Json] | None = None
 
 
-class Route(NamedTuple):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
     """One verb on one path. `success` maps good statuses to bodies; `failures` are its own other statuses."""
 
     verb: Verb
     path: str
-    operation: str
-    about: str
+    success: dict[int, type | None]
     run: Run
-    success: dict[int, Any]
-    query: tuple[QueryParam, ...]
-    body: Any
-    action: Action
-    failures: tuple[int, ...]
-    example: Any
-    max_body: int
+    query: type[Query] = Query
+    body: type[BaseModel] | None = None
+    action: Action = "write"
+    failures: tuple[int, ...] = ()
+    example: object = None
+    max_body: int = MAX_BODY
+
+    @property
+    def operation(self) -> str:
+        """The function's name, as an operation id."""
+        return to_camel(self.run.__name__)
+
+    @property
+    def about(self) -> str:
+        """The first line of the function's docstring."""
+        return (self.run.__doc__ or "").partition("\n")[0]
 
 
-def route(
-    verb: Verb,
-    path: str,
-    success: dict[int, Any],
-    *,
-    query: tuple[QueryParam, ...] = (),
-    body: Any = None,
-    action: Action = "write",
-    failures: tuple[int, ...] = (),
-    example: Any = None,
-    max_body: int = MAX_BODY,
-) -> Callable[[Run], Route]:
-    """Make a Route of a function: its name becomes the operation id, its docstring the summary."""
-
-    def make(run: Run) -> Route:
-        first, *others = run.__name__.split("_")
-        operation = first + "".join(word.capitalize() for word in others)
-        about = (run.__doc__ or "").partition("\n")[0]
-        return Route(verb, path, operation, about, run, success, query, body, action, failures, example, max_body)
-
-    return make
+def route(verb: Verb, path: str, success: dict[int, type | None], **options: Any) -> Callable[[Run], Route]:
+    """Make a Route of a function; `options` are its other fields."""
+    return lambda run: Route(verb=verb, path=path, success=success, run=run, **options)
 
 
-@route("GET", _BUNDLES, {200: BundlePage}, query=(_IDS, _DISABLED, _SIZE, _TOKEN), action="read")
+@route("GET", _BUNDLES, {200: BundlePage}, query=BundleQuery, action="read")
 def list_bundles(request: RestRequest) -> RestResponse:
     """List the bundles."""
-    page = request.box.bundles.list_bundles(ids=request.query.get("bundleIDs"), **_paging(request, "pageSize"))
+    page = request.box.bundles.list_bundles(ids=request.query.bundle_ids or None, **request.query.paging())
     return RestResponse(200, page.to_dict())
 
 
@@ -386,6 +418,7 @@ def put_bundle(request: RestRequest) -> RestResponse:
         enabled=body.is_enabled,
         base_url=body.base_url,
         auth=None if body.auth is None else body.auth.model_dump(mode="json", by_alias=True, exclude_none=True),
+        environment=None if body.environment is None else body.environment.model_dump(mode="json"),
     )
     return RestResponse(201 if bundle.was_created else 200, bundle.to_dict())
 
@@ -408,7 +441,7 @@ def delete_bundle(request: RestRequest) -> RestResponse:
     "PUT",
     _TOOL,
     {201: Tool},
-    query=(_CHECK, _CONFIRM),
+    query=SecretQuery,
     body=ToolBody,
     failures=(404, 409),
     example=_HTTP_TOOL,
@@ -418,10 +451,10 @@ def put_tool(request: RestRequest) -> RestResponse:
 
     A program means what it puts. A screen sets `checkSecrets` and asks the person.
     """
-    if request.query.get("checkSecrets", False) and isinstance(request.body, Mapping):
+    if request.query.check_secrets and isinstance(request.body, Mapping):
         bundle = request.box.bundles.find_bundle(request.path["bundleID"])
-        sendings = new_sendings(request.box, [request.body], base_url=None if bundle is None else bundle.base_url)
-        require_known(sendings, request.query.get("confirmSecrets", ()))
+        sendings = new_sendings(request.box, [request.body], bundle=bundle)
+        require_known(sendings, request.query.confirm_secrets)
     return RestResponse(201, request.box.bundles.put_tool(*_tool_key(request), request.body).to_dict())
 
 
@@ -479,27 +512,22 @@ def invoke_tool(request: RestRequest) -> RestResponse | Wait:
     return wait
 
 
-@route(
-    "GET",
-    f"{PREFIX}/tools/tools",
-    {200: ToolPage},
-    query=(_TAGS, _IDS, _DISABLED, _RECOMMENDED, _SIZE, _TOKEN),
-    action="read",
-)
+@route("GET", f"{PREFIX}/tools/tools", {200: ToolPage}, query=ToolQuery, action="read")
 def list_tools(request: RestRequest) -> RestResponse:
     """List the tools of all bundles."""
+    query: ToolQuery = request.query
     page = request.box.bundles.list_tools(
-        tags=request.query.get("tags"),
-        bundle_ids=request.query.get("bundleIDs"),
-        **_paging(request, "recommendedPageSize", "pageSize"),
+        tags=query.tags or None,
+        bundle_ids=query.bundle_ids or None,
+        **query.paging(recommended=query.recommended_page_size),
     )
     return RestResponse(200, page.to_dict())
 
 
-@route("GET", f"{PREFIX}/tools/tools/search", {200: ToolPage}, query=(_Q, _DISABLED, _SIZE, _TOKEN), action="read")
+@route("GET", f"{PREFIX}/tools/tools/search", {200: ToolPage}, query=SearchQuery, action="read")
 def search_tools(request: RestRequest) -> RestResponse:
     """Find tools by words."""
-    return RestResponse(200, request.box.bundles.search(request.query["q"], **_paging(request, "pageSize")).to_dict())
+    return RestResponse(200, request.box.bundles.search(request.query.q, **request.query.paging()).to_dict())
 
 
 @route(
@@ -620,28 +648,10 @@ def set_trust(request: RestRequest) -> RestResponse:
 @route("GET", f"{PREFIX}/openapi.json", {200: dict[str, Any]}, action="read")
 def get_description(request: RestRequest) -> RestResponse:
     """This description."""
-    return RestResponse(200, openapi(ROUTES, PROJECT, request.base_url))
+    return RestResponse(200, openapi(ROUTES, request.base_url))
 
 
-ROUTES: tuple[Route, ...] = (
-    list_bundles,
-    put_bundle,
-    patch_bundle,
-    delete_bundle,
-    put_tool,
-    get_tool,
-    patch_tool,
-    delete_tool,
-    invoke_tool,
-    list_tools,
-    search_tools,
-    test_tool,
-    preview_import,
-    import_document,
-    get_trust,
-    set_trust,
-    get_description,
-)
+ROUTES = tuple(each for each in tuple(globals().values()) if isinstance(each, Route))
 
 
 def _with_document(
@@ -660,14 +670,8 @@ def _with_document(
 
 
 def _draft(request: RestRequest, body: PreviewBody, source: _Document, asked: ImportRequest) -> BundleDraft:
-    chosen = body.choose
-    choice = OperationChoice(
-        tags=tuple(chosen.tags),
-        include=tuple(chosen.include),
-        exclude=tuple(chosen.exclude),
-        names=None if chosen.names is None else tuple(chosen.names),
-        read_only=chosen.read_only,
-    )
+    chosen: Json = {key: tuple(each) if isinstance(each, list) else each for key, each in body.choose}
+    choice = OperationChoice(**chosen)
     names = request.box.config.secrets.names()
     try:
         return read_document(source, replace(asked, server=body.server or None, secrets=names, choice=choice))
@@ -698,30 +702,18 @@ def _tool_key(request: RestRequest) -> tuple[str, str, str]:
     return request.path["bundleID"], request.path["toolSlug"], request.path["version"]
 
 
-def _paging(request: RestRequest, *sizes: str) -> dict[str, Any]:
-    """The paging arguments; of several names for the page size the first that was given counts."""
-    options: dict[str, Any] = {"include_disabled": request.query.get("includeDisabled", False)}
-    for name in sizes:
-        if name in request.query:
-            options.setdefault("page_size", request.query[name])
-    if "pageToken" in request.query:
-        options["page_token"] = request.query["pageToken"]
-    return options
-
-
-def openapi(routes: Iterable[Route], project: QueryParam, base_url: str = "/") -> Json:
-    """Write the document. Every route also takes the query parameter `project`.
+def openapi(routes: Sequence[Route], base_url: str = "/") -> Json:
+    """Write the document.
 
     `base_url` is the path that the server has behind a proxy or a Hub; the host is the one that the document is from.
     """
-    listed = list(routes)
-    models = [Refusal, *(model for route in listed for model in (route.body, *route.success.values()))]
+    models = [Refusal, *(model for route in routes for model in (route.body, *route.success.values()))]
     distinct = dict.fromkeys(m for m in models if isinstance(m, type) and issubclass(m, BaseModel))
     mapping, schemas = models_json_schema([(model, "validation") for model in distinct], ref_template=_REF)
     refs: _Refs = {model: ref for (model, _), ref in mapping.items()}
     paths: Json = {}
-    for route in listed:
-        paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, project, refs)
+    for route in routes:
+        paths.setdefault(route.path, {})[route.verb.lower()] = _operation(route, refs)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -741,39 +733,32 @@ def openapi(routes: Iterable[Route], project: QueryParam, base_url: str = "/") -
     }
 
 
-def _operation(route: Route, project: QueryParam, refs: _Refs) -> Json:
+def _operation(route: Route, refs: _Refs) -> Json:
+    names = [part[1:-1] for part in route.path.split("/") if part.startswith("{")]
+    parameters = [{"name": name, "in": "path", "required": True, **_PATH_PARAMETERS[name]} for name in names]
+    query = route.query.model_json_schema()
+    for name, schema in query["properties"].items():
+        about = {"name": name, "in": "query", "description": schema["description"]}
+        about |= {"required": True} if name in query.get("required", ()) else {}
+        rest = {key: value for key, value in schema.items() if key not in ("title", "default", "description")}
+        parameters.append({**about, "schema": rest})
+
+    def response(description: str, schema: Json | None) -> Json:
+        return {"description": description, "content": {"application/json": {"schema": schema or {"type": "object"}}}}
+
     failures = _ALWAYS | {status: _SOMETIMES[status] for status in route.failures if status not in _ALWAYS}
     responses: Json = {
-        str(status): {"description": "Done."} if model is None else _response("Success.", refs.get(model))
+        str(status): {"description": "Done."} if model is None else response("Success.", refs.get(model))
         for status, model in route.success.items()
     }
-    responses |= {str(status): _response(text, refs[Refusal]) for status, text in sorted(failures.items())}
+    responses |= {str(status): response(text, refs[Refusal]) for status, text in sorted(failures.items())}
     operation: Json = {
         "operationId": route.operation,
         "summary": route.about,
-        "parameters": [*_path_parameters(route.path), *(_query_parameter(p) for p in (*route.query, project))],
+        "parameters": parameters,
         "responses": responses,
     }
     if route.body is not None:
         content = {"schema": refs[route.body], **({"example": route.example} if route.example is not None else {})}
         operation["requestBody"] = {"required": True, "content": {"application/json": content}}
     return operation
-
-
-def _path_parameters(path: str) -> list[Json]:
-    names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    return [{"name": name, "in": "path", "required": True, **_PATH_PARAMETERS[name]} for name in names]
-
-
-def _query_parameter(param: QueryParam) -> Json:
-    parameter: Json = {
-        "name": param.name,
-        "in": "query",
-        "description": param.about,
-        "schema": _QUERY_SCHEMAS[param.kind],
-    }
-    return {**parameter, "required": True} if param.is_required else parameter
-
-
-def _response(description: str, schema: Json | None) -> Json:
-    return {"description": description, "content": {"application/json": {"schema": schema or {"type": "object"}}}}

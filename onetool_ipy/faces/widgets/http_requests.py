@@ -31,7 +31,7 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.environments import active_environment, environments_of
 from onetool_ipy.faces.pack_names import require_free_name
-from onetool_ipy.faces.secret_hosts import new_sendings, shared_request, unconfirmed
+from onetool_ipy.faces.secret_hosts import Sending, new_sendings, sendings_of, unconfirmed
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Bundle
@@ -54,7 +54,14 @@ class HttpToolRequests:
     def start(self, payload: Json) -> Json:
         """What an editor opens with: the bundles, the names of the secrets, and the tool to edit."""
         bundles = [
-            {"slug": one.slug, "baseUrl": one.base_url, "auth": creation.wire_auth(one)}
+            {
+                "slug": one.slug,
+                "baseUrl": one.base_url,
+                "auth": creation.wire_auth(one),
+                "variables": values.map_text(one.environment.variables, self._box.mask) if one.environment else {},
+                "environments": list(environments_of(self._box, one.slug)),
+                "environment": active_environment(self._box, one),
+            }
             for one in self._box.bundles.all_bundles()
             if not one.is_built_in
         ]
@@ -136,20 +143,19 @@ class HttpToolRequests:
         }
 
     def switch(self, payload: Json) -> Json:
-        """Let a bundle use another environment. What needs a yes is left to `%tool bundle env`, which asks."""
+        """Let a bundle use another environment; returns what needs a yes first: a host, a secret that goes there."""
         bundle, name = self._bundle(payload), str(payload.get("name"))
         chosen = None if bundle is None else environments_of(self._box, bundle.slug).get(name)
         if bundle is None or chosen is None:
             raise UsageProblem(f"There is no environment '{name[:40]}'.")
-        record = shared_request(chosen.base_url, chosen.auth)
-        if unconfirmed(new_sendings(self._box, [record]), ()) or creation.unreached(
-            self._box, creation.own_host(chosen.base_url)
-        ):
-            raise UsageProblem(
-                f"'{name[:40]}' sends to a host that needs your yes.",
-                hint=f"Run: %tool bundle env {bundle.slug} {name[:40]}",
-            )
-        creation.set_shared(self._box, bundle, chosen.base_url, chosen.auth)
+        self._require_trust()
+        changed = chosen.applied(bundle, name)
+        hosts = self._hosts(changed.base_url or "", payload)
+        # Nobody typed the secrets of an environment that a file has. Where its host is new, too, all of them are named.
+        questions = self._asked(sendings_of(self._box, changed, made_up=None if hosts else ()), payload) + hosts
+        if questions:
+            return {"questions": questions}
+        creation.store_bundle(self._box, changed)
         self._box.registry.refresh()
         return {}
 
@@ -176,7 +182,9 @@ class HttpToolRequests:
         try:
             shared = self._shared(bundle, record, payload)
             questions = self._sendings(record, bundle, payload)
-            questions += self._sendings(shared_request(shared.get("base_url"), shared.get("auth")), None, payload)
+            if bundle is not None and shared:
+                changed = creation.changed_bundle(bundle, **shared)
+                questions += self._asked(sendings_of(self._box, changed), payload)
             if questions:
                 return {"questions": list({one["key"]: one for one in questions}.values())}
             return self._stored(bundle, names, record, shared, is_replaced=bool(payload.get("isReplaced")))
@@ -195,7 +203,7 @@ class HttpToolRequests:
             except OneToolError as exc:
                 return {"errors": [{"pointer": "/bundle", "message": _message(exc)}]}
         elif shared:
-            bundle = creation.set_shared(self._box, bundle, **shared)
+            bundle = creation.store_bundle(self._box, creation.changed_bundle(bundle, **shared))
         creation.lean_on(bundle, record)
         place = (bundle.bundle_id, names["slug"], version)
         try:
@@ -256,9 +264,10 @@ class HttpToolRequests:
         return [{"key": "write", "text": f"{sent['method']} may change data at {urlsplit(sent['url']).netloc}."}]
 
     def _sendings(self, record: Json, bundle: Bundle | None, payload: Json) -> list[Json]:
-        base_url = None if bundle is None else bundle.base_url
-        sendings = unconfirmed(new_sendings(self._box, [record], base_url=base_url), _agreed(payload))
-        return [{"key": one.word, "text": one.said} for one in sendings]
+        return self._asked(new_sendings(self._box, [record], bundle=bundle), payload)
+
+    def _asked(self, sendings: Sequence[Sending], payload: Json) -> list[Json]:
+        return [{"key": one.word, "text": one.said} for one in unconfirmed(sendings, _agreed(payload))]
 
     def _hosts(self, url: str, payload: Json) -> list[Json]:
         """Ask for hosts that HTTP tools may not reach; allow those that were agreed to."""

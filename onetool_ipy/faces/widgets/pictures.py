@@ -28,6 +28,7 @@ _MAX_TOOLS = 40
 _MAX_ROWS = 20
 _SIZES = ((20, 100), (8, 40))
 """How many columns a table shows, and of how many characters. A table of the second size fits always."""
+_INDEX = "#"
 _MAX_LINE = 300
 _MAX_TEXT_LINE = 200
 _MAX_NAME = 60
@@ -52,12 +53,16 @@ class Picture(NamedTuple):
 
 
 class _Corner(NamedTuple):
-    """The first rows and columns of a table as texts; `numbers` are the places of columns that hold numbers."""
+    """The first rows and columns of a table as texts; `numbers` are the places of columns that hold numbers.
+
+    `labels` are those of the rows, as pandas counts them; none if the index is columns already.
+    """
 
     names: list[str]
     cells: list[list[str]]
     numbers: set[int]
     total_columns: int
+    labels: list[str]
 
 
 def browser_picture(box: Toolbox) -> Picture:
@@ -136,12 +141,15 @@ def _draw_table(box: Toolbox, title: str, data: Any, total: int) -> Picture:
     corner = _frame_corner(box, data) if is_frame(data) else _rows_corner(box, data)
     title = f"{title}: {counted(total, 'row')} × {counted(corner.total_columns, 'column')}."
     for max_columns, max_chars in _SIZES:
-        names = unique([values.cut(name, max_chars) for name in corner.names[:max_columns]])
+        index, *names = unique([_INDEX, *(values.cut(name, max_chars) for name in corner.names[:max_columns])])
         numbers = [name for at, name in enumerate(names) if at in corner.numbers]
         rows = [
             dict(zip(names, [values.cut(cell, max_chars) for cell in cells], strict=False)) for cells in corner.cells
         ]
         columns = _part(len(names), corner.total_columns, "columns")
+        if corner.labels:
+            names, numbers = [index, *names], [index, *numbers]
+            rows = [{index: label, **row} for label, row in zip(corner.labels, rows, strict=True)]
         part = ", ".join(filter(None, (_part(len(rows), total, "rows"), columns)))
         lines = [values.cut(line, _MAX_TEXT_LINE) for line in aligned(rows, names, numbers)]
         picture = _draw(box, title, html.table(rows, names, numbers=numbers), lines, part)
@@ -159,7 +167,8 @@ def _frame_corner(box: Toolbox, data: Any) -> _Corner:
     numbers = {at for at, column in enumerate(page["columns"]) if column["kind"] in ("integer", "number")}
     # The index may be columns, too, which come in addition to those of the frame.
     extra = len(names) - (part.shape[1] if part.ndim > 1 else 1)
-    return _Corner(names, [row[1:] for row in page["rows"]], numbers, total_columns + extra)
+    labels = [] if extra else [str(row[0]) for row in page["rows"]]
+    return _Corner(names, [row[1:] for row in page["rows"]], numbers, total_columns + extra, labels)
 
 
 def _rows_corner(box: Toolbox, data: Sequence[Mapping[Any, Any]]) -> _Corner:
@@ -173,7 +182,8 @@ def _rows_corner(box: Toolbox, data: Sequence[Mapping[Any, Any]]) -> _Corner:
         [box.mask(shown_cell(row.get(key), shape)) for key, shape in zip(columns, shapes, strict=True)] for row in rows
     ]
     numbers = {at for at, kind in enumerate(kinds) if kind in ("integer", "number")}
-    return _Corner([box.mask(str(key)) for key in columns], cells, numbers, len(keys))
+    labels = [str(place) for place in range(len(rows))]
+    return _Corner([box.mask(str(key)) for key in columns], cells, numbers, len(keys), labels)
 
 
 def _part(count: int, total: int, noun: str) -> str:

@@ -25,6 +25,7 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.cell_saving import save_new_pack
+from onetool_ipy.faces.widgets.comparison import choices, compared
 from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.health import check_health, lines_around, report
@@ -160,6 +161,10 @@ class ScreenRequests:
                 **_result_id(p), path=list(p.get("path") or []), offset=int(p["offset"]), limit=int(p["limit"])
             ),
             "image": lambda p: self._viewer.image(**_result_id(p)),
+            "comparable": lambda p: choices(self._box, str(p.get("tool") or ""), **_result_id(p)),
+            "compare": lambda p: compared(
+                self._box, self._viewer, _result_id(p.get("other") or {}), list(p.get("key") or []), **_result_id(p)
+            ),
             "assign": self._assign,
         }
 

@@ -18,6 +18,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.frames import is_frame, is_missing
 from onetool_ipy.base.values import Json
+from onetool_ipy.core.difference import ChangedCell
 from onetool_ipy.core.result import frame_of
 
 if TYPE_CHECKING:
@@ -129,11 +130,22 @@ class ResultTable:
         self._last: tuple[TableQuery, Any] | None = None
 
     def page(self, query: TableQuery, window: slice) -> Json:
-        """A window of the rows as text, each behind its label in the index, as pandas prints it."""
+        """A window of the rows as text, each behind its label in the index, as pandas prints it.
+
+        A cell that changed is a list of its old and its new text.
+        """
         positions = self._positions(query)
         part = self._cells.iloc[positions[window]]
         rows_as_text = [
-            [int(label), *(self._shown(cell, column) for column, cell in enumerate(row))]
+            [
+                int(label),
+                *(
+                    [self._shown(side, column) for side in (cell.old, cell.new)]
+                    if isinstance(cell, ChangedCell)
+                    else self._shown(cell, column)
+                    for column, cell in enumerate(row)
+                ),
+            ]
             for label, row in zip(part.index, part.itertuples(index=False, name=None), strict=True)
         ]
         return {"columns": self.columns(), "rows": rows_as_text, "total": len(positions)}

@@ -95,6 +95,12 @@ class ResultViewer:
             about |= {"rows": len(result.data), "formats": formats()}
         return about
 
+    def add(self, table: Any, tool: str) -> Json:
+        """Add a table that no call gave, and describe it."""
+        call = f"at-{id(table):x}"
+        self._remember(call, _Item(lambda: table, tool=tool, handle=None))
+        return {"ok": True, "tool": tool, "call": call, "rows": len(table), "kinds": ["table"], "formats": formats()}
+
     def open(self, handle: str) -> Json:
         """Describe a stored result."""
         item = self._item(handle, None)

@@ -28,11 +28,12 @@ from onetool_ipy.render.views import Text
 from onetool_ipy.toolbox import Toolbox
 
 _WIDGET = "application/vnd.jupyter.widget-view+json"
-_LACKING = html.marked_note(
+_LACKING = "<style>body:not(:has(.jp-NotebookPanel)) .otx-missing-widgets{display:none}</style>" + html.marked_note(
     "otx-missing-widgets",
-    "A saved page shows the picture only. If this is a running JupyterLab, install jupyterlab_widgets where it runs "
+    "This JupyterLab cannot show the screen. Install jupyterlab_widgets where it runs "
     "(pip install jupyterlab_widgets anywidget) and reload the page.",
 )
+"""What a running JupyterLab without widgets shows. The reader of an exported page lacks nothing and does not see it."""
 
 
 class View(anywidget.AnyWidget):

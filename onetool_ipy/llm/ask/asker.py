@@ -15,18 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import (
-    CallFailure,
-    NotApproved,
-    UsageProblem,
-)
+from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import own_settings
 from onetool_ipy.core import names
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource
-from onetool_ipy.llm.answer_type import AnswerType
+from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import tools
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, needs_approval
@@ -132,8 +128,8 @@ class Asker:
         )
         message = self._attached(prompt, attach, conversation, selection, takes_images)
         self.last = run.run(message, is_kept=session is not None)
-        self._record(self.last, source, attach)
         mismatch = run.mismatch if programs is None else programs.mismatch
+        self._record(self.last, source, attach, mismatch)
         if mismatch is not None:
             mismatch.answer = self.last
             raise mismatch
@@ -148,11 +144,19 @@ class Asker:
         tool_allow: Sequence[str] | str | None = None,
         session: str | Session | None = None,
         attach: Attach = (),
+        as_: Any = None,
+        code: bool = False,
     ) -> list[RequestPart]:
         """Return what the first request of an ask would hold, part by part. Nothing is sent; no model is needed."""
         _require_prompt(prompt)
+        answer_type = None if as_ is None else AnswerType(as_)
         box, conversation = self._box, self.session(session)
         selection = self._selection(prompt, conversation, with_tools, tool_allow)
+        if code:
+            options = self._program_options((), source="model", allow=selection.allow)
+            selection, _ = self._with_programs(prompt, conversation, attach, options, answer_type)
+            # The type is in the guide of the program, whose value is what is checked.
+            answer_type = None
         has_model = model is not None or bool(box.config.settings.models.named)
         takes_images = cache(partial(image_limits, box.model(model))) if has_model else ImageLimits
         attached = self._attached(prompt, attach, conversation, selection, takes_images)
@@ -162,9 +166,11 @@ class Asker:
         earlier = conversation.messages
         texts = [
             ("instructions", system.text, size(system)),
+            ("how to write a program, and its modules", selection.guide, len(selection.guide)),
             (f"{len(offered)} tools", ", ".join(tool.tool for tool in offered), len(tool_text) if offered else 0),
             (f"{len(earlier)} messages of the session", "", sum(size(message) for message in earlier)),
             ("prompt", prompt, len(prompt)),
+            *([] if answer_type is None else [("type", answer_type.instruction, len(answer_type.instruction))]),
             *((part.line, part.text, len(part.text) + IMAGE_CHARS * len(part.images)) for part in attached.parts),
         ]
         tokens = AskBudget(box.config.settings.ask, box.config.settings.stats.chars_per_token).tokens
@@ -301,11 +307,16 @@ class Asker:
     def _session_folder(self) -> Path:
         return self._box.config.paths.state / "sessions"
 
-    def _record(self, answer: Answer, source: CallSource, attach: Attach) -> None:
+    def _record(
+        self, answer: Answer, source: CallSource, attach: Attach, mismatch: AnswerMismatch | None = None
+    ) -> None:
         """Write the ask into the call log, as a row beside those of its calls."""
         args = {"prompt": answer.prompt, "model": answer.model}
         end: dict[str, Any] = {}
-        if not answer.ok:
+        if answer.ok and mismatch is not None:
+            reasons = short_text("; ".join([mismatch.message, *mismatch.reasons]), self._box.mask, _MAX_NOTE)
+            end = {"code": InvalidOutput.code, "reason": "answer_mismatch", "message": reasons}
+        elif not answer.ok:
             end["code"] = answer.stop_reason if answer.error is None else answer.error.code
             end["reason"] = answer.stop_reason
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
@@ -315,7 +326,7 @@ class Asker:
         sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
         answer.call_id = self._box.new_id()
         self._box.log.record(
-            *(answer.call_id, names.ASK, source, args, answer.ok, answer.seconds * 1000),
+            *(answer.call_id, names.ASK, source, args, not end, answer.seconds * 1000),
             args_size=len(answer.prompt),
             size=len(answer.text),
             inputs=encode_inputs([source for source in sources if source[1]][:_MAX_SOURCES]),

@@ -213,11 +213,11 @@ class CallRunner:
             reply = self._listener.question(question, self._box.put_question)
         for number, (index, call) in enumerate(waiting.items(), start=1):
             if reply is None or number not in reply.content.get("run", ()):
-                failure = _not_approved(call, pending, reply)
-                plan = self._refused(plans[index].call, plans[index].name, failure)
-                if reply is not None and plan.refusal is not None:
-                    plan.refusal.meta["skipped"] = True
-                plans[index] = plan
+                plan = plans[index]
+                refusal = self._failed(plan.name, _not_approved(call, pending, reply))
+                if reply is not None:
+                    refusal.meta["skipped"] = True
+                plans[index] = _Plan(plan.call, plan.name, refusal=refusal)
             elif reply.content.get("always"):
                 self._approvals.always(call.spec, call.fingerprint)
         return True

@@ -1,15 +1,18 @@
 """Nothing configured: find a model on this machine, or the name of a key, and write it into the user's own settings.
 
 Looks at four ports of the loopback address and at the names of known key variables; nothing else is dialled, and no
-key is used. Nothing is written without a yes. Where nobody can be asked, the error has the line to write.
+key is used, before a yes. Then the provider of a key is asked for its models. Where nobody can be asked, the error has
+the line to write.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import CallFailure, UsageProblem
 from onetool_ipy.config.edit import add_model
@@ -18,6 +21,7 @@ from onetool_ipy.config.paths import CONFIG_NAME, FOLDER
 from onetool_ipy.config.settings import Models
 from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.llm.ask.context import AskToolbox
+from onetool_ipy.llm.client import default_url, listed_models, model_names
 from onetool_ipy.net.client import Rules
 from onetool_ipy.net.hosts import Hosts
 
@@ -25,12 +29,17 @@ _LOOK_S = 1.0
 _OWN_FILE = f"~/{FOLDER}/{CONFIG_NAME}"
 _EXAMPLE = 'models: {local: {provider: ollama, base_url: "http://127.0.0.1:11434", model: qwen3}}'
 _KEYS = {
-    "ANTHROPIC_API_KEY": ("anthropic", "claude-sonnet-4-5"),
-    "OPENAI_API_KEY": ("openai", "gpt-5-mini"),
-    "GEMINI_API_KEY": ("gemini", "gemini-flash-latest"),
-    "GOOGLE_API_KEY": ("gemini", "gemini-flash-latest"),
+    "ANTHROPIC_API_KEY": "anthropic",
+    "OPENAI_API_KEY": "openai",
+    "GEMINI_API_KEY": "gemini",
+    "GOOGLE_API_KEY": "gemini",
 }
-"""Known key variables: the provider, and a model that most accounts have."""
+"""Known key variables, and their providers."""
+_FAMILIES = {"anthropic": "claude", "openai": "gpt-", "gemini": "gemini-"}
+"""How the names of the models begin that a provider has for conversations."""
+_OTHER_USES = re.compile(r"audio|codex|dall|embed|image|instruct|live|realtime|search|transcribe|tts", re.IGNORECASE)
+_MODEL = "NAME"
+"""Stands for a model in a line that a person completes."""
 
 
 class LocalServer(NamedTuple):
@@ -69,6 +78,7 @@ class ModelSetup:
 
     def __init__(self, box: AskToolbox) -> None:
         self.servers: Sequence[LocalServer] = LOCAL_SERVERS
+        self.base_urls: Mapping[str, str] = {provider: default_url(provider) for provider in _FAMILIES}
         self._box = box
 
     def offer(self) -> None:
@@ -85,8 +95,12 @@ class ModelSetup:
             )
         places = "; ".join(proposal.place for proposal in proposals)
         first = proposals[0]
-        by_hand = UsageProblem(f"No model is configured. Found: {places}.", hint=f"Write in {_OWN_FILE}:\n{first.line}")
-        text = f"No model is configured. Found: {places}. Use '{first.entry['model']}' from now on?"
+        key, entry = first.entry.get("key"), dict(first.entry)
+        line = f"Write in {_OWN_FILE}" + (f", with a model of your account for {_MODEL}" if key else "")
+        by_hand = UsageProblem(f"No model is configured. Found: {places}.", hint=f"{line}:\n{first.line}")
+        host = urlsplit(self.base_urls.get(entry["provider"], "")).hostname
+        ask = f"Ask {host} for the models of this key, and use one" if key else f"Use '{entry['model']}'"
+        text = f"No model is configured. Found: {places}. {ask} from now on?"
         details = (f"written into {_OWN_FILE}:", first.line)
         try:
             reply = self._box.put_question(Question("%ask", text, details=details, yes="Use it"))
@@ -94,7 +108,16 @@ class ModelSetup:
             raise by_hand from None
         if reply.action != "accept":
             raise by_hand
-        add_model(config.home / FOLDER / CONFIG_NAME, first.name, dict(first.entry))
+        if key:
+            models = self._of_key(entry["provider"], key)
+            if not models:
+                raise UsageProblem(
+                    f"{host} lists no model for the key '{key}'. Nothing was written.", hint=by_hand.hint
+                )
+            entry["model"] = models[0]
+            others = f" Others of this key: {', '.join(models[1:6])}." if len(models) > 1 else ""
+            self._box.host.note(f"The model is '{models[0]}' from now on; change it in {_OWN_FILE}.{others}")
+        add_model(config.home / FOLDER / CONFIG_NAME, first.name, entry)
 
     def own_models(self) -> Models:
         """Return the models of the user's own settings, which count where a project has none."""
@@ -124,19 +147,22 @@ class ModelSetup:
         )
         try:
             response = self._box.http_client.request("GET", root + server.path, rules=rules)
-            data: Any = response.json() if response.status == 200 else {}
         except CallFailure:
             return []
-        rows = (data.get("models") or data.get("data")) if isinstance(data, dict) else None
-        names = [row.get("name") or row.get("id") for row in rows or () if isinstance(row, dict)]
-        return [name for name in names if isinstance(name, str) and name.isprintable()]
+        return model_names(response)
 
     def _by_key(self) -> Iterator[ModelProposal]:
-        """Yield a model for each known key variable that is set."""
-        for name, (provider, model) in _KEYS.items():
+        """Yield an entry for each known key variable that is set. Which models the key has is not known yet."""
+        for name, provider in _KEYS.items():
             if self._box.config.secrets.get(name):
-                yield ModelProposal(
-                    place=f"the variable {name}",
-                    name=provider,
-                    entry={"provider": provider, "model": model, "key": name},
-                )
+                entry = {"provider": provider, "model": _MODEL, "key": name}
+                yield ModelProposal(place=f"the variable {name}", name=provider, entry=entry)
+
+    def _of_key(self, provider: str, key: str) -> list[str]:
+        """Return the models for conversations that a provider lists for a key, as it lists them."""
+        secret, base_url = self._box.config.secrets.get(key) or "", self.base_urls[provider]
+        try:
+            names = listed_models(provider, secret.strip(), self._box.http_client, base_url)
+        except CallFailure:
+            return []
+        return [name for name in names if name.startswith(_FAMILIES[provider]) and not _OTHER_USES.search(name)]

@@ -1,8 +1,9 @@
 """Kept programs: a folder for each, so that a program can go on in another kernel.
 
-    programs/<id>/program.json    the program, its variables, clock, seed, project; written once
+    programs/<id>.lock            held by the kernel that runs it
+    programs/<id>/digest          how many lines the journal has, and their chained hash; there from the beginning
+    programs/<id>/program.json    the program, its variables, clock, seed, project; written once, and then it is kept
     programs/<id>/journal.jsonl   what it read, and each write: begun before it runs, done after
-    programs/<id>/digest          how many lines the journal has, and their chained hash
 
 A line of the journal is on disk before the next step. Each line carries a hash of all before it, beginning with
 program.json: a file that somebody changed is refused. The digest may lag behind the journal, after a crash, but is
@@ -18,12 +19,13 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from onetool_ipy.base import files
 from onetool_ipy.base.errors import ProgramBusy, ProgramChanged, ProgramLimit, UsageProblem
@@ -34,32 +36,28 @@ from onetool_ipy.core.tool import CallSource
 MAX_WAITING = 20
 MAX_JOURNAL = 64_000_000
 _ID = re.compile(r"[0-9a-f]{10}")
-_FORMAT = 1
 _LIST = "See what waits with: %ask --waiting"
 
 Mask = Callable[[str], str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramRecord:
+class ProgramRecord(BaseModel):
     """What is fixed about a kept program. `is_masked` says that its text or a variable held a secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     id: str
     code: str
-    variables: Json = field(default_factory=dict)
-    clock: str = ""
-    seed: int = 0
-    source: CallSource = "magic"
-    allow: list[str] | None = None
+    variables: dict[str, Any]
+    clock: datetime
+    seed: int
+    source: CallSource
+    allow: list[str] | None
     project: str = ""
-    created: str = ""
-    expires: str = ""
+    created: AwareDatetime = datetime(2000, 1, 1, tzinfo=UTC)
+    expires: AwareDatetime = datetime(2000, 1, 1, tzinfo=UTC)
     is_masked: bool = False
-    format: int = _FORMAT
-
-    def is_expired(self, now: datetime) -> bool:
-        """Whether its time is over."""
-        return datetime.fromisoformat(self.expires) <= now
+    format: Literal[1] = 1
 
 
 def new_id() -> str:
@@ -101,15 +99,15 @@ class KeptProgram:
         self.lines.append(line)
         # The digest is for files changed by hand. A crash between the two leaves it one line behind, which is allowed.
         with suppress(OSError):
-            fd = os.open(self._folder / "digest", os.O_WRONLY | os.O_CREAT, 0o600)
+            fd = os.open(self._folder / "digest", os.O_WRONLY)
             try:
-                os.write(fd, f"{len(self.lines):>12} {chain}\n".encode())
+                os.write(fd, _digest(len(self.lines), chain))
             finally:
                 os.close(fd)
 
     def delete(self) -> None:
         """Remove the program: it has ended, or somebody dropped it."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        _remove(self._folder)
 
     def load(self, first: bytes) -> None:
         """Read the journal. Raises ProgramChanged if a file is not as it was written."""
@@ -133,7 +131,7 @@ class KeptProgram:
             files.write_whole(self._folder / "journal.jsonl", whole)
         digest = files.read_own(self._folder / "digest", 1_000) or b""
         count = digest.strip().partition(b" ")[0]
-        if (digest or self.lines) and (not count.isdigit() or int(count) > len(self.lines)):
+        if not count.isdigit() or int(count) > len(self.lines):
             raise _changed(self.record.id)
 
 
@@ -150,137 +148,145 @@ class ProgramStore:
     @contextmanager
     def keep(self, record: ProgramRecord) -> Iterator[KeptProgram]:
         """Keep a new program, locked while the block runs. Raises ProgramLimit if too many wait."""
-        waiting = [kept for kept in self.listed() if not self._is_busy(kept.id)]
-        if len(waiting) >= MAX_WAITING:
+        if sum(not self._is_busy(kept.id) for kept in self.listed()) >= MAX_WAITING:
             raise ProgramLimit(
                 f"{MAX_WAITING} programs wait for a yes, which is the limit. Nothing was written.",
                 hint="Drop one with: %ask --drop ID. " + _LIST,
             )
         created = self._now().astimezone(UTC)
-        data = asdict(record) | {
-            "project": self._project,
-            "created": created.isoformat(),
-            "expires": datetime.fromtimestamp(created.timestamp() + min(self._ttl_s, 1e9), UTC).isoformat(),
-        }
-        text = json.dumps(data, ensure_ascii=False)
-        masked = self._mask(text)
-        if masked != text:
-            code, variables = self._mask(record.code), json.dumps(record.variables)
-            is_broken = self._mask(variables) != variables
-            data |= {"code": code, "variables": {} if is_broken else record.variables, "is_masked": True}
-            text = json.dumps(data, ensure_ascii=False)
+        expires = datetime.fromtimestamp(created.timestamp() + min(self._ttl_s, 1e9), UTC)
+        facts: Json = {"project": self._project, "created": created, "expires": expires}
+        variables = json.dumps(record.variables)
+        masked_code, masked_variables = self._mask(record.code), self._mask(variables)
+        if (masked_code, masked_variables) != (record.code, variables):
+            is_broken = masked_variables != variables
+            facts |= {"code": masked_code, "variables": {} if is_broken else record.variables, "is_masked": True}
+        record = record.model_copy(update=facts)
+        content = json.dumps(record.model_dump(), default=str).encode()
         folder = self._root / record.id
-        files.make_private(folder)
+        files.make_private(self._root)
         with self._locked(record.id):
-            files.write_whole(folder / "program.json", text.encode())
-            kept = KeptProgram(folder, ProgramRecord(**data), self._mask)
-            kept.load(text.encode())
+            files.make_private(folder)
+            files.write_whole(folder / "digest", _digest(0, ""))
+            files.write_whole(folder / "program.json", content)
+            kept = KeptProgram(folder, record, self._mask)
+            kept.load(content)
             yield kept
 
     @contextmanager
     def open(self, program_id: str) -> Iterator[KeptProgram]:
         """Open a kept program of this project, locked while the block runs."""
-        record, data = self._read(program_id)
-        if record.project != self._project:
-            raise ProgramChanged(f"The program '{program_id}' belongs to another project: '{record.project}'.")
-        if record.is_expired(self._now()):
-            shutil.rmtree(self._root / program_id, ignore_errors=True)
-            raise UsageProblem(f"The program '{program_id}' has expired. Nothing was run.", hint=_LIST)
+        self._require(program_id)
         with self._locked(program_id):
-            # Another kernel may have ended it, or gone on with it, before the lock was free.
-            record, data = self._read(program_id)
+            record, content = self._read(program_id)
+            if record.project != self._project:
+                raise ProgramChanged(f"The program '{program_id}' belongs to another project: '{record.project}'.")
             kept = KeptProgram(self._root / program_id, record, self._mask)
-            kept.load(data)
+            if record.expires <= self._now():
+                kept.delete()
+                raise UsageProblem(f"The program '{program_id}' has expired. Nothing was run.", hint=_LIST)
+            kept.load(content)
             yield kept
 
     def listed(self) -> list[ProgramRecord]:
-        """Return the programs of this project that wait, oldest first. Removes those that have expired."""
+        """Return the programs of this project that wait, oldest first.
+
+        Removes those that have expired, and what a kernel left that ended while it kept or removed one.
+        """
         records = []
-        for name in files.names_in(self._root):
+        for name in {entry.removesuffix(".lock") for entry in files.names_in(self._root)}:
             if _ID.fullmatch(name) is None:
                 continue
+            if self._is_over(name):
+                with suppress(ProgramBusy), self._locked(name):
+                    if self._is_over(name):
+                        _remove(self._root / name)
+                continue
             with suppress(UsageProblem, ProgramChanged):
-                record, _ = self._read(name)
-                if record.is_expired(self._now()):
-                    if not self._is_busy(name):
-                        shutil.rmtree(self._root / name, ignore_errors=True)
-                elif record.project == self._project:
-                    records.append(record)
-        return sorted(records, key=lambda record: record.created)
+                records.append(self._read(name)[0])
+        own = [record for record in records if record.project == self._project]
+        return sorted(own, key=lambda record: record.created)
+
+    def _is_over(self, program_id: str) -> bool:
+        """Whether nobody can go on with a program: its time is over, or it was never kept whole."""
+        try:
+            return self._read(program_id)[0].expires <= self._now()
+        except (UsageProblem, ProgramChanged):
+            return not os.path.lexists(self._root / program_id / "program.json")
+
+    def _is_busy(self, program_id: str) -> bool:
+        try:
+            with self._locked(program_id):
+                return False
+        except ProgramBusy:
+            return True
 
     def planned(self, program_id: str) -> int:
         """Return how many writes the newest plan of a program has."""
         data = files.read_own(self._root / program_id / "journal.jsonl", MAX_JOURNAL) or b""
-        for text in reversed(data.splitlines()):
-            if b'"kind": "plan"' in text:
-                with suppress(ValueError, TypeError, RecursionError):
-                    return len(json.loads(text)["rows"])
+        plans = [line for line in data.splitlines() if b'"kind": "plan"' in line]
+        with suppress(ValueError, TypeError, KeyError, RecursionError):
+            return len(json.loads(plans[-1])["rows"]) if plans else 0
         return 0
 
-    def drop(self, program_id: str) -> ProgramRecord:
+    def drop(self, program_id: str) -> None:
         """Remove a kept program; one that was damaged can be removed, too. Raises ProgramBusy if it runs."""
-        try:
-            record, _ = self._read(program_id)
-        except ProgramChanged:
-            record = ProgramRecord(id=program_id, code="")
+        self._require(program_id)
         with self._locked(program_id):
-            shutil.rmtree(self._root / program_id, ignore_errors=True)
-        return record
+            _remove(self._root / program_id)
 
-    def _read(self, program_id: str) -> tuple[ProgramRecord, bytes]:
-        folder = self._root / program_id
-        is_known = isinstance(program_id, str) and _ID.fullmatch(program_id) is not None and folder.is_dir()
-        content = files.read_own(folder / "program.json", MAX_JOURNAL) if is_known else None
-        if not is_known:
+    def _require(self, program_id: str) -> None:
+        """Raise UsageProblem if there is no such program."""
+        if not isinstance(program_id, str) or not _ID.fullmatch(program_id) or not (self._root / program_id).is_dir():
             names = [name for name in files.names_in(self._root) if _ID.fullmatch(name)]
             near = did_you_mean(str(program_id)[:40], names)
             raise UsageProblem(f"No program '{str(program_id)[:40]}' waits. {near}".strip(), hint=_LIST)
+
+    def _read(self, program_id: str) -> tuple[ProgramRecord, bytes]:
+        """Return what program.json holds. Raises UsageProblem if it is not there, ProgramChanged if it is damaged."""
+        content = files.read_own(self._root / program_id / "program.json", MAX_JOURNAL)
         if content is None:
-            raise _changed(program_id)
+            raise UsageProblem(f"No program '{program_id}' waits.", hint=_LIST)
         try:
-            data = json.loads(content)
-            record = ProgramRecord(**data)
-            datetime.fromisoformat(record.expires)
-            is_right = record.format == _FORMAT and record.id == program_id and isinstance(record.variables, Mapping)
-            is_right = is_right and record.source in get_args(CallSource)
-        except (ValueError, TypeError, RecursionError):
-            is_right = False
-        if not is_right:
+            record = ProgramRecord.model_validate(json.loads(content))
+        except (ValidationError, ValueError, RecursionError):
+            raise _changed(program_id) from None
+        if record.id != program_id:
             raise _changed(program_id)
         return record, content
 
     @contextmanager
     def _locked(self, program_id: str) -> Iterator[None]:
-        lock = self._lock(program_id)
-        if not lock:
-            raise ProgramBusy(f"The program '{program_id}' runs in another kernel now.", hint="Wait for it to end.")
-        try:
-            yield
-        finally:
-            lock.release()
-            # The lock's file is beside the folder, so that a folder can be deleted whole.
-            if not (self._root / program_id).exists():
-                with suppress(OSError):
-                    (self._root / f"{program_id}.lock").unlink()
-
-    def _is_busy(self, program_id: str) -> bool:
-        lock = self._lock(program_id)
-        if not lock:
-            return True
-        lock.release()
-        return False
-
-    def _lock(self, program_id: str) -> Any:
+        """Hold the lock of a program. Its file is beside the folder, so that a folder can be deleted whole."""
         from filelock import FileLock, Timeout
 
         lock = FileLock(self._root / f"{program_id}.lock", mode=0o600, thread_local=False)
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            return None
+            hint = "Wait for it to end."
+            raise ProgramBusy(f"The program '{program_id}' runs in another kernel now.", hint=hint) from None
         except OSError as exc:
             raise files.StoreError.of(self._root / program_id, exc, doing="lock") from exc
-        return lock
+        try:
+            yield
+        finally:
+            if not (self._root / program_id).exists():
+                with suppress(OSError):
+                    (self._root / f"{program_id}.lock").unlink()
+            lock.release()
+
+
+def _remove(folder: Path) -> None:
+    # Without this file it is no program. A kernel that ends in between leaves nothing that looks as if it waited.
+    with suppress(OSError):
+        (folder / "program.json").unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _digest(count: int, chain: str) -> bytes:
+    """Return the text of the digest. It is always as long, and written at once, so that it is never half old."""
+    return f"{count:>12} {chain:>64}\n".encode()
 
 
 def _chained(before: str, line: Json) -> str:

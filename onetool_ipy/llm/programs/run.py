@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Literal
 
 from onetool_ipy.base import values
@@ -59,16 +58,17 @@ from onetool_ipy.llm.programs.plan import (
     call_key,
     has_stand_in,
 )
-from onetool_ipy.llm.programs.sandbox import Finished, HostCall, Raised, Sandbox, StandIn, World
+from onetool_ipy.llm.programs.sandbox import HostCall, Raised, Sandbox, StandIn, World
 from onetool_ipy.llm.programs.stubs import ToolModules, arguments_of, tool_modules
 from onetool_ipy.schema.read import identifier
-from onetool_ipy.stores.calls.record import measure
+from onetool_ipy.stores.calls.record import encode_inputs, measure
 
 MAX_CALLS = 500
 MAX_OPEN_WORLD = 20
 MAX_ROWS = 50_000
 MAX_RESULT = 8_000_000
 _MAX_MESSAGE = 1_000
+_MAX_KNOWN = 5_000
 _KINDS = {
     "schema": "TypeError",
     "json": "TypeError",
@@ -170,7 +170,7 @@ class Programs:
     def run(self, code: str, variables: Mapping[str, Any], options: ProgramOptions) -> ProgramOutcome:
         """Run a program to its end, or to where it waits for a yes. Never raises for the program's own faults."""
         world = World(variables=_inputs(variables), clock=self._box.now(), seed=secrets.randbits(32))
-        return ProgramRun(self._box, new_id(), code, world, options, self._store()).run()
+        return ProgramRun(self._box, new_id(), code, world, options, self._store()).run(variables)
 
     def resume(self, program_id: str, decision: Decision, options: ProgramOptions) -> ProgramOutcome:
         """Go on with a kept program. `decision` says what to do about a write that the kernel ended in."""
@@ -180,9 +180,7 @@ class Programs:
                 raise ProgramChanged(
                     f"The program '{program_id}' held a secret, which was not kept. It can be read, not resumed."
                 )
-            world = World(
-                variables=dict(record.variables), clock=datetime.fromisoformat(record.clock), seed=record.seed
-            )
+            world = World(variables=record.variables, clock=record.clock, seed=record.seed)
             options = ProgramOptions(
                 source=record.source,
                 allow=record.allow,
@@ -200,8 +198,8 @@ class Programs:
         return [
             {
                 "id": record.id,
-                "created": record.created,
-                "expires": record.expires,
+                "created": record.created.isoformat(),
+                "expires": record.expires.isoformat(),
                 "writes": store.planned(record.id),
                 "program": record.code,
             }
@@ -254,6 +252,7 @@ class ProgramRun:
         self._call_count = 0
         self._open_count = 0
         self._may_reach_out = False
+        self._known: dict[str, list[Any] | dict[str, Any]] = {}
         self._printed = ""
         self._is_begun = False
         self._is_resumed = False
@@ -289,8 +288,14 @@ class ProgramRun:
         elif decision:
             raise UsageProblem(f"The program '{self.id}' has no write that is in doubt. Leave out '{decision}'.")
 
-    def run(self) -> ProgramOutcome:
-        """Run to the end. Stop, limits and failures are endings; only misuse raises."""
+    def run(self, variables: Mapping[str, Any] | None = None) -> ProgramOutcome:
+        """Run to the end. Stop, limits and failures are endings; only misuse raises.
+
+        `variables` are those of the program as the notebook has them, for where they came from.
+        """
+        sources = {name: self._box.lineage.call_of(value) for name, value in (variables or {}).items()}
+        for value in (variables or {}).values():
+            self._know(value.data if isinstance(value, ToolResult) else value)
         began = time.monotonic()
         ending: Ending = "failed"
         value, note = None, ""
@@ -328,39 +333,33 @@ class ProgramRun:
             note=note or ("" if error is None else error.message),
             seconds=seconds,
         )
-        self._record(outcome)
+        self._record(outcome, [(name, call_id) for name, call_id in sources.items() if call_id])
+        self._box.lineage.remember(self.id, value, measure(value))
         return outcome
 
     # --- rounds -----------------------------------------------------------------------------------
 
     def _rounds(self) -> Any:
         self._tools = modules_for(self._box, self._options.allow, self._code)
-        while True:
-            this = _Round()
-            try:
-                value = self._run_round(this)
-            except ProgramError as exc:
-                # A failure behind a write whose result nobody looks at is a failure of the program itself: no write is
-                # asked for. Otherwise the stand-in may be its reason, and the real result will not fail.
-                is_real = isinstance(exc, (ProgramLimit, ProgramChanged)) or not this.plan.may_be_more
-                if not this.is_fork or is_real:
-                    raise
-            else:
-                if not this.is_fork:
-                    return value
-            self._decide(this.plan)
-
-    def _run_round(self, this: _Round) -> Any:
-        assert self._tools is not None
         with Sandbox(self._code, self._tools.modules, self._world, self._box.workers) as sandbox:
-            try:
-                event = sandbox.start()
-                while isinstance(event, HostCall):
-                    event = sandbox.resume(self._answer(event, this))
-                assert isinstance(event, Finished)
-                return event.value
-            finally:
-                self._printed = sandbox.printed
+            while True:
+                this = _Round()
+                try:
+                    event = sandbox.start()
+                    while isinstance(event, HostCall):
+                        event = sandbox.resume(self._answer(event, this))
+                except ProgramError as exc:
+                    # A failure behind a write whose result nobody looks at is a failure of the program itself: no
+                    # write is asked for. Otherwise the stand-in may be its reason, and the real result will not fail.
+                    is_real = isinstance(exc, (ProgramLimit, ProgramChanged)) or not this.plan.may_be_more
+                    if not this.is_fork or is_real:
+                        raise
+                else:
+                    if not this.is_fork:
+                        return event.value
+                finally:
+                    self._printed = sandbox.printed
+                self._decide(this.plan)
 
     def _answer(self, call: HostCall, this: _Round) -> object:
         """Answer a call of the program: from before, by running it, or by a stand-in."""
@@ -527,7 +526,28 @@ class ProgramRun:
         def is_allowed(spec: ToolSpec) -> bool:
             return spec.is_offered and names.allowed(spec.name, allow)
 
+        if self._known:
+            args = {name: self._original(value) for name, value in args.items()}
         return self._box.resolve(name, args, source=self._options.source, allow=is_allowed)
+
+    def _know(self, data: object) -> None:
+        """Remember the lists and dicts of a value by what is in them.
+
+        The program gets copies. A call that is given an equal one is given the original, so that its origin is known.
+        """
+        waiting = [data] if isinstance(data, (list, dict)) and values.to_json(data) == data else []
+        while waiting and len(self._known) < _MAX_KNOWN:
+            part = waiting.pop()
+            if isinstance(part, (list, dict)) and part:
+                self._known[json.dumps(part)] = part
+                waiting.extend(part.values() if isinstance(part, dict) else part)
+
+    def _original(self, value: Any) -> Any:
+        """Return the list or dict that a program's value is a copy of, or a list of such."""
+        if not isinstance(value, (list, dict)):
+            return value
+        original = self._known.get(json.dumps(value))
+        return [*map(self._original, value)] if original is None and isinstance(value, list) else original or value
 
     def _execute(self, resolved: ResolvedCall) -> Answered:
         """Run a call like any other, under the id of the program, and return what the program gets of it."""
@@ -567,6 +587,7 @@ class ProgramRun:
                 where = f"It could not be stored: {mask(exc.message)}"
             words = f"The result of '{tool}' is larger than {limit}, the most that a program gets. {where}"
             return Answered(raised=Raised("MemoryError", words))
+        self._know(data)
         # A model never sees a secret in a result, so its program does not get one either: it could send it elsewhere.
         if self._options.source == "model":
             plain = values.map_text(plain, mask)
@@ -594,7 +615,7 @@ class ProgramRun:
             id=self.id,
             code=self._code,
             variables=dict(self._world.variables),
-            clock=self._world.clock.isoformat(),
+            clock=self._world.clock,
             seed=self._world.seed,
             source=self._options.source,
             allow=None if self._options.allow is None else list(self._options.allow),
@@ -662,7 +683,7 @@ class ProgramRun:
             return f"{message} The program holds a secret, so it is kept for reading and cannot be resumed.".strip()
         return f"{message} Go on with: %ask --resume {self.id}".strip()
 
-    def _record(self, outcome: ProgramOutcome) -> None:
+    def _record(self, outcome: ProgramOutcome, sources: Sequence[tuple[str, str]]) -> None:
         """Write the program into the call log, as the row that its calls have as their parent."""
         end: dict[str, Any] = {}
         if outcome.ending != "done":
@@ -672,6 +693,8 @@ class ProgramRun:
             end["message"] = values.cut(self._box.mask(outcome.note), 300)
         if self._is_resumed:
             end["parent"] = self.id
+        if sources:
+            end["inputs"] = encode_inputs(sources)
         self._box.log.record(
             *(
                 self._box.new_id() if self._is_resumed else self.id,
@@ -699,6 +722,7 @@ def answer_of(outcome: ProgramOutcome, prompt: str = "") -> Answer:
         program=outcome.code,
         plan=outcome.plan,
     )
+    answer.call_id = outcome.id
     if isinstance(outcome.error, ProgramError):
         outcome.error.answer = answer
     return answer
@@ -717,9 +741,10 @@ def modules_for(box: AskToolbox, allow: Sequence[str] | None, code: str) -> Tool
 
 
 def _inputs(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return variables as plain data. Raises UsageProblem for one that is too large."""
+    """Return variables as plain data, of a result its data. Raises UsageProblem for one that is too large."""
     inputs = {}
-    for name, value in variables.items():
+    for name, variable in variables.items():
+        value = variable.unwrap() if isinstance(variable, ToolResult) else variable
         plain = None if measure(value) > 4 * MAX_RESULT else values.to_json(value)
         is_long = isinstance(plain, list) and len(plain) > MAX_ROWS
         if (plain is None and value is not None) or is_long or len(json.dumps(plain)) > MAX_RESULT:

@@ -112,7 +112,10 @@ class World:
 
 
 class Sandbox:
-    """One run. Use it as a context manager, which ends the worker process."""
+    """One program in a process of its own, run as often as needed. Use it as a context manager, which ends the process.
+
+    The types of a program are checked before its first run: the check takes longer than most programs.
+    """
 
     def __init__(self, code: str, modules: Mapping[str, HostModule], world: World, workers: Workers) -> None:
         self._code = code
@@ -121,6 +124,9 @@ class Sandbox:
         self._world = world
         self._workers = workers
         self._stack = ExitStack()
+        self._run = ExitStack()
+        self._pool: Any = None
+        self._is_checked = False
         self._session: Any = None
         self._snapshot: Any = None
         self._prints: list[str] = []
@@ -132,8 +138,9 @@ class Sandbox:
 
     def __exit__(self, *exc: object) -> None:
         # A worker that was killed, or is in the middle of a step, makes the library complain. There is nothing to save.
-        with suppress(Exception):
-            self._stack.close()
+        for stack in (self._run, self._stack):
+            with suppress(Exception):
+                stack.close()
 
     @property
     def printed(self) -> str:
@@ -141,7 +148,7 @@ class Sandbox:
         return "".join(self._prints)
 
     def start(self) -> HostCall | Finished:
-        """Check the program and run it to its first call. Raises ProgramError."""
+        """Run the program from its beginning to its first call. Raises ProgramError."""
         require_sandbox()
         import pydantic_monty as monty
 
@@ -153,19 +160,23 @@ class Sandbox:
             name: monty.ExternalModule(dict.fromkeys(module.functions, _never), stubs=module.stub)
             for name, module in self._modules.items()
         }
+        self._run.close()
+        self._prints, self._print_size = [], 0
         try:
-            pool = self._stack.enter_context(monty.Monty(min_processes=1, max_processes=1, request_timeout=_STEP_S))
+            self._pool = self._pool or self._stack.enter_context(
+                monty.Monty(min_processes=1, max_processes=1, request_timeout=_STEP_S)
+            )
         except FileNotFoundError as exc:
             raise Unavailable(MISSING) from exc
-        self._session = self._stack.enter_context(
-            pool.checkout(
+        self._session = self._run.enter_context(
+            self._pool.checkout(
                 limits={
                     "max_feed_duration_secs": _MAX_SECONDS,
                     "max_memory": _MAX_MEMORY,
                     "max_recursion_depth": _MAX_DEPTH,
                     "max_suspensions": _MAX_SUSPENSIONS,
                 },
-                type_check=True,
+                type_check=not self._is_checked,
                 type_check_stubs=_BUILTINS + names,
                 type_check_format="concise",
                 assert_message_annotations=False,
@@ -178,7 +189,11 @@ class Sandbox:
             )
         )
         variables = dict(self._world.variables)
-        return self._advance(lambda: self._session.feed_start(self._code, inputs=variables, print_callback=self._print))
+        event = self._advance(
+            lambda: self._session.feed_start(self._code, inputs=variables, print_callback=self._print)
+        )
+        self._is_checked = True
+        return event
 
     def resume(self, answer: object) -> HostCall | Finished:
         """Give the program the answer of its call (a value, a `StandIn`, or a `Raised`), and run to the next one."""

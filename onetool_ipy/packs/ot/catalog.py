@@ -16,12 +16,12 @@ from onetool_ipy.base.search import Entry, Hit, Index, contains
 from onetool_ipy.base.values import cut, map_text
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.registry import entry_of
-from onetool_ipy.core.tool import Dep, ToolSpec
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.packs.ot.errors import choice, worded
 from onetool_ipy.render.pages import Code, Heading, Link, Note, PageText, Part, Prose, Row, Rows, tool_rows
 from onetool_ipy.render.views import Listing, Record, Text, counted
 from onetool_ipy.render.yaml_flow import flow, inline
-from onetool_ipy.schema.read import Param, params, signature_text, type_text
+from onetool_ipy.schema.read import params, signature_text, type_text
 from onetool_ipy.sdk.requirements import is_installed
 from onetool_ipy.snippets.definition import MISSING, Snippet, SnippetParam, example_of
 
@@ -72,7 +72,12 @@ def snippet_page(snippet: Snippet) -> str:
     lines = [f"name: {flow(snippet.name)}", f"description: {flow(snippet.description)}"]
     lines += ["params:", *(f"  {p.name}: {_param(p)}" for p in snippet.params)] if snippet.params else ["params: {}"]
     lines += ["body: |", *(f"  {line}".rstrip() for line in snippet.body.rstrip("\n").split("\n"))]
-    return "\n".join([*lines, "", *_example(snippet)])
+    try:
+        line, expansion = example_of(snippet)
+        example = ["# Example with defaults:", f"# {line}", "# Expands to:", *expansion.rstrip("\n").split("\n")]
+    except OneToolError as exc:
+        example = [f"# No example: {exc.message}"]
+    return "\n".join([*lines, "", *example])
 
 
 def _prompt_page(spec: ToolSpec) -> str:
@@ -80,14 +85,6 @@ def _prompt_page(spec: ToolSpec) -> str:
     lines = [f"name: {flow(spec.name)}", f"description: {flow(spec.description)}"]
     lines += ["params:", *(f"  {p.name}: {{description: {flow(p.description)}}}" for p in spec.params)]
     return "\n".join([*lines, f"server: {flow(spec.server)}"])
-
-
-def _example(snippet: Snippet) -> list[str]:
-    try:
-        line, expansion = example_of(snippet)
-    except OneToolError as exc:
-        return [f"# No example: {exc.message}"]
-    return ["# Example with defaults:", f"# {line}", "# Expands to:", *expansion.rstrip("\n").split("\n")]
 
 
 def _param(param: SnippetParam) -> str:
@@ -283,30 +280,22 @@ def page_of(box: Toolbox, query: str, info: str = "min") -> Text | None:
 
     Starts nothing. The page has no secrets.
     """
-    page = _exact_page(box, query, info)
-    return None if page is None else page.masked(box.mask)
-
-
-def _exact_page(box: Toolbox, query: str, info: str) -> Text | None:
     registry, shortcuts = box.registry, box.shortcuts
-    spec = registry.find(query)
+    spec, specs, name = registry.find(query), registry.known_packs().get(query), query.removeprefix("$")
+    page: Text | None = None
     if spec is not None:
-        return Text(spec.name) if info == "list" else _tool_page(spec, info)
-    specs = registry.known_packs().get(query)
-    if specs is not None:
-        return Text("\n".join(s.name for s in specs)) if info == "list" else _pack_page(box, query, specs)
-    name = query.removeprefix("$")
-    if query.startswith("$") and name in shortcuts.snippets:
-        return Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
-    if name in shortcuts.aliases:
-        return Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
-    return None
-
-
-def _pack_page(box: Toolbox, name: str, specs: list[ToolSpec]) -> PageText:
-    page = pack_text(box, name, specs).replace("## ", "# ", 1)
-    docs = f"Docs: {documentation_url(name)}"
-    return PageText(f"{page}\n\n{docs}", [*pack_parts(box, name, specs), Note(docs)])
+        page = Text(spec.name) if info == "list" else _tool_page(spec, info)
+    elif specs is not None and info == "list":
+        page = Text("\n".join(s.name for s in specs))
+    elif specs is not None:
+        docs = f"Docs: {documentation_url(query)}"
+        text = pack_text(box, query, specs).replace("## ", "# ", 1)
+        page = PageText(f"{text}\n\n{docs}", [*pack_parts(box, query, specs), Note(docs)])
+    elif query.startswith("$") and name in shortcuts.snippets:
+        page = Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
+    elif name in shortcuts.aliases:
+        page = Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
+    return None if page is None else page.masked(box.mask)
 
 
 class HelpTools:
@@ -397,29 +386,25 @@ def tool_parts(spec: ToolSpec) -> list[Part]:
     """Return what a tool does and takes, as parts of a page."""
     parts: list[Part] = [Heading(spec.name, spec.signature.removeprefix(spec.name), link="tool")]
     parts.append(Prose(spec.description))
-    rows = tuple(Row(p.name, p.description, _kind_text(p, spec)) for p in params(spec.parameters))
-    parts += [Heading("Arguments", level=2), Rows(rows, is_prose=True)] if rows else []
+    rows = []
+    for p in params(spec.parameters):
+        default = f"default {p.schema['default']!r}" if p.has_default else "optional"
+        kind = f"{type_text(p.schema, spec.parameters)}, {'required' if p.required else default}"
+        rows.append(Row(p.name, p.description, kind))
+    parts += [Heading("Arguments", level=2), Rows(tuple(rows), is_prose=True)] if rows else []
     parts += [Heading("Returns", level=2), Prose(spec.returns)] if spec.returns else []
     parts += [Heading("Example", level=2), Code(spec.example)] if spec.example else []
-    parts += [Heading("Needs", level=2), Rows(tuple(map(_need, spec.deps)))] if spec.deps else []
+    needs = [
+        Row(dep.name, "", "ok", "good") if is_installed(dep) else Row(dep.name, dep.install, "missing", "bad")
+        for dep in spec.deps
+    ]
+    parts += [Heading("Needs", level=2), Rows(tuple(needs))] if needs else []
     if spec.origin == "builtin" and spec.pack != "ot":  # packs that are not names in a notebook
         parts.append(Note(f"In Python: from onetool_ipy.live import {spec.pack}"))
     origin = f"MCP server {spec.server}" if spec.server else spec.origin
     facts = ", ".join([origin, *spec.badges, *spec.tags])
     parts.append(Note(f"Source: {facts}" + (f" ({spec.where})" if spec.where else "")))
     return [*parts, Note(f"Meta: {spec.meta_text}")] if spec.meta_text else parts
-
-
-def _kind_text(param: Param, spec: ToolSpec) -> str:
-    kind = type_text(param.schema, spec.parameters)
-    if param.required:
-        return f"{kind}, required"
-    return f"{kind}, default {param.schema['default']!r}" if param.has_default else f"{kind}, optional"
-
-
-def _need(dep: Dep) -> Row:
-    is_there = is_installed(dep)
-    return Row(dep.name, "" if is_there else dep.install, *(("ok", "good") if is_there else ("missing", "bad")))
 
 
 def pack_parts(box: Toolbox, name: str, specs: list[ToolSpec]) -> list[Part]:
@@ -461,7 +446,11 @@ def _overview_parts() -> Iterable[Part]:
 def _tool_page(spec: ToolSpec, info: str) -> PageText:
     lines = [f"# {spec.name}", "", spec.description, "", f"Signature: {spec.signature}"]
     if spec.args:
-        lines += ["", "Args:", *(f"- {line}" for line in _typed_args(spec))]
+        lines += ["", "Args:"]
+        for param in params(spec.parameters):
+            kind = type_text(param.schema, spec.parameters)
+            optional = "" if param.required else ", optional"
+            lines.append(f"- {param.name} ({kind}{optional}): {param.description}".rstrip(": "))
     if spec.returns:
         lines += ["", f"Returns: {spec.returns}"]
     if spec.example:
@@ -480,12 +469,6 @@ def _tool_page(spec: ToolSpec, info: str) -> PageText:
         lines += ["", *(f"{key}: {value}" for key, value in facts.items() if value)]
     docs = f"Docs: {documentation_url(spec.pack)}"
     return PageText("\n".join([*lines, "", docs]), [*tool_parts(spec), Note(docs)])
-
-
-def _typed_args(spec: ToolSpec) -> Iterable[str]:
-    for param in params(spec.parameters):
-        kind = type_text(param.schema, spec.parameters)
-        yield f"{param.name} ({kind}{'' if param.required else ', optional'}): {param.description}".rstrip(": ")
 
 
 def _alias_page(name: str, target: str) -> PageText:

@@ -13,7 +13,7 @@ from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.difference import compare
 from onetool_ipy.core.lineage import ATTRS
-from onetool_ipy.core.names import ASK
+from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.ask.answer import Answer
@@ -129,7 +129,7 @@ class LineageTools:
         """Return the call that gave a value as the log has it, and the value that it gave."""
         call_id = self._box.lineage.call_of(value) or (value if isinstance(value, str) else "")
         row = self._box.log.family(call_id).calls.get(call_id) if call_id else None
-        if row is None or row.tool == ASK:
+        if row is None or row.tool in NOT_TOOLS:
             raise UsageProblem("No call is known that gave this value.", hint="Give a result, its .df or its handle.")
         if row.arguments is None:
             message = f"The arguments of that call of '{row.tool}' were masked or cut in the log."
@@ -219,7 +219,7 @@ class OriginTree:
 
     def _change(self, row: CallRow) -> str:
         """Say whether the tool is another one by now."""
-        if row.tool == ASK or not row.fingerprint:
+        if row.tool in NOT_TOOLS or not row.fingerprint:
             return ""
         spec = self._box.registry.get(row.tool)
         if spec is None:

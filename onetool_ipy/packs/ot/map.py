@@ -56,7 +56,7 @@ class MapTools:
             arguments: The tool's arguments, as argument="column".
 
         Returns:
-            A DataFrame on the same index: the results, and the columns ok, error, ms.
+            A DataFrame on the same index: the results, and the columns ok, error, ms. A list gives its values, too.
 
         Example:
             ot.map("tools.echo", ["a", "b"])

@@ -95,7 +95,12 @@ def run_map(
     here = current.scope()
     if here is not None and here.call is not None and here.call.source != "tool":
         box.host.note(box.mask(f"ot.map {tool}: {run.summary()}"))
-    return to_frame(spec.short_name, rows.table_index, result, expand=expand, about=run.about())
+    frame = to_frame(spec.short_name, rows.table_index, result, expand=expand, about=run.about())
+    # A list has no index by which the rows could be joined, so its values stand before their results.
+    for name, cells in reversed(rows.unindexed.items()):
+        if name not in frame:
+            frame.insert(0, name, _frame_column(cells))
+    return frame
 
 
 class MapRun:
@@ -448,6 +453,18 @@ class TableRows(Sequence[dict[str, Any]]):
         self._required = required
         self._length = table.length
 
+    @property
+    def unindexed(self) -> dict[str, list[object]]:
+        """The cells of each argument, if the data has no index of its own."""
+        if self.table_index is not None:
+            return {}
+        return {
+            name: [
+                None if cell is _ABSENT else values.encodable(cell) if isinstance(cell, str) else cell for cell in cells
+            ]
+            for name, cells in self._cells.items()
+        }
+
     def __len__(self) -> int:
         return self._length
 
@@ -502,10 +519,19 @@ def read_rows(
     if table.single is not None and not named:
         cells: dict[str, Sequence[Any]] = {_only_argument(spec, fixed, required): table.single}
     else:
-        for name in _same_named(spec, table, required, is_alone=not named and not arguments):
-            if name not in named and name not in fixed:
-                named[name] = name
-        cells = {name: _column(label, table) for name, label in named.items()}
+        # Required arguments are taken from columns of their name; if none was named, so are all others.
+        is_alone = not named and not arguments
+        if is_alone and table.is_strict:
+            _require_known(spec, table.labels)
+        for param in spec.params:
+            if param.name in table.labels and (is_alone or param.name in required) and param.name not in fixed:
+                named.setdefault(param.name, param.name)
+        for label in named.values():
+            count = sum(1 for other in table.labels if other == label)
+            if count != 1:
+                message = f"There are {count} columns" if count else "There is no column"
+                raise UsageProblem(f"{message} '{label}'.", hint=f"Columns: {_listed(table.labels)}")
+        cells = {name: table.cells(label) for name, label in named.items()}
     if missing := [p.name for p in spec.params if p.required and p.name not in cells and p.name not in fixed]:
         raise UsageProblem(
             f"No column for the argument '{missing[0]}' of '{spec.name}'.",
@@ -609,21 +635,6 @@ def _only_argument(spec: ToolSpec, fixed: Mapping[str, object], required: frozen
     return left[0]
 
 
-def _same_named(spec: ToolSpec, table: _Table, required: frozenset[str], *, is_alone: bool) -> list[str]:
-    """Return the arguments that have a column of their name: the required ones, or all if none was named."""
-    if is_alone and table.is_strict:
-        _require_known(spec, table.labels)
-    return [p.name for p in spec.params if p.name in table.labels and (is_alone or p.name in required)]
-
-
-def _column(label: object, table: _Table) -> Sequence[object]:
-    count = sum(1 for other in table.labels if other == label)
-    if count != 1:
-        message = f"There are {count} columns" if count else "There is no column"
-        raise UsageProblem(f"{message} '{label}'.", hint=f"Columns: {_listed(table.labels)}")
-    return table.cells(label)
-
-
 def _listed(labels: Sequence[object]) -> str:
     text = ", ".join(str(label) for label in labels[:_MAX_LISTED])
     return (text + (", ..." if len(labels) > _MAX_LISTED else "")) or "none"
@@ -641,16 +652,12 @@ def to_frame(name: str, index: object, rows: Sequence[RowResult | None], *, expa
     try:
         frame = _frame(name, rows, expand=expand)
     except UnicodeEncodeError:
-        frame = _frame(name, [None if row is None else _encodable(row) for row in rows], expand=expand)
+        plain = [row and RowResult(*values.map_text(list(row), values.encodable)) for row in rows]
+        frame = _frame(name, plain, expand=expand)
     if index is not None:
         frame.index = index
     frame.attrs["onetool"] = about
     return frame
-
-
-def _encodable(row: RowResult) -> RowResult:
-    value, error = (values.map_text(part, values.encodable) for part in (row.value, row.error))
-    return row._replace(value=value, error=error)
 
 
 def _frame(name: str, rows: Sequence[RowResult | None], *, expand: bool) -> pd.DataFrame:

@@ -249,14 +249,10 @@ def _obstacle(path: Path) -> str:
         return "it is a directory"
     if not stat.S_ISREG(mode):
         return "it is not a plain file"
-    return "" if _is_report(path) else "it is a file that is not a report"
-
-
-def _is_report(path: Path) -> bool:
-    """Whether a file begins like one of our reports."""
+    # The flags keep the opening from blocking if the file has become a FIFO.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags), "rb") as file:  # does not block if it has become a FIFO
-        return report.MARK.encode() in file.read(_HEAD)
+    with os.fdopen(os.open(path, flags), "rb") as file:
+        return "" if report.MARK.encode() in file.read(_HEAD) else "it is a file that is not a report"
 
 
 def _figure(figure: Any, tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]]) -> Any:

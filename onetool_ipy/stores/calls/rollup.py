@@ -87,7 +87,9 @@ def by_hour_and_tool(calls: Iterable[Any], width: int = HOUR_US) -> dict[tuple[i
     sums = {}
     for key, group in groups.items():
         ts, _, ok, ms, size = zip(*group, strict=True)
-        bins = Counter(map(_bin, ms))
+        # Bins count microseconds plus one, so that none is zero.
+        parts = (frexp(duration * 1000.0 + 1.0) for duration in ms)
+        bins = Counter((exponent - 2) * _PER_OCTAVE + int(part * 2 * _PER_OCTAVE) for part, exponent in parts)
         durations = [min(bins), *(bins.get(number, 0) for number in range(min(bins), max(bins) + 1))]
         count = len(group)
         sums[key] = Rollup(count, count - sum(ok), float(sum(ms)), min(ms), max(ms), sum(size), max(ts), durations)
@@ -100,9 +102,3 @@ def by_span(hours: Mapping[tuple[int, str], Rollup]) -> dict[tuple[str, int, str
     spans = {("hour", *key): cell for key, cell in hours.items()} | days
     spans |= grouped((("all", 0, tool), cell) for (_, _, tool), cell in days.items())
     return spans | grouped(((span, start, ""), cell) for (span, start, _), cell in spans.items())
-
-
-def _bin(ms: float) -> int:
-    """Give the bin of a duration. Bins count microseconds plus one, so that none is zero."""
-    part, exponent = frexp(ms * 1000.0 + 1.0)
-    return (exponent - 2) * _PER_OCTAVE + int(part * 2 * _PER_OCTAVE)

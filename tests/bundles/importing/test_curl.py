@@ -112,26 +112,6 @@ def test_the_tool_sends_what_curl_sends(stub: Stub, client: HttpClient, rest: st
     assert {n: found.headers.get(n) for n in passed} == {n: wanted.headers.get(n) for n in passed}
 
 
-def test_what_may_change_is_an_argument_with_its_default() -> None:
-    draft = import_curl(
-        'curl \'https://a.test/x?state=open&n=5&on=true&zip=007&t=a&t=b\' --json \'{"k": {"d": 1}, "z": null}\''
-    )
-
-    assert draft.tool["argSchema"] == {
-        "type": "object",
-        "properties": {
-            "state": {"type": "string", "default": "open"},
-            "n": {"type": "integer", "default": 5},
-            "on": {"type": "boolean", "default": True},
-            "zip": {"type": "string", "default": "007"},
-            "t": {"type": "array", "default": ["a", "b"]},
-            "k": {"type": "object", "default": {"d": 1}},
-            "z": {"default": None},
-        },
-        "additionalProperties": False,
-    }
-
-
 def test_placeholders_and_variables_are_arguments_or_secrets(stub: Stub, client: HttpClient) -> None:
     command = (
         f'curl "{stub.url()}r/{{owner}}/<the repo>/$ID?q={{term}}&id=$ID" -H "Authorization: Bearer $MY_TOKEN" '
@@ -148,33 +128,6 @@ def test_placeholders_and_variables_are_arguments_or_secrets(stub: Stub, client:
     assert found.headers["authorization"] == "Bearer t-1"
     assert found.headers["x-org"] == "o-o"
     assert json.loads(found.body) == {"name": "n", "n": "3", "api_key": "k"}
-
-
-@pytest.mark.parametrize(
-    ("command", "secrets"),
-    [
-        ("curl https://api.github.com/user -H 'Authorization: Bearer ghp-12345678'", {"GITHUB_TOKEN": "ghp-12345678"}),
-        ("curl https://x.test/ -H 'X-API-Key: key-12345678'", {"X_API_KEY": "key-12345678"}),
-        ("curl 'https://www.acme.test/?api_key=key-12345678'", {"ACME_API_KEY": "key-12345678"}),
-        ("curl https://u:pw-12345678@a.b.test/", {"B_USERNAME": "u", "B_PASSWORD": "pw-12345678"}),
-        (
-            "curl 127.0.0.1:1/ -H 'authorization: basic YW5uOnB3LTEyMzQ1Njc4'",
-            {"API_USERNAME": "ann", "API_PASSWORD": "pw-12345678"},
-        ),
-        ("curl https://b.test -d 'client_secret=cs-12345678&grant=x'", {"B_CLIENT_SECRET": "cs-12345678"}),
-        ("curl https://b.test -b 'sid=sess-12345678'", {"B_COOKIE": "sid=sess-12345678"}),
-        (
-            "curl https://b.test/key-12345678/x -H 'X-Token: key-12345678' -d 'note=key-12345678'",
-            {"B_TOKEN": "key-12345678"},
-        ),
-    ],
-)
-def test_the_value_of_a_secret_never_stands_in_the_tool(command: str, secrets: dict[str, str]) -> None:
-    draft = import_curl(command)
-
-    assert draft.secrets == secrets
-    assert "12345678" not in json.dumps(draft.tool)
-    assert "12345678" not in json.dumps(draft.notes)
 
 
 def test_a_form_with_a_file_takes_the_file_as_an_argument(stub: Stub, client: HttpClient) -> None:

@@ -278,6 +278,7 @@ def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api
     assert api.seen == []
     loaded.execute("%tool my-api.add name=Ada")
     assert json.loads(api.seen[0]["body"]) == {"name": "Ada", "age": 5}
+    assert api.seen[0]["headers"]["Content-Type"].startswith("application/json")
     assert api.seen[0]["headers"]["X-Api-Key"] == TOKEN
     assert "Add a user." in loaded.execute("%tool info my-api.add").text
     wrong = loaded.execute("%tool my-api.add --dry", allow_errors=True)
@@ -507,6 +508,26 @@ def test_an_environment_is_made_and_switched(loaded: Kernel, api: Api) -> None:
     kept = (loaded.cwd / ".onetool" / "environments.json").read_text(encoding="utf-8")
     assert TOKEN not in kept
     assert "${SHOP}" in kept
+
+
+def test_an_environment_has_variables(loaded: Kernel, api: Api) -> None:
+    """`${region}` of a tool follows the environment; one that is not set is named with it."""
+    loaded.execute(f"%tool new http shop.me --url http://{api.host}/me --allow-host")
+    env = f"%tool bundle env shop test --base-url http://{api.host}/test"
+    made = loaded.execute(f"{env} --set region=eu --set lang=de").text
+    assert "test: region=eu, lang=de" in made
+
+    loaded.execute("%tool new http shop.x --url '/${region}/x?l=${lang}'")
+
+    assert "/test/eu/x?l=de" in loaded.execute("%tool shop.x").text
+    assert f"* test  http://{api.host}/test  region=eu  lang=de" in loaded.execute("%tool bundle env shop").text
+    loaded.execute("%tool bundle env shop test --set region=us")
+    assert "/test/us/x?l=de" in loaded.execute("%tool shop.x").text
+    missing = loaded.execute("%tool bundle env shop test --set region=\n%tool shop.x", allow_errors=True).text
+    assert "'shop.x' needs 'region', which is neither a variable of the environment 'test' nor a secret." in missing
+    refused = loaded.execute("%tool bundle env shop test --set api_key=abc", allow_errors=True).text
+    assert "'api_key' looks like a secret" in refused
+    assert "is not NAME=VALUE" in loaded.execute("%tool bundle env shop test --set region", allow_errors=True).text
 
 
 def test_new_http_alone_opens_the_editor_in_the_cell(loaded: Kernel) -> None:

@@ -1,4 +1,4 @@
-"""A recording as a server: the official TypeScript SDK gets the recorded answers, and HTTP requests theirs."""
+"""A recording as a server: the TypeScript SDK and Inspector get the recorded answers, and HTTP requests theirs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,12 @@ import pytest
 from onetool_ipy import open_toolbox
 from onetool_ipy.core.tool import HttpHooks, ToolSpec
 from onetool_ipy.faces.cli import main
+from tests.harness import exam
 from tests.harness.patience import HANG_S
-from tests.harness.surroundings import ROOT
+from tests.harness.surroundings import ROOT, private
 
 CLIENT = ROOT / "tests" / "node" / "client.mjs"
+INSPECTOR = ROOT / "tests/node/exam/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js"
 SCHEMA = {"type": "object", "properties": {"page": {"type": "integer"}}, "required": ["page"]}
 
 
@@ -113,6 +116,34 @@ def test_the_typescript_sdk_gets_the_recorded_answers(recording: Path, how: str)
     assert "no page 2" in texts[2]
     assert "was not recorded with these arguments" in texts[3]
     assert texts[4] == "hello"
+
+
+def _inspect(folder: Path, target: list[str], *words: str) -> dict[str, Any]:
+    """What the Inspector's command line prints."""
+    # On a busy machine a server takes longer to start than the 15 s that the Inspector waits.
+    patience = ["--connect-timeout", str(round(HANG_S * 1000))]
+    program = [exam.node(), str(INSPECTOR), "--cli", *patience, *target, *words]
+    env = {**os.environ, **private(folder / "home"), "MCP_CATALOG_PATH": str(folder / "catalog.json")}
+    run = subprocess.run(program, cwd=folder, env=env, capture_output=True, text=True, timeout=HANG_S, check=False)
+    assert run.stdout.strip(), run.stderr
+    printed: dict[str, Any] = json.loads(run.stdout)
+    return printed
+
+
+@pytest.mark.parametrize("how", ["http", "stdio"])
+def test_the_inspector_lists_and_calls_the_recorded_tools(recording: Path, tmp_path: Path, how: str) -> None:
+    with served(recording) if how == "http" else nullcontext() as url:
+        own = ["--cwd", str(recording.parent), sys.executable, "-m", "onetool_ipy", "mock", recording.name]
+        target = own if url is None else ["--transport", "http", "--server-url", f"{url}/mcp"]
+        inspect = partial(_inspect, tmp_path, target)
+        tools = inspect("--method", "tools/list")["tools"]
+        call = ("--method", "tools/call", "--tool-name", "shop_find", "--tool-arg")
+        answers = [inspect(*call, page) for page in ("page=1", "page=7")]
+
+    assert {"shop_find", "shop_fail", "api_items", "tools_echo"} <= {tool["name"] for tool in tools}
+    assert json.loads(answers[0]["content"][0]["text"]) == {"found": 1}
+    assert answers[1]["isError"] is True
+    assert "was not recorded with these arguments" in answers[1]["content"][0]["text"]
 
 
 def test_http_requests_get_the_recorded_answers_and_anything_else_is_404(recording: Path) -> None:

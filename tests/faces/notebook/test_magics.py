@@ -15,7 +15,6 @@ from onetool_ipy.faces.commands.setup import Mode, install
 from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
 from tests.harness.servers import hostile
-from tests.harness.stub import Stub
 from tests.harness.surroundings import ROOT
 
 BOOM = '''
@@ -31,6 +30,14 @@ def boom(n: int) -> float:
     part = 1 / n
     return part
 '''
+
+BMI = """
+from onetool_ipy import tool
+@tool
+def bmi(weight: float, flag: bool = False) -> float:
+    "Body mass index."
+    return weight / 4
+"""
 
 
 @pytest.fixture
@@ -63,13 +70,8 @@ def test_load_ext_prints_nothing_and_starts_no_thread(kernel: Kernel) -> None:
     assert fresh.stdout.strip() == "[]"
 
 
-def test_overview_names_packs_counts_and_what_to_type_next(loaded: Kernel) -> None:
-    text = loaded.execute("%tool").result_text
-    assert "time" in text
-    assert "fs" in text
-    assert "%tool info NAME" in text
-    assert "%tool list" in text
-    assert ", this folder alone. There is no .onetool/ here or above" in " ".join(text.split())
+def test_a_line_before_the_last_shows_its_value(loaded: Kernel) -> None:
+    assert len(loaded.execute("%tool time.now\n1").displays) == 1
 
 
 def test_a_project_made_above_since_the_start_is_named_and_taken_by_a_reload(kernel: Kernel) -> None:
@@ -143,132 +145,6 @@ def test_semicolon_hides_the_output(loaded: Kernel) -> None:
     assert loaded.execute("%tool time.now;").result is None
 
 
-@pytest.mark.parametrize(
-    ("line", "first", "hint"),
-    [
-        ("%tool tme.now", "No tool 'tme.now'. Did you mean 'time.now'?", "%tool list"),
-        ("%tool Time.Now", "Did you mean 'time.now'?", "%tool list"),
-        ("%tool fs.read_file", "'fs.read_file': missing argument 'path'", "Usage: fs.read_file(path: str"),
-        ("%tool fs.read_file path=a pth=b", "unknown argument 'pth' (did you mean 'path'?)", "Usage"),
-        ("%tool fs.list_dir path=. maxDepth=x", "argument 'maxDepth'", "Usage"),
-        ("%tool fs.read_file path=/etc/passwd", "outside the allowed folders", "fs.roots"),
-        ("%tool time now", "'time' is a pack, not a tool.", "%tool time"),
-        ("%tool tools.echo message==5", "'=='", ""),
-        ("%tool tools.echo --softt message=5", "No flag '--softt'. Did you mean '--soft'?", ""),
-        ("%tool --bg", "A flag needs a tool's name.", "%tool time.now --dry"),
-    ],
-)  # fmt: skip
-def test_errors_are_a_few_true_lines_and_stop_the_notebook(loaded: Kernel, line: str, first: str, hint: str) -> None:
-    """Contract 4: one to five lines, the value in quotes, what to do next, a proper error output."""
-    outcome = loaded.execute(line, allow_errors=True)
-    assert outcome.status == "error"
-    assert outcome.error is not None
-    assert outcome.error.ename in ("ToolCallError", "UsageProblem")
-    shown = outcome.error.text.splitlines()
-    assert first in shown[0]
-    assert hint in outcome.error.text
-    assert 1 <= len(shown) <= 5
-    assert outcome.stdout == outcome.stderr == ""
-
-
-def test_a_tools_own_failure_shows_its_frames_and_none_of_ours(loaded: Kernel) -> None:
-    loaded.execute(BOOM)
-    outcome = loaded.execute("%tool nb.boom n=0", allow_errors=True)
-    assert outcome.error is not None
-    assert outcome.error.ename == "ToolCallError"
-    assert "part = 1 / n" in outcome.error.text
-    assert "ZeroDivisionError: division by zero" in outcome.error.text
-    assert "onetool_ipy" not in outcome.error.text
-    assert "nb.boom" in outcome.error.text
-
-
-def test_a_proxy_raises_the_tools_own_exception_with_its_frames(loaded: Kernel) -> None:
-    loaded.execute(BOOM)
-    outcome = loaded.execute("nb.boom(0)", allow_errors=True)
-    assert outcome.error is not None
-    assert outcome.error.ename == "ZeroDivisionError"
-    assert "part = 1 / n" in outcome.error.text
-    assert "onetool_ipy" not in outcome.error.text
-    assert "hidden" not in outcome.error.text
-    caught = loaded.execute("try:\n    nb.boom(0)\nexcept ZeroDivisionError as e:\n    print('caught', e)")
-    assert caught.stdout == "caught division by zero\n"
-
-
-def test_debug_opens_in_the_tools_own_frame(loaded: Kernel) -> None:
-    loaded.execute(BOOM)
-    loaded.execute("%tool nb.boom n=0", allow_errors=True)
-    inner = "__import__('sys').last_value.__traceback__"
-    loaded.execute(f"frame = {inner}\nwhile frame.tb_next: frame = frame.tb_next")
-    assert loaded.evaluate("frame.tb_frame.f_code.co_name") == "'boom'"
-
-
-def test_why_tells_the_whole_story(loaded: Kernel) -> None:
-    assert "Nothing has failed" in loaded.execute("%tool why").result_text
-    loaded.execute(BOOM)
-    loaded.execute("%tool nb.boom n=0", allow_errors=True)
-    story = loaded.execute("%tool why").result_text
-    assert "'nb.boom' failed: execution_error\nZeroDivisionError" in story
-    assert "Arguments as received:\n  n = 0" in story
-    assert "part = 1 / n" in story
-    assert "executor.py" not in story
-    assert "executor.py" in loaded.execute("%tool why --internals").result_text
-
-    loaded.execute("x = %tool nb.boom m=1 --soft")
-    soft = loaded.execute("%tool why").result_text
-    assert "'nb.boom' failed: invalid_args" in soft
-    assert "Arguments as received:\n  m = 1" in soft
-    assert "Wanted:\n  nb.boom(n: int)" in soft
-    assert "- missing argument 'n'" in soft
-    assert "Traceback" not in soft
-
-    loaded.execute("nb.boom(n='three')", allow_errors=True)
-    assert 'Arguments as received:\n  n = "three"' in loaded.execute("%tool why").result_text
-
-
-def test_why_shows_the_request_and_what_the_server_said(loaded: Kernel) -> None:
-    with Stub(lambda _asked: (422, {"error": "The wind is too strong."})) as stub:
-        url = stub.url("/flights/{number}?to=Wien")
-        loaded.execute(
-            f"%tool new http air.book --url '{url}' --method POST --header 'X-Api-Key: tok-91b7e2f4c0' "
-            '--body \'{"seat": "$seat"}\' --arg number:integer --allow-host --save-secrets'
-        )
-        failed = loaded.execute("%tool air.book number=7 seat=A1", allow_errors=True)
-        assert failed.error is not None
-        story = loaded.execute("%tool why").result_text
-
-    assert stub.asked[0].headers["x-api-key"] == "tok-91b7e2f4c0"
-    assert 'Arguments as received:\n  number = 7\n  seat = "A1"' in story
-    request, response = story.partition("\nRequest:\n")[2].split("\nResponse:\n")
-    assert request.startswith(f"  POST {stub.url('/flights/7?to=Wien')}\n")
-    assert "  X-Api-Key: ***\n" in request
-    assert '{"seat": "A1"}' in request.replace('":"', '": "')
-    assert response.startswith("  HTTP 422\n")
-    assert "The wind is too strong." in response
-    assert "executor.py" not in story
-    assert "tok-91b7e2f4c0" not in story + failed.text
-
-
-def test_an_error_in_python_code_names_the_cell_and_the_lines(loaded: Kernel) -> None:
-    """The call that led there first, then the line with the wrong argument; a cell of one line needs neither."""
-    loaded.execute(BOOM)
-    many = loaded.execute(
-        "def halves(*numbers):\n    return [nb.boom(n=each) for each in numbers]\n\nhalves(1, 2)\nhalves(3, 'x')\n",
-        allow_errors=True,
-    )
-    assert many.error is not None
-    cell = f"Cell In[{many.execution_count}], line "
-    lines = [line.strip() for line in many.error.text.splitlines()]
-    assert lines[0].startswith("ToolCallError: 'nb.boom': argument 'n'")
-    assert [line.removeprefix(cell) for line in lines if line.startswith(cell)][:2] == ["5", "2, in halves"]
-
-    loop = loaded.execute("for n in (1, 2):\n    nb.bomo(n=n)", allow_errors=True)
-    assert loop.error is not None
-    assert f"Cell In[{loop.execution_count}], line 2" in loop.error.text
-    typed = loaded.execute("x = 1\n%tool nb.boom n=y", allow_errors=True)
-    assert f"Cell In[{typed.execution_count}], line 2" in typed.text
-    assert "Cell In" not in loaded.execute("nb.boom(n='x')", allow_errors=True).text
-
-
 def test_unchecked_sends_what_was_typed_where_a_schema_is_wrong(kernel: Kernel) -> None:
     """A server's schema allows no `extra`; the line, the alias, and the dry run go past it."""
     server = hostile("--schemas")
@@ -300,27 +176,6 @@ def test_soft_gives_the_failed_result_instead_of_raising(loaded: Kernel) -> None
         (False, "execution_error", "execution_error")
     )
     assert loaded.execute("x").result_text.startswith("failed: ")
-
-
-def test_timeout_gives_control_back(loaded: Kernel) -> None:
-    loaded.execute(
-        "from onetool_ipy import tool\n@tool\ndef forever():\n    'Spin.'\n    while going:\n        pass\ngoing = True"
-    )
-    outcome = loaded.execute("%tool nb.forever --timeout 0.2", allow_errors=True)
-    loaded.execute("going = False")  # it is left behind, and other tests use this kernel too
-    assert outcome.error is not None
-    assert "'nb.forever' did not finish within 0.2 s." in outcome.error.text
-
-
-def test_async_tools_work_from_cells_plain_and_awaited(loaded: Kernel) -> None:
-    loaded.execute(
-        "import asyncio\nfrom onetool_ipy import tool\n@tool\n"
-        "async def later(x: int):\n    'Wait a bit.'\n    await asyncio.sleep(0.01)\n    return x"
-    )
-    assert loaded.execute("nb.later(5)").result_text == "5"
-    assert loaded.execute("await nb.later.aio(6)").result_text == "6"
-    gathered = loaded.execute("await asyncio.gather(*(nb.later.aio(i) for i in range(20)))")
-    assert gathered.result_text == repr(list(range(20)))
 
 
 def test_pack_files_are_callable_by_name_and_read_again_after_an_edit(kernel: Kernel) -> None:
@@ -366,21 +221,6 @@ def test_bad_configuration_opens_with_what_is_good_and_prints_one_line(kernel: K
     assert "htpp" in outcome.stdout
     assert "onetool.yaml:2" in outcome.stdout
     assert kernel.execute("%tool fine.good").result_text == "1"
-
-
-def test_names_of_the_user_are_never_taken(kernel: Kernel) -> None:
-    write_pack(kernel.cwd, 'def good() -> int:\n    "Good."\n    return 1\n', "mine.py")
-    kernel.execute("mine = 'the user has this name'")
-    kernel.execute("%load_ext onetool_ipy")
-    assert kernel.evaluate("mine") == repr("the user has this name")
-    assert "ot" not in kernel.execute("%who").stdout.split()
-    kernel.execute("%reset -f")
-    assert kernel.execute("%tool mine.good").result_text == "1"
-    assert kernel.evaluate("type(ot).__name__ != 'NoneType'") == "True"
-    kernel.execute("%unload_ext onetool_ipy")
-    assert kernel.evaluate("'ot' in globals()") == "False"
-    gone = kernel.execute("%tool time.now", allow_errors=True)
-    assert "not found" in gone.text
 
 
 def test_a_foreign_tool_magic_is_not_overwritten(fresh_kernel: FreshKernel) -> None:
@@ -440,17 +280,6 @@ def test_dry_shows_the_checked_arguments_and_runs_nothing(loaded: Kernel) -> Non
     bad = loaded.execute("%tool nb.act n=x --dry", allow_errors=True)
     assert "argument 'n'" in bad.text
     assert loaded.evaluate("ran") == "[]"
-
-
-def test_help_forms_show_the_page_of_a_tool(loaded: Kernel) -> None:
-    for line in ("%tool fs.read_file --help", "%tool info fs.read_file", "%tool help fs.read_file"):
-        page = loaded.execute(line).result_text
-        assert "fs.read_file(path: str, maxBytes: int = 204800)" in page
-        assert "required" in page
-        assert "Read a text file" in page
-        assert "Example:" in page
-    assert "key=value" in loaded.execute("%tool --help").result_text
-    assert "fs.list_dir" in loaded.execute("%tool fs").result_text
 
 
 def test_reload_picks_up_a_changed_configuration(kernel: Kernel) -> None:
@@ -520,25 +349,6 @@ def test_the_startup_file_says_nothing_where_the_package_is_gone(tmp_path: Path,
     assert ran.stdout.startswith("here: []\n")
 
 
-def test_live_gives_the_packs_of_the_notebooks_toolbox(kernel: Kernel) -> None:
-    write_pack(kernel.cwd, 'def good() -> int:\n    "Good."\n    return 1\n', "fine.py")
-    kernel.execute("%load_ext onetool_ipy")
-    assert kernel.execute("from onetool_ipy.live import fine as imported\nimported.good()").result_text == "1"
-    missing = kernel.execute("from onetool_ipy.live import nothing", allow_errors=True)
-    assert "nothing" in missing.text
-
-
-def test_a_mistyped_tool_of_a_pack_is_two_lines_too(loaded: Kernel) -> None:
-    for cell in ("ot.tolos()", "ot['tolos']()"):
-        outcome = loaded.execute(cell, allow_errors=True)
-        assert outcome.error is not None
-        assert outcome.error.text.splitlines() == [
-            "NoSuchTool: No tool 'ot.tolos'. Did you mean 'ot.tools'?",
-            "  See all with: %tool list",
-        ]
-    assert loaded.evaluate("hasattr(ot, 'tolos')") == "False"
-
-
 @pytest.mark.parametrize("body", ["select (1", 'it\'s """ text', "{[(", "select 1;", "a = 1;"])
 def test_a_body_is_text_and_need_not_be_python(loaded: Kernel, body: str) -> None:
     """A bracket left open must not break the cell, nor a `;` at the end of a query hide what it gives."""
@@ -592,14 +402,6 @@ def test_a_value_that_no_message_can_hold_is_shown_all_the_same(loaded: Kernel, 
     assert shown in outcome.result_text
 
 
-@pytest.mark.parametrize("line", ["ot.result('x', offset=0)", "ot.history(limit=0)", "%tool ot.history limit=0"])
-def test_a_bad_number_for_ot_shows_none_of_our_frames(loaded: Kernel, line: str) -> None:
-    outcome = loaded.execute(line, allow_errors=True)
-    assert outcome.error is not None
-    assert "must be >= 1" in outcome.error.text
-    assert "onetool_ipy" not in outcome.error.text
-
-
 def test_a_tool_may_be_given_to_ot_instead_of_its_name(loaded: Kernel) -> None:
     loaded.execute('from onetool_ipy import tool\n@tool\ndef twice(n: int) -> int:\n    "Double."\n    return 2 * n')
     assert loaded.evaluate("list(ot.map(nb.twice, [1, 2])['twice'])") == "[2, 4]"
@@ -614,54 +416,8 @@ def test_a_semicolon_does_not_take_the_result_from_a_variable(loaded: Kernel, li
     assert loaded.evaluate("x.data") == "'a;'"
 
 
-_ODD = """
-from onetool_ipy import tool
-
-@tool
-def odd(kind: str) -> None:
-    "Raise something odd."
-    class Leave(BaseException): pass
-    if kind == "half": raise FileNotFoundError("caf\\udce9.txt")
-    if kind == "base": raise Leave("away")
-    raise ExceptionGroup("many", [ValueError("a"), KeyError("b")])
-"""
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("half", "FileNotFoundError: caf\\udce9.txt"),
-        ("base", "Leave: away"),
-        ("group", "ExceptionGroup: many (2 sub-exceptions)"),
-    ],
-)
-def test_odd_exceptions_are_shown_with_the_tools_lines_only(loaded: Kernel, kind: str, said: str) -> None:
-    """An error that the kernel cannot send would leave the cell without any."""
-    loaded.execute(_ODD)
-    outcome = loaded.execute(f"%tool nb.odd kind={kind}", allow_errors=True)
-    assert outcome.status == "error"
-    assert outcome.error is not None
-    assert said in outcome.error.text
-    assert "onetool_ipy" not in outcome.error.text
-    assert "\n\n\n" not in outcome.error.text
-
-
-def test_the_page_of_a_built_in_tool_says_how_python_gets_it(loaded: Kernel) -> None:
-    assert "In Python: from onetool_ipy.live import fs" in loaded.execute("%tool info fs.read_file").result_text
-    assert "In Python" not in loaded.execute("%tool info ot.help").result_text
-
-
 def test_a_replay_without_with_says_how_it_is_switched_on(loaded: Kernel) -> None:
     assert "off; switch it on by `with ot.replay(...):`" in loaded.execute("ot.replay('calls.jsonl')").result_text
-
-
-BMI = """
-from onetool_ipy import tool
-@tool
-def bmi(weight: float, flag: bool = False) -> float:
-    "Body mass index."
-    return weight / 4
-"""
 
 
 def test_a_wrong_argument_says_what_to_write(loaded: Kernel) -> None:
@@ -674,71 +430,6 @@ def test_a_wrong_argument_says_what_to_write(loaded: Kernel) -> None:
     }
     for typed, wanted in said.items():
         assert wanted in loaded.execute(f"%tool nb.bmi {typed}", allow_errors=True).text
-
-
-@pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "untrusted"])
-def test_what_the_project_recommends_comes_first_and_runs_nothing(kernel: Kernel, is_trusted: bool) -> None:
-    pack = """
-    open("imported", "w").close()
-    def go() -> int:
-        "Go."
-        return 1
-    def stop() -> int:
-        "Stop."
-        return 1
-    """
-    for name in ("art", "zoo"):
-        write_pack(kernel.cwd, pack, f"{name}.py")
-    recommended = "recommended: [fs.read_file, zoo, no.such, '<b>bold</b>']\n"
-    (kernel.cwd / ".onetool" / "onetool.yaml").write_text(recommended, encoding="utf-8")
-    if not is_trusted:
-        kernel.execute("import os; os.environ['ONETOOL_TRUST'] = ''")
-    assert kernel.execute("%load_ext onetool_ipy").text == ""
-
-    overview = kernel.execute("%tool")
-    rows = [line.split(maxsplit=1) for line in overview.result_text.splitlines() if "tool" in line]
-    assert [name for name, _ in rows[1:4]] == ["fs", "zoo", "art"]
-    assert "2 tools, recommended: read_file" in rows[1][1]
-    assert "2 tools, recommended" in rows[2][1]
-    assert "recommended" not in rows[3][1]
-    assert "bold" not in overview.text
-
-    listed = [line.split() for line in kernel.execute("%tool list").result_text.splitlines()]
-    assert [line[:2] for line in listed[:3]] == [
-        ["fs.read_file", "recommended"],
-        ["zoo.go", "recommended"],
-        ["zoo.stop", "recommended"],
-    ]
-    assert listed[3][0] == "art.go"
-    assert kernel.complete("%tool info ").matches[0] == "fs.read_file"
-    assert not (kernel.cwd / "imported").exists()
-
-
-def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
-    loaded.execute(BMI)
-    overview = loaded.execute("%tool").result_text
-    assert "%tool browse" in overview
-    assert "@tool" in overview
-    assert "%tool --help" in overview
-    importing = loaded.execute("%tool import --help").result_text
-    assert "--auth KIND:SECRET" in importing
-    assert "%tool import FILE_OR_URL" in importing.splitlines()[0]
-    assert "%tool server" not in importing
-    assert "%tool server add NAME COMMAND" in loaded.execute("%tool server --help").result_text
-    for line in (
-        "install --always --help",
-        "install --help --always",
-        "bundle off time --help",
-        "trust --help --remove",
-    ):
-        word = line.split()[0]
-        assert f"%tool {word}" in loaded.execute(f"%tool {line}").result_text, line
-    assert "%tool server add" in loaded.execute("%tool server add x no-such-command --help").result_text
-    assert "%tool list [TEXT]" not in loaded.execute("%tool list -- --help", allow_errors=True).text
-    assert loaded.execute("%tool time.now").result is not None, "none of these did anything"
-    assert "%tool history" in loaded.execute("%tool history --help").result_text
-    assert "nb (local, 1 tool)" in loaded.execute("%tool nb").result_text
-    assert loaded.execute("%tool browse nb").error is None
 
 
 def test_an_image_of_an_http_tool_is_shown_as_one(loaded: Kernel) -> None:

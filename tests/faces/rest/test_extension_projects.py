@@ -178,13 +178,15 @@ async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(tmp_path:
     for name in "abcd":
         write_config(tmp_path / name, upstream)
 
-    async with projects.use("a") as used:
+    async with projects.use("a") as opened:
+        used = opened.current()
         for name in "bcdb":
-            async with projects.use(name) as box:
-                assert box.call("tools.echo", {"message": name}).data == name
+            async with projects.use(name) as project:
+                assert project.current().call("tools.echo", {"message": name}).data == name
         assert used.call("tools.echo", {"message": "still"}).data == "still"
     async with projects.use("a") as again, projects.use("a") as same:
         assert again is same
+        assert again.current() is used
     assert len(projects.boxes()) == 2
     with pytest.raises(Forbidden):
         async with projects.use(os.fspath(tmp_path.parent)):
@@ -197,17 +199,17 @@ async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(tmp_path:
 
 
 async def _opened(projects: Projects, name: str) -> str:
-    async with projects.use(name) as box:
-        return str(box.config.paths.project)
+    async with projects.use(name) as project:
+        return str((await projects.work(project.current)).config.paths.project)
 
 
 def test_many_folders_asked_for_at_once_are_all_answered(server: Server, upstream: Upstream) -> None:
-    names = [f"one-of-many-{number}" for number in range(40)]
+    names = [f"one-of-many-{number}" for number in range(24)]
     for name in names:
         write_config(server.root / name, upstream)
 
-    with ThreadPoolExecutor(60) as threads:
-        asked = [threads.submit(server.client.get, _BUNDLES, params={"project": name}) for name in names * 6]
+    with ThreadPoolExecutor(40) as threads:
+        asked = [threads.submit(server.client.get, _BUNDLES, params={"project": name}) for name in names * 3]
         answers = [each.result() for each in asked]
 
     assert [answer.text for answer in answers if answer.status_code != 200] == []

@@ -14,7 +14,7 @@ import pytest
 
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.faces.rest.extension import Projects, answer
-from onetool_ipy.faces.rest.request import RestRequest
+from onetool_ipy.faces.rest.request import Query, RestRequest
 from onetool_ipy.faces.rest.routes import invoke_tool
 from tests.core.support import Calls
 from tests.faces.rest.conftest import SECRET, Api, write_config
@@ -57,7 +57,7 @@ async def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
         box.bundles.put_tool(own, "get", "1", http_tool(f"http://{upstream.host}/users/1"))
 
         path = {"bundleID": own, "toolSlug": "get", "version": "1"}
-        wait: Any = invoke_tool.run(RestRequest(box, path, {}, {"args": {}}))
+        wait: Any = invoke_tool.run(RestRequest(box, path, Query(), {"args": {}}))
         box.bundles.delete_tool(own, "get", "1")
         if later in records:
             box.bundles.put_tool(own, "get", "1", records[later])
@@ -75,18 +75,19 @@ async def test_an_invoke_is_resolved_once_and_handed_to_a_worker_and_to_the_loop
     projects = Projects(tmp_path, env=env)
     # A thread is watched only if it is started while the watch is on.
     with Calls("Resolver.resolve", "Workers.submit", "Background._begin", "to_thread") as counts:
-        async with projects.use(None) as box:
+        async with projects.use() as project:
+            box = project.current()
             own = box.bundles.new_id()
             box.bundles.put_bundle(own, slug="shop", display_name="Shop")
             box.bundles.put_tool(own, "get", "1", http_tool(f"http://{upstream.host}/users/1"))
         path = {"bundleID": own, "toolSlug": "get", "version": "1"}
 
         def request(box: Toolbox) -> RestRequest:
-            return RestRequest(box, path, {}, {"args": {}})
+            return RestRequest(box, path, Query(), {"args": {}})
 
-        await answer(projects, None, invoke_tool, request)
+        await answer(projects, "", invoke_tool, request)
         before = dict(counts)
-        response = await answer(projects, None, invoke_tool, request)
+        response = await answer(projects, "", invoke_tool, request)
     projects.close()
 
     assert response == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})

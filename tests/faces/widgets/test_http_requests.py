@@ -87,7 +87,11 @@ def test_from_a_secret_to_a_saved_tool_and_a_second_one_of_the_bundle(
     assert editor.save({**asked, "slug": "users", "tool": second})["name"] == "shop.users"
     assert box.call("shop.users", {}).data["path"] == "/users"
     (bundle,) = editor.start({})["bundles"]
-    assert bundle == {"slug": "shop", "baseUrl": api.url(""), "auth": BEARER}
+    assert bundle == {"slug": "shop", "baseUrl": api.url(""), "auth": BEARER} | {
+        "variables": {},
+        "environments": [],
+        "environment": "",
+    }
     opened = editor.start({"bundle": "shop", "tool": "items", "version": "1"})
     assert (opened["version"], "auth" in opened["tool"]["http"]["request"]) == ("2", False)
     assert editor.save({**asked, "tool": record})["errors"][0]["pointer"] == "/slug"
@@ -171,21 +175,29 @@ def test_an_untrusted_project_sends_and_keeps_nothing(
     assert not (tmp_path / ".onetool" / "secrets.yaml").exists()
 
 
-def test_a_bundle_switches_to_an_environment_that_needs_no_yes(
+def test_a_bundle_switches_to_an_environment_and_asks_for_what_is_new(
     box: Toolbox, editor: HttpToolRequests, api: Stub
 ) -> None:
+    """A host that was never allowed is asked for, and the secret that it would get; then the draft goes there."""
     editor.allow_hosts({"hosts": [f"127.0.0.1:{api.port}"]})
+    editor.keep_secret({"name": "API_TOKEN", "value": TOKEN})
     box.bundles.put_bundle(box.bundles.new_id(), slug="shop", display_name="shop", base_url=api.url("/live"))
     assert editor.environments({}) == {}
-    for name in ("live", "test"):
-        save_environment(box, "shop", name, Environment(base_url=api.url(f"/{name}")))
-    save_environment(box, "shop", "far", Environment(base_url="https://far.example.com"))
+    save_environment(
+        box, "shop", "test", Environment(base_url=api.url("/test"), auth=BEARER, variables={"region": "eu"})
+    )
+    save_environment(box, "shop", "far", Environment(base_url="https://far.example.com", auth=BEARER))
 
-    assert editor.environments({}) == {"shop": {"names": ["live", "test", "far"], "active": "live"}}
-    editor.switch({"bundle": "shop", "name": "test"})
-    assert editor.environments({})["shop"]["active"] == "test"
-    with pytest.raises(UsageProblem, match="needs your yes"):
-        editor.switch({"bundle": "shop", "name": "far"})
+    assert editor.environments({}) == {"shop": {"names": ["test", "far"], "active": ""}}
+    assert editor.switch({"bundle": "shop", "name": "test"}) == {}
+    (bundle,) = editor.start({})["bundles"]
+    assert (bundle["environment"], bundle["variables"]) == ("test", {"region": "eu"})
+    assert editor.send({"tool": draft("/${region}"), "bundle": "shop"})["isOk"]
+    assert api.asked[-1].path == "/test/eu"
+    asked = editor.switch({"bundle": "shop", "name": "far"})["questions"]
+    assert [one["key"] for one in asked] == ["API_TOKEN=far.example.com:443", "host:far.example.com"]
     with pytest.raises(UsageProblem, match="no environment 'gone'"):
         editor.switch({"bundle": "shop", "name": "gone"})
     assert editor.environments({})["shop"]["active"] == "test"
+    assert editor.switch({"bundle": "shop", "name": "far", "agreed": [one["key"] for one in asked]}) == {}
+    assert editor.environments({})["shop"]["active"] == "far"

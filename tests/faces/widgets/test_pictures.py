@@ -90,8 +90,15 @@ def test_table_reads_as_in_the_viewer(box: Toolbox) -> None:
     assert view(box, frame["price"]).startswith("Result: 2 rows × 2 columns.\n  key  price\n")
 
 
+def test_rows_have_the_labels_that_pandas_gives_them(box: Toolbox) -> None:
+    """A filtered frame keeps its labels; a column may be named as the index is."""
+    frame = pd.DataFrame({"#": ["a", "b", "c"]}, index=[7, 8, 9])[1:]
+    assert view(box, frame) == "Result: 2 rows × 1 column.\n  #  #_2\n  8  b\n  9  c"
+    assert view(box, [{"n": 5}, {"n": 6}]).splitlines()[1:] == ["  #  n", "  0  5", "  1  6"]
+
+
 def test_picture_says_how_much_it_shows(box: Toolbox) -> None:
-    assert view(box, [{"n": n} for n in range(21)]).endswith("\n  19\nShown: 20 of 21 rows.")
+    assert view(box, [{"n": n} for n in range(21)]).endswith("\n  19  19\nShown: 20 of 21 rows.")
     assert view(box, "\n".join("abcdefghijklmnopqrstu")).endswith("\n  t\nShown: 20 of 21 lines.")
     assert "Shown" not in view(box, [{"n": n} for n in range(20)])
     handle = box.results.put([{"n": n} for n in range(30)])
@@ -100,7 +107,7 @@ def test_picture_says_how_much_it_shows(box: Toolbox) -> None:
 
 def test_columns_of_one_name_and_names_that_are_cut_alike_are_all_there(box: Toolbox) -> None:
     frame = pd.DataFrame([[1, 2, 3, 4]], columns=["a", "a", "x" * 200 + "1", "x" * 200 + "2"])
-    assert view(box, frame).splitlines()[2].split() == ["1", "2", "3", "4"]
+    assert view(box, frame).splitlines()[2].split() == ["0", "1", "2", "3", "4"]
 
 
 @pytest.mark.parametrize("at", [0, 20, 30, 38, 50, 95])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -104,19 +105,74 @@ def test_rule_16_without_a_yes_nothing_is_written_and_the_message_has_the_line(
     assert not (tmp_path / "home" / ".onetool").exists()
 
 
-@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY"])
-def test_rule_16_a_key_variable_is_found_by_its_name(make_box: MakeBox, tmp_path: Path, name: str) -> None:
+OPENAI_MODELS = {
+    "data": [
+        {"id": "gpt-old", "created": 1},
+        {"id": "text-embedding-3", "created": 9},
+        {"id": "gpt-new", "created": 5},
+        {"id": "gpt-new-audio", "created": 6},
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "provider", "listing", "path", "header"),
+    [
+        (
+            "ANTHROPIC_API_KEY",
+            "anthropic",
+            {"data": [{"id": "claude-new"}, {"id": "claude-old"}]},
+            "/v1/models",
+            "x-api-key",
+        ),
+        ("OPENAI_API_KEY", "openai", OPENAI_MODELS, "/models", "authorization"),
+        ("GEMINI_API_KEY", "gemini", {"models": [{"name": "models/gemini-new"}]}, "/models", "x-goog-api-key"),
+        ("GOOGLE_API_KEY", "gemini", {"models": [{"name": "models/gemini-new"}]}, "/models", "x-goog-api-key"),
+    ],
+)
+def test_rule_16_a_key_variable_is_found_by_its_name_and_its_provider_says_which_models_it_has(
+    make_box: MakeBox, tmp_path: Path, name: str, provider: str, listing: dict[str, Any], path: str, header: str
+) -> None:
+    """Nothing is dialled before the yes; a name of a model is never from memory."""
     box = make_box(env={name: "key-of-the-tests-1"})
-    person = Person(box, Reply("accept"))
     box.ask.setup.servers = []
+    with Misbehaving(answered(200, listing)) as server:
+        box.ask.setup.base_urls = {provider: server.url}
+        Person(box, None)
+        with pytest.raises(UsageProblem) as caught:
+            box.ask.setup.offer()
+        dialled_before = list(server.seen)
+        person = Person(box, Reply("accept"))
+        box.ask.setup.offer()
 
-    box.ask.setup.offer()
-
+    assert dialled_before == []
+    assert f'"model": "NAME", "key": "{name}"' in caught.value.hint
     assert f"the variable {name}" in person.questions[0].text
-    assert "key-of-the-tests-1" not in str(person.questions)
+    assert "Ask 127.0.0.1 for the models of this key" in person.questions[0].text
+    assert (server.seen[0].path, "key-of-the-tests-1" in server.seen[0].headers[header]) == (path, True)
     (model,) = own_settings(tmp_path / "home").models.named.values()
-    assert model.key == name
-    assert "key-of-the-tests-1" not in (tmp_path / "home" / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
+    assert (model.provider, model.key, model.model.endswith("-new")) == (provider, name, True)
+    shown = str(person.questions) + (tmp_path / "home" / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
+    assert "key-of-the-tests-1" not in shown
+
+
+@pytest.mark.parametrize(
+    "reply", [answered(401, {"error": "no"}), answered(200, {"data": [{"id": "embed"}]}), Answer(b"")]
+)
+def test_rule_16_a_provider_that_lists_no_model_writes_nothing(
+    make_box: MakeBox, tmp_path: Path, reply: Answer
+) -> None:
+    """The message has the line, with a place for the name of the model."""
+    box = make_box(env={"OPENAI_API_KEY": "key-of-the-tests-1"})
+    Person(box, Reply("accept"))
+    box.ask.setup.servers = []
+    with Misbehaving(reply) as server:
+        box.ask.setup.base_urls = {"openai": server.url}
+        with pytest.raises(UsageProblem, match="lists no model for the key 'OPENAI_API_KEY'") as caught:
+            box.ask("Hi")
+
+    assert 'models: {openai: {"provider": "openai", "model": "NAME"' in caught.value.hint
+    assert not (tmp_path / "home" / ".onetool").exists()
 
 
 @pytest.mark.parametrize(

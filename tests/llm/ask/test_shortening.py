@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from onetool_ipy.llm import Outcomes, ScriptedModel, Turn, User
+import pytest
+
+from onetool_ipy.llm import Call, Outcome, Outcomes, ScriptedModel, Turn, User
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import size
+from onetool_ipy.llm.ask.shortening import with_handles
 from tests.llm.ask.conftest import MakeBox, Traces
 
 
@@ -83,3 +86,22 @@ def test_rule_18_without_a_summary_the_oldest_messages_are_left_out_and_it_is_sa
     assert any("Its oldest messages are left out of the request." in line for line in person.lines)
     assert "oldest messages are left out" in answer.note
     assert sum(size(message) for message in model.requests[-1].messages[1:]) <= 600 * 4
+
+
+@pytest.mark.parametrize(("excess", "expected"), [(0, 0), (1, 1), (1_200, 1), (1_900, 2), (99_000, 4)])
+def test_rule_18_no_more_results_become_handles_than_are_needed(excess: float, expected: int) -> None:
+    """The oldest first; what is saved by then is enough."""
+    stored: list[Any] = []
+
+    def put(_tool: str, data: Any) -> str:
+        stored.append(data)
+        return f"handle{len(stored)}"
+
+    texts = [f"{n} " + "x" * 1_500 for n in range(4)]
+    messages = [Outcomes((Outcome(Call(f"c{n}", "a_big", {}), {"data": text}),)) for n, text in enumerate(texts)]
+
+    shorter, count = with_handles(messages, excess, put)
+
+    assert (count, stored) == (expected, texts[:expected])
+    assert shorter[expected:] == messages[expected:]
+    assert sum(map(size, messages)) - sum(map(size, shorter)) >= min(excess, 1_200 * expected)

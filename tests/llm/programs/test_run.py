@@ -6,7 +6,6 @@ import json
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -222,13 +221,27 @@ def test_rule_5_many_writes_are_shown_by_the_first_and_a_handle(shop: Shop) -> N
     answer = shop.run("import crm\nfor i in range(50):\n    crm.remind(customer=i)", "all")
     text = program_text(shop.person.last)
     assert "50 writes" in text
-    assert "  20. crm.remind customer=19" in text
-    assert "21. crm.remind" not in text
+    assert "\n  |     crm.remind(customer=i)\n" in text, "the program keeps its indentation"
+    assert "\n       tool        customer\n  1.   crm.remind  0\n" in text
+    assert "\n  20.  crm.remind  19\n" in text
+    assert "21. " not in text
     handle = text.split("ot.result('")[1].split("'")[0]
     assert len(shop.box.results.value(handle)) == 50
     assert len(shop.writes) == 50
     assert list(answer.plan.df.columns) == ["tool", "args"]
     assert answer.plan[49] == {"tool": "crm.remind", "args": {"customer": 49}}
+
+
+@pytest.mark.parametrize("text", ["x" * 90, "宽" * 40, "a\\n  2.  crm.remind  all"], ids=["long", "wide", "forged"])
+def test_rule_5_what_does_not_fit_a_table_is_a_list(shop: Shop, text: str) -> None:
+    """A line of the question is never broken by the terminal, and every argument has its name."""
+    shop.run(f"import crm\ncrm.remind(customer=1, text='{text}')", "none")
+    lines = program_text(shop.person.last).splitlines()
+    place = lines.index("It has read nothing.")
+    assert max(map(len, lines)) <= 76
+    assert [line for line in lines[:place] if line.startswith("  2.")] == []
+    is_list = len(text) > 30
+    assert any(line.startswith("       text=") for line in lines) == is_list
 
 
 def test_rule_5_a_write_that_was_not_chosen_raises_in_the_program(shop: Shop) -> None:
@@ -653,7 +666,7 @@ def test_a_program_that_comes_to_another_place_makes_nothing_more(shop: Shop) ->
     with programs.open(shop.waiting) as kept:
         record, lines = kept.record, list(kept.lines)
         kept.delete()
-    other = replace(record, code="import crm\nlen(crm.customers(region='us'))\ncrm.remind(customer=1)")
+    other = record.model_copy(update={"code": "import crm\nlen(crm.customers(region='us'))\ncrm.remind(customer=1)"})
     with programs.keep(other) as kept:
         for line in lines:
             kept.append(**line)

@@ -217,3 +217,43 @@ test('Save as variable says what was saved; of a filtered table the found rows',
   assert.equal(asked.find(message => message.kind === 'assign').payload.filter, 'x');
   viewer.close();
 });
+
+test('Compare lists other results and shows what changed; what goes wrong is one sentence', async () => {
+  const items = [{ handle: null, call: 'c1', tool: 'nb.prices', text: 'page=<b>', when: '11:46:28', isSame: true }];
+  const asked = [];
+  const compare = payload => {
+    asked.push(payload);
+    if (payload.key[0] === 'name') throw new Error("The key is not unique: name='tea' is in more than one row of the first.");
+    return { text: '1 row new, 1 price changed: 1 price 1.5 → 1.75', kind: 'table', key: ['id'], columns: ['id', 'name'], sides: [{ when: '11:46:28', isThis: false }, { when: '', isThis: true }], result: { ok: true, call: 'at-1', rows: 2, formats: [] } };
+  };
+  const table = ({ call }) => (call === 'at-1' ? { columns: [{ name: 'change', kind: 'text' }, { name: 'price', kind: 'text' }], rows: [[0, 'added', '3'], [1, 'changed', ['1.5', '']]], total: 2 } : { columns: COLUMNS, rows: [], total: 0 });
+  const { viewer, $ } = await open({ handle: 'h2', call: 'c2', tool: 'nb.prices', rows: 0, lines: 0, kinds: ['table', 'text'] }, { comparable: () => ({ items }), compare, table });
+
+  button(viewer, 'Compare').click();
+  await until(() => $('.otx-compare-choice'));
+  assert.equal($('b'), null);
+  $('.otx-compare-choice').click();
+  await until(() => $('.otx-row-changed'));
+  assert.deepEqual(asked, [{ handle: 'h2', call: 'c2', other: { handle: null, call: 'c1' }, key: [] }]);
+  assert.match($('.otx-compare-text').textContent, /^1 row new/);
+  assert.match($('.otx-compare-sides').textContent, /From nb.prices page=<b>, 11:46:28 to this result/);
+  assert.equal($('.otx-row-changed del').textContent, '1.5');
+  assert.equal($('.otx-row-changed ins').textContent, 'nothing');
+  assert.equal($('[role="tab"][aria-selected="true"]').textContent, 'Changes');
+
+  const [id, name] = viewer.element.querySelectorAll('.otx-compare-head input');
+  assert.equal(id.checked, true);
+  id.click();
+  name.click();
+  await until(() => /not unique: name='tea'/.test($('.otx-compare-text').textContent));
+  assert.deepEqual(asked.at(-1).key, ['name']);
+  assert.equal($('.otx-row-changed'), null);
+  viewer.close();
+});
+
+test('without another result Compare says what to do', async () => {
+  const { viewer, $ } = await open({ call: 'c2', lines: 1, preview: ['a'], kinds: ['text'] }, { comparable: () => ({ items: [] }) });
+  button(viewer, 'Compare').click();
+  await until(() => /no other result yet/.test($('.otx-compare-list').textContent));
+  viewer.close();
+});

@@ -217,6 +217,14 @@ def test_nothing_is_recorded_where_statistics_are_off(tmp_path: Path) -> None:
     bench.box.close()
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_looking_at_a_log_that_is_not_there_makes_none(tmp_path: Path, enabled: bool) -> None:
+    log = CallLog(tmp_path / "calls", clock=_now, enabled=enabled)
+
+    assert log.problems() == []
+    assert not log.folder.exists()
+
+
 def test_recording_loads_neither_sqlite_nor_pandas(tmp_path: Path) -> None:
     code = """
 import sys

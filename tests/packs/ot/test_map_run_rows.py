@@ -164,7 +164,35 @@ def test_no_rows_give_an_empty_frame(box: Toolbox, calls: list[Any], data: Any) 
     given = {} if not isinstance(data, dict) or data else {"const": {"address": "a"}}
     frame = box.ot.map("nb.place", data, **given)
     assert frame.empty
-    assert frame.columns.tolist() == ["place", "ok", "error", "ms"]
+    columns = ["place", "ok", "error", "ms"]
+    assert frame.columns.tolist() in (columns, ["address", *columns])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [["Rome", "x\ud800"], {"address": ["Rome", "x\ud800"]}, [{"address": "Rome"}, {"address": "x\ud800"}]],
+    ids=["list", "lists", "records"],
+)
+def test_what_failed_stands_beside_its_input(box: Toolbox, data: Any) -> None:
+    """Data without an index cannot be joined. An argument that has the name of a result column is left out."""
+
+    def where(address: str) -> str:
+        """Find a place."""
+        if address != "Rome":
+            raise LookupError("no such place")
+        return address
+
+    def address(address: str) -> str:
+        """Write an address."""
+        return address.upper()
+
+    box.adopt(where)
+    box.adopt(address)
+    frame = box.ot.map("nb.where", data)
+    assert frame.columns.tolist() == ["address", "where", "ok", "error", "ms"]
+    assert frame[~frame.ok]["address"].tolist() == ["x\\ud800"]
+    assert box.ot.map("nb.address", ["a"]).columns.tolist() == ["address", "ok", "error", "ms"]
+    assert box.ot.map("nb.address", ["a"])["address"].tolist() == ["A"]
 
 
 def test_a_doubled_index_keeps_each_row_in_its_place(box: Toolbox, calls: list[Any]) -> None:
@@ -219,7 +247,7 @@ def test_columns_are_what_pandas_users_expect(box: Toolbox, gives: Any, columns:
     box.adopt(f)
     frame = box.ot.map("nb.f", [0, 1, 2])
     again = box.ot.map("nb.f", [0, 1, 2])
-    assert frame.columns.tolist() == [*columns, "ok", "error", "ms"]
+    assert frame.columns.tolist() == ["n", *columns, "ok", "error", "ms"]
     assert [str(frame[c].dtype) for c in columns] == kinds
     pd.testing.assert_frame_equal(frame.drop(columns="ms"), again.drop(columns="ms"))
     assert again.attrs["onetool"]["resumed"] == 3
@@ -242,7 +270,7 @@ def test_results_that_share_no_key_stay_dicts(box: Toolbox) -> None:
 
     frame = box.ot.map("tools.echo", rows)
 
-    assert frame.columns.tolist() == ["echo", "ok", "error", "ms"]
+    assert frame.columns.tolist() == ["message", "echo", "ok", "error", "ms"]
     assert frame["echo"][7] == {"k7": 7}
 
 

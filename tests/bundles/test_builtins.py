@@ -1,0 +1,49 @@
+"""The switches of the built-in bundles: one small file that every process reads."""
+
+from __future__ import annotations
+
+import pytest
+
+from onetool_ipy.base.errors import Conflict
+from tests.bundles.aids import ProjectBundles
+
+
+@pytest.mark.spec("002/Behaviour/Built-in isEnabled is mutable")
+def test_a_built_in_tool_has_a_switch_of_its_own_that_other_processes_honour(project_bundles: ProjectBundles) -> None:
+    tools = project_bundles.bundles.named("tools")
+    other = project_bundles.another()
+    assert tools is not None
+    assert other.call("tools.echo", {"message": 1}).data == 1
+
+    project_bundles.bundles.patch_tool(tools.bundle_id, "echo", "1", enabled=False)
+    other.registry.refresh()
+
+    assert other.call("tools.echo", {"message": 1}).error.reason == "disabled"  # type: ignore[union-attr]
+    assert other.call("time.now").ok
+    assert other.bundles.get_tool(tools.bundle_id, "echo", "1").is_enabled is False
+    assert "echo" not in [tool.slug for tool in other.bundles.list_tools()]
+    project_bundles.bundles.patch_tool(tools.bundle_id, "echo", "1", enabled=True)
+    other.registry.refresh()
+    assert other.call("tools.echo", {"message": 2}).data == 2
+
+
+def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(project_bundles: ProjectBundles) -> None:
+    project_bundles.root.mkdir()
+    overlay = project_bundles.root / "builtins.json"
+    for text in ("{", "[]", '{"format": 1}', '{"format": "x", "disabled": []}', '{"format": 1, "disabled": 7}'):
+        overlay.write_text(text)
+        assert project_bundles.box.call("time.now").ok
+        [problem] = [each for each in project_bundles.box.problems() if "builtins.json" in each.where]
+        assert "is damaged: " in problem.message, text
+        assert problem.hint.endswith("Correct or delete the file, or switch a tool again.")
+
+    overlay.write_text('{"format": 0, "disabled": []}')
+    [problem] = [each for each in project_bundles.box.problems() if "builtins.json" in each.where]
+    assert (problem.message, "Update" in problem.hint) == ("has format 0; this version knows 1.", False)
+
+    overlay.write_text('{"format": 2, "disabled": []}')
+    time = project_bundles.bundles.named("time")
+    assert time is not None
+    with pytest.raises(Conflict, match="format 2"):
+        project_bundles.bundles.patch_bundle(time.bundle_id, enabled=False)
+    assert overlay.read_text() == '{"format": 2, "disabled": []}'
