@@ -208,7 +208,7 @@ def _matching(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> tuple[list
         if any(name not in side.columns for side in sides):
             listed = ", ".join(str(each) for each in before.columns if each in after.columns)
             raise UsageProblem(
-                f"There is no column '{name}' in both tables.", hint=f"There is: {values.cut(listed, 200)}"
+                f"Both tables need a column '{name}'.", hint=f"Columns in both: {values.cut(listed, 200)}"
             )
     keys = [_keys_of(side, names) for side in sides]
     for label, side, index in zip(("first", "second"), sides, keys, strict=True):

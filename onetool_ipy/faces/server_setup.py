@@ -127,7 +127,7 @@ class ServerSetup:
     def require_free(self, name: str) -> None:
         """Raise UsageProblem if a new server cannot have that name."""
         if name in self._box.servers:
-            raise UsageProblem(f"There is a server '{name}'.", hint="Take another name.")
+            raise UsageProblem(f"There is a server '{name}'.", hint="Choose another name.")
         require_free_name(self._box, name, _ENDING)
 
     def keep_secrets(self, secrets: Mapping[str, str]) -> None:

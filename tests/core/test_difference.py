@@ -150,7 +150,7 @@ def test_a_key_that_is_not_unique_is_an_error_that_names_a_duplicate() -> None:
     with pytest.raises(UsageProblem, match="The key is not unique: shop='a' is in more than one row of the first"):
         diff(rows, rows, "shop")
     assert not diff(rows, rows, ["shop", "day"])
-    with pytest.raises(UsageProblem, match="There is no column 'nope'"):
+    with pytest.raises(UsageProblem, match="Both tables need a column 'nope'"):
         diff(rows, rows, "nope")
     with pytest.raises(UsageProblem, match="The key is no name of a column"):
         diff(rows, rows, {"shop": 1})

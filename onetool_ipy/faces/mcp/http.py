@@ -115,7 +115,7 @@ class Serving:
     def __repr__(self) -> str:
         if not self.is_up():
             return f"No longer serving on {self.url}"
-        lines = [f"Serving on {self.url} until you say: %tool serve stop", self.offer("--allow")]
+        lines = [f"Serving on {self.url}", "Stop with: %tool serve stop", self.offer("--allow")]
         if self.token is None:
             lines.append("No token is asked for: every program on this machine may call the tools.")
         elif self.file is not None:
