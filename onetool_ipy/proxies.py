@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import NoSuchTool, OneToolError, Returned, UsageProblem
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.failures import own_frames
 from onetool_ipy.core.resolve import ResolvedCall
@@ -341,7 +340,7 @@ class OtProxy(PackProxy):
         """Make tools of another framework's tools, of objects, modules or "module:name"; see `Toolbox.adopt`."""
         return self._box.adopt(thing, pack, deps=deps, read_only=read_only)
 
-    def browser(self, tool: str = "", args: Json | None = None) -> object:
+    def browser(self, tool: str = "", args: dict[str, object] | None = None) -> object:
         """Open the tool browser: search, forms, results; at a tool if one is named."""
         return self._screens().browser(tool, args)
 
