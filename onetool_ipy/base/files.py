@@ -369,22 +369,27 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
                 make_folder(path.parent)
                 fd = os.open(path, _APPEND_FLAGS, 0o600)
             try:
-                written = os.write(fd, data)
-                start = os.lseek(fd, 0, os.SEEK_CUR) - written
-                try:
-                    # After a short write the next one tells why it was short, or completes the record.
-                    while written < len(data):
-                        written += os.write(fd, memoryview(data)[written:])
-                except OSError:
-                    if os.fstat(fd).st_size == start + written:
-                        os.ftruncate(fd, start)
-                    raise
+                append_to(fd, data)
                 if sync:
                     os.fsync(fd)
             finally:
                 os.close(fd)
     except (OSError, ValueError) as exc:
         raise StoreError.of(path, exc) from exc
+
+
+def append_to(fd: int, data: bytes) -> None:
+    """Add one record to a file that is open with O_APPEND, as `append` does. Raises OSError."""
+    written = os.write(fd, data)
+    start = os.lseek(fd, 0, os.SEEK_CUR) - written
+    try:
+        # After a short write the next one tells why it was short, or completes the record.
+        while written < len(data):
+            written += os.write(fd, memoryview(data)[written:])
+    except OSError:
+        if os.fstat(fd).st_size == start + written:
+            os.ftruncate(fd, start)
+        raise
 
 
 @contextmanager

@@ -359,7 +359,7 @@ class Asker:
         limits = replace(settings.ask, max_steps=steps)
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
             self._box.host.note(
-                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
+                f"ask.max_cost is ignored: the price of the model '{client.name}' is not known. "
                 "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
             )
         return AskBudget(limits, settings.stats.chars_per_token, price)
