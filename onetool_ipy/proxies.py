@@ -328,7 +328,7 @@ class OtProxy(PackProxy):
 
         The same call again takes the next answer. Secrets are masked in the file. `mode="auto"` records what is not
         in the file; `mode="replay"` only answers, which is the default where `$CI` is set; `mode="refresh"` records
-        everything anew. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
+        everything again. `$ONETOOL_REPLAY` names the mode where none is given. `.begin()` and `.end()` do without
         `with`.
         """
         from onetool_ipy.stores.replays import Replaying

@@ -570,7 +570,7 @@ class Toolbox:
         self._take(fresh)
 
     def reload(self) -> None:
-        """Build everything anew from the files; on a failure keep what was good, and raise InvalidConfig.
+        """Build everything again from the files; on a failure keep what was good, and raise InvalidConfig.
 
         The session's own tools stay. Calls under way end with the parts they began with.
         """

@@ -101,7 +101,7 @@ class ImportScreen {
       null,
       h('div.onetool-Import-fields', null,
         field('Bundle', this._bundle, 'The tools are called BUNDLE.TOOL.', '/bundle'),
-        field('Server', this._server, 'Where the document names none, or another is meant.', '/server'),
+        field('Server', this._server, 'Needed if the document names no server; otherwise it replaces that one.', '/server'),
         field('Auth', this._authKind, '', '/auth')),
       this._authMore
     );
@@ -364,7 +364,7 @@ class ImportScreen {
       }
     }, `Allow ${blockedHosts.join(', ')}`);
     if (blockedHosts.length) {
-      fill(blocked, h('span', null, `HTTP tools may not reach ${blockedHosts.join(', ')} yet.`), allow);
+      fill(blocked, h('span', null, `Requests to ${blockedHosts.join(', ')} are not allowed yet.`), allow);
     }
     const names = secrets.map(secret => String(secret.name)).join(', ');
     fill(

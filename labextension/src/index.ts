@@ -132,6 +132,11 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
       }
     }
   });
+  app.commands.addCommand('onetool:open-file', {
+    label: 'Open file',
+    isVisible: args => typeof args.path === 'string',
+    execute: args => openFile(app, String(args.path), null)
+  });
   app.commands.addCommand('onetool:view', {
     label: 'Open result in viewer',
     caption: 'Open a stored result in a tab of its own',

@@ -210,7 +210,7 @@ class ToolBrowser {
     try {
       const found = await this.tools.show(this.search.value, this.filters);
       const total = this.overview?.tools ?? 0;
-      fill(this.count, found === total ? counted(total, 'tool') : found ? `${number(found)} of ${number(total)}` : 'no tool');
+      fill(this.count, found === total ? counted(total, 'tool') : found ? `${number(found)} of ${number(total)}` : 'no tools');
       this.drawNoMatches(found === 0);
       this.search.setAttribute('aria-activedescendant', this.tools.activeId);
     } catch (error) {
@@ -509,7 +509,7 @@ class ToolList {
       this.openChosen();
     };
     const drag = this.onDrag && !item.folded ? { draggable: 'true', ondragstart: event => this.onDrag(item.name, event) } : {};
-    const name = h('div.otx-tool-name', null, drawIcon(item.icon), highlighted(item.name, matchingSpans(this.query, item.name, this.terms.get(item.name))), item.disabled ? h('span.otx-chip', null, 'off') : null);
+    const name = h('div.otx-tool-name', { title: item.name }, drawIcon(item.icon), highlighted(item.name, matchingSpans(this.query, item.name, this.terms.get(item.name))), item.disabled ? h('span.otx-chip', null, 'off') : null);
     return h(
       at === this.chosen ? 'div.otx-tool.otx-current' : 'div.otx-tool',
       { role: 'option', id: `${this.id}-${at}`, 'aria-selected': String(at === this.chosen), onclick, ...drag },

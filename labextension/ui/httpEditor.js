@@ -425,7 +425,7 @@ class HttpEditor {
       if (['/version', '/description', '/tags'].includes(found)) this.more.open = true;
     }
     if (loose.length) this.say(loose.join(' '), 'failed');
-    else if (errors.length && isSaid) this.say(errors.length === 1 ? errors[0].message : `${errors.length} fields need a change.`, 'failed');
+    else if (errors.length && isSaid) this.say(errors.length === 1 ? errors[0].message : `Correct the ${errors.length} marked fields.`, 'failed');
     if (isSaid) (first?.matches?.('input, select, textarea') ? first : first?.querySelector('input, select, textarea'))?.focus();
   }
 

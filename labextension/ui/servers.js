@@ -33,7 +33,7 @@ export function createServers(transport, { onOpen = null } = {}) {
       // Nothing tells the page when a start ends, and a person waits for it.
       clearTimeout(timer);
       if (items.some(item => item.state === 'starting')) timer = setTimeout(load, STARTING_MS);
-      if (!items.length) say('No MCP servers yet. Paste the line or the JSON of a README above.');
+      if (!items.length) say('No MCP servers yet. Paste the server\'s command line or JSON above.');
     } catch (error) {
       say(error.message);
     }

@@ -33,15 +33,21 @@ export function trustForm(inventory, { part = '', isTrusted = false, onYes, onNo
   return { element };
 }
 
-function projectLines({ packFiles, parts, httpTools, hosts, snippets }) {
+function projectLines({ folder, packFiles, parts, httpTools, hosts, snippets }) {
   const kinds = [...new Set(parts.map(part => part.kind))];
   const lines = [
-    ...folded(packFiles.map(file => h('li', null, 'Python: ', h('code', null, file))), 'pack files'),
+    ...folded(packFiles.map(file => h('li', null, 'Python: ', fileLink(`${folder}/.onetool/${file}`, file))), 'pack files'),
     ...kinds.flatMap(kind => folded(parts.filter(part => part.kind === kind).map(partLine), `${kind}s`)),
     httpTools ? h('li', null, `${httpTools} HTTP ${httpTools === 1 ? 'tool' : 'tools'} to `, h('code', null, hosts.join(', ') || 'no host')) : null,
     ...folded(snippets.map(name => h('li', null, 'Snippet: ', h('code', null, `$${name}`))), 'snippets')
   ].filter(Boolean);
   return lines.length ? lines : h('li', null, 'Nothing that runs by itself or reaches out of the folder.');
+}
+
+/** A file that a click opens in JupyterLab, so that one can read what a yes would run. */
+function fileLink(path, label) {
+  const command = { 'data-commandlinker-command': 'onetool:open-file', 'data-commandlinker-args': JSON.stringify({ path }) };
+  return h('button.otx-file', { type: 'button', title: `Open ${path}`, ...command }, h('code', null, label));
 }
 
 /** What the project's files say is set in a monospaced font; our own words about a folder or a host are not. */

@@ -19,7 +19,7 @@ _CONSTANT_NODES = (*_CONSTANTS, ast.Add, ast.Sub, ast.Load)
 
 
 def _is_within(node: ast.AST, *, nodes: int = _MAX_NODES, depth: int = _MAX_DEPTH) -> bool:
-    """Whether a tree has at most so many nodes and levels."""
+    """Whether a tree has at most this many nodes and levels."""
     level: list[ast.AST] = [node]
     count = 0
     for _ in range(depth):

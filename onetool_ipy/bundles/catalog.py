@@ -51,7 +51,7 @@ def page_of(
         if token != _token(start, query):
             label = values.safe_repr(token, 60)
             hint = "Ask for the first page again, without a token."
-            raise InvalidRequest(f"pageToken: {label} is not one of this list.", hint=hint)
+            raise InvalidRequest(f"pageToken: {label} does not belong to this list.", hint=hint)
     end = start + limit
     return list(rows[start:end]), _token(end, query) if end < len(rows) else None
 

@@ -34,7 +34,7 @@ def allow_host(paths: Paths, host: str) -> Path | None:
     section = before.get("http") or {}
     hosts = section.get("allowed_hosts") or [] if isinstance(section, dict) else None
     by_hand = UsageProblem(
-        f"'{file}' is written in a way that a host cannot be added to.",
+        f"'{file}' has a layout that a host cannot be added to.",
         hint=f"Add it by hand:  http: {{allowed_hosts: [{json.dumps(host)}]}}",
     )
     if not isinstance(hosts, list):
@@ -79,13 +79,13 @@ def _add(file: Path, section: str, noun: str, name: str, data: Json) -> None:
     entries = before.get(section) or {}
     entry = f"{json.dumps(name)}: {json.dumps(data, ensure_ascii=False)}"
     by_hand = UsageProblem(
-        f"'{file}' is written in a way that a {noun} cannot be added to.",
+        f"'{file}' has a layout that a {noun} cannot be added to.",
         hint=f"Add it by hand:  {section}: {{{entry}}}",
     )
     if not isinstance(entries, dict):
         raise by_hand
     if name in entries:
-        raise UsageProblem(f"'{file}' has a {noun} '{name}'.", hint="Change it there, or take another name.")
+        raise UsageProblem(f"'{file}' has a {noun} '{name}'.", hint="Change it there, or choose another name.")
     changed = {**before, section: {**entries, name: data}}
     _replace_config(file, text, _with_entry(text, section, entry), changed, by_hand)
 
@@ -97,7 +97,7 @@ def remove_server(paths: Paths, name: str) -> Path:
     before = _parse_ours(file, text)
     servers = before.get("servers") or {}
     by_hand = UsageProblem(
-        f"'{file}' is written in a way that a server cannot be taken out of.", hint=f"Take '{name}' out of it by hand."
+        f"'{file}' has a layout that a server cannot be removed from.", hint=f"Remove '{name}' by hand."
     )
     section = _entry(_compose(text), "servers")
     entry = None if section is None else _entry(section[1], name)
@@ -137,7 +137,7 @@ def save_secret(paths: Paths, name: str, value: str) -> Path:
     if name in before:
         if before[name] == value:
             return file
-        raise UsageProblem(f"'{file}' has another secret '{name}'.", hint="Change it there, or take another name.")
+        raise UsageProblem(f"'{file}' has another secret '{name}'.", hint="Change it there, or choose another name.")
     changed = f"{_ended(text)}{name}: {json.dumps(value, ensure_ascii=False)}\n"
     if _parse(file, changed) != {**before, name: value}:
         raise _cannot_add(file)
@@ -157,7 +157,7 @@ def save_snippet(paths: Paths, snippet: Snippet) -> Path:
     nested = before.get("snippets")
     is_nested = isinstance(nested, dict)
     if snippet.name in (nested if isinstance(nested, dict) else before):
-        raise UsageProblem(f"'{file}' has a snippet '{snippet.name}'.", hint="Change it there, or take another name.")
+        raise UsageProblem(f"'{file}' has a snippet '{snippet.name}'.", hint="Change it there, or choose another name.")
     params: Json = {}
     for param in snippet.params:
         words = {"type": param.declared, "description": param.description}
@@ -224,7 +224,7 @@ def _folder(paths: Paths) -> Path:
 
 
 def _cannot_add(file: Path) -> UsageProblem:
-    return UsageProblem(f"'{file}' is written in a way that nothing can be added to.", hint="Add it by hand.")
+    return UsageProblem(f"'{file}' has a layout that nothing can be added to.", hint="Add it by hand.")
 
 
 def _read(file: Path) -> str:

@@ -300,7 +300,7 @@ class _Loading:
             return settings
         where = self._folder + (CONFIG_NAME if file is None else file.name)
         hint = f"Put it into ~/{FOLDER}/{CONFIG_NAME}, or give it with the call: approve=[...], %ask --approve."
-        self._note(Problem(where, "ask.approve: does not count in a project.", hint))
+        self._note(Problem(where, "ask.approve: is ignored in a project.", hint))
         return replace(settings, ask=replace(settings.ask, approve=()))
 
     def _state(self, chosen: str | None) -> Path:

@@ -58,7 +58,7 @@ class Owners:
         is_sticky_folder = stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX
         if found.st_mode & stat.S_IWOTH and not is_sticky_folder:
             hint = f"Look at what it holds, then run: chmod o-w {shlex.quote(shown)}"
-            return OwnerFault("may be written by every user of this machine, so it does not count.", hint)
+            return OwnerFault("may be written by every user of this machine, so it is ignored.", hint)
         return None
 
     def owner_fault(self, found: os.stat_result, shown: str) -> OwnerFault | None:
@@ -66,7 +66,7 @@ class Owners:
         if not _IS_POSIX or found.st_uid in self._uids:
             return None
         hint = f"If you trust it, make yourself its owner: chown {os.geteuid()} {shlex.quote(shown)}"
-        return OwnerFault("belongs to another user, so it does not count.", hint)
+        return OwnerFault("belongs to another user, so it is ignored.", hint)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -156,7 +156,7 @@ def count_question(meta: Json) -> None:
     """Count a question in the `meta` of its call. Raises QuestionRefused if there are too many."""
     meta["questions"] = meta.get("questions", 0) + 1
     if meta["questions"] > MAX_QUESTIONS:
-        raise QuestionRefused(f"One call may ask {MAX_QUESTIONS} times. It was not asked again.")
+        raise QuestionRefused(f"A call may ask at most {MAX_QUESTIONS} questions; this one was not shown.")
 
 
 def form_errors(form: Mapping[str, object], content: Mapping[str, object]) -> list[Violation]:

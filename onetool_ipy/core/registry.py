@@ -40,7 +40,7 @@ class SessionTools:
 
     def problems(self) -> Iterable[Problem]:
         undescribed = [spec.name for spec in self.tools() if spec.description == spec.short_name]
-        return [Problem(name, "has no docstring.", "Say in one what it does.") for name in undescribed]
+        return [Problem(name, "has no docstring.", "Describe it in a docstring.") for name in undescribed]
 
     def refresh(self) -> bool:
         return False

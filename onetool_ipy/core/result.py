@@ -376,7 +376,7 @@ def _follow(data: Any, path: str) -> Any:
             node = node[key]
         except (KeyError, IndexError, TypeError):
             keys = ", ".join(map(str, node)) if isinstance(node, Mapping) else f"a {type(node).__name__}"
-            raise UsageProblem(f"No '{key}' at '{done or 'the result'}'.", hint=f"There is: {keys[:200]}") from None
+            raise UsageProblem(f"No '{key}' at '{done or 'the result'}'.", hint=f"There are: {keys[:200]}") from None
         done = f"{done}.{key}".lstrip(".")
     return node
 

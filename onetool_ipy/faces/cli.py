@@ -23,10 +23,11 @@ from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import json_printable, printable
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.commands import Command, CommandContext, DataPage, Option, WrongWords
+from onetool_ipy.faces.commands.catalog import help_rows
 from onetool_ipy.faces.commands.shell import say
 from onetool_ipy.faces.commands.table import command_parts, command_words, continuation, find, help_lines, shell_lines
 from onetool_ipy.faces.line.grammar import Options, read_shell_options
-from onetool_ipy.render.pages import to_text
+from onetool_ipy.render.pages import Rows, to_text
 from onetool_ipy.render.result import note_line
 from onetool_ipy.render.views import Listing, Record
 from onetool_ipy.toolbox import Toolbox
@@ -174,10 +175,10 @@ def _print_result(box: Toolbox, result: ToolResult, *, is_shown: bool) -> int:
 
 
 def _overview() -> str:
-    lines = "\n".join(f"  {line}" for line in help_lines("shell"))
+    commands = to_text([Rows(help_rows(help_lines("shell")))], shutil.get_terminal_size((_WIDTH, 24)).columns)
     return (
         "usage: onetool-ipy [--config FILE] COMMAND ...\n\nOne registry of tools for notebooks.\n\n"
-        f"Commands:\n{lines}\n\nMore about one: onetool-ipy COMMAND --help. The version: --version."
+        f"Commands:\n{commands}\n\nMore about one: onetool-ipy COMMAND --help. The version: --version."
     )
 
 

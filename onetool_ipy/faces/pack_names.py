@@ -26,7 +26,7 @@ def require_free_name(box: Toolbox, name: str, ending: str) -> None:
     """Raise UsageProblem with a proposal if a name that a person typed is taken."""
     proposal, note = proposed_name(box, name, ending)
     if note:
-        raise UsageProblem(f"'{name}' is {_owner_of(box, name)}.", hint=f"Take another name: {proposal}")
+        raise UsageProblem(f"'{name}' is {_owner_of(box, name)}.", hint=f"Choose another name: {proposal}")
 
 
 def _owner_of(box: Toolbox, name: str) -> str:

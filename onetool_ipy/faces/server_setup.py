@@ -127,7 +127,7 @@ class ServerSetup:
     def require_free(self, name: str) -> None:
         """Raise UsageProblem if a new server cannot have that name."""
         if name in self._box.servers:
-            raise UsageProblem(f"There is a server '{name}'.", hint="Take another name.")
+            raise UsageProblem(f"There is a server '{name}'.", hint="Choose another name.")
         require_free_name(self._box, name, _ENDING)
 
     def keep_secrets(self, secrets: Mapping[str, str]) -> None:
@@ -202,7 +202,7 @@ def card_name(card: Mapping[str, object]) -> str:
 
 def server_of(card: Json, name: str, answer: Answer) -> FoundServer:
     """The server of a card. Raises UsageProblem if it has none that can be used here."""
-    packages = [one for one in card.get("packages") or [] if isinstance(one, dict) and _is_startable(one)]
+    packages = [one for one in card.get("packages") or [] if isinstance(one, dict) and _program(one)]
     there = [one for one in packages if shutil.which(_program(one))]
     remotes = [
         one
@@ -224,15 +224,12 @@ def server_of(card: Json, name: str, answer: Answer) -> FoundServer:
     )
 
 
-def _is_startable(package: Mapping[str, object]) -> bool:
+def _program(package: Json) -> str:
+    """Return the program that starts a package, which the card may not choose; empty for one of another kind."""
     transport = package.get("transport")
     kind = transport.get("type") if isinstance(transport, dict) else "stdio"
-    return package.get("registryType") in _PROGRAMS and kind == "stdio"
-
-
-def _program(package: Json) -> str:
-    programs = _PROGRAMS[package["registryType"]]
-    return package["runtimeHint"] if package.get("runtimeHint") in programs else programs[0]
+    programs = _PROGRAMS.get(str(package.get("registryType")), ()) if kind == "stdio" else ()
+    return package["runtimeHint"] if package.get("runtimeHint") in programs else next(iter(programs), "")
 
 
 def _from_package(package: Json, answer: Answer) -> Json:

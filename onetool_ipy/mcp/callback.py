@@ -74,7 +74,7 @@ def read_pasted_answer(text: str, redirect_uri: str, state: str) -> CallbackAnsw
             "This is not the answer of a sign-in.", hint=f"Paste the whole address, which begins with {redirect_uri}"
         )
     if not answer.is_for(state):
-        raise UsageProblem("This answer belongs to another sign-in.", hint="Paste the address of the last one.")
+        raise UsageProblem("This address belongs to another sign-in.", hint="Paste the address of the last one.")
     return answer
 
 

@@ -102,7 +102,7 @@ class RunningCall:
             messages.append((message.role, text))
         system, max_tokens = params.system_prompt or "", min(params.max_tokens, _MAX_SAMPLE_TOKENS)
         if self._samples > _MAX_SAMPLES:
-            raise QuestionRefused(f"One call may use your model {_MAX_SAMPLES} times. It was not asked again.")
+            raise QuestionRefused(f"A call may use your model at most {_MAX_SAMPLES} times; it was not asked again.")
         if sum(len(text) for _, text in messages) + len(system) > _MAX_SAMPLE_TEXT:
             raise QuestionRefused(f"The text for your model is longer than {_MAX_SAMPLE_TEXT:,} characters.")
         if len(messages) > _MAX_SAMPLE_MESSAGES:
@@ -112,7 +112,7 @@ class RunningCall:
         model = ProposedCall("your model", "Its reply goes to the server.", (*args, ("max_tokens", str(max_tokens))))
         reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,)))
         if reply.action != "accept" or 1 not in reply.content.get("run", ()):
-            raise QuestionRefused("The user did not lend the model.")
+            raise QuestionRefused("The user did not allow the use of the model.")
         # Without a scope nobody could have said yes.
         assert self.scope is not None
         work = self.scope.toolbox.sample(system, messages, max_tokens)

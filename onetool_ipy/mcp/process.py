@@ -283,7 +283,7 @@ def _require_startable(definition: ServerDefinition, env: Mapping[str, str]) -> 
     if sys.platform == "win32":
         raise Unavailable("Servers of type stdio need Linux or macOS.", hint="Use a server of type http.")
     if not os.path.isdir(definition.cwd):
-        raise Unavailable(f"Its folder '{definition.cwd}' is not there.", hint="Correct 'cwd' in the configuration.")
+        raise Unavailable(f"Its folder '{definition.cwd}' does not exist.", hint="Correct 'cwd' in the configuration.")
     command = definition.command
     place = os.path.join(definition.cwd, command) if os.sep in command else command
     if shutil.which(place, path=env.get("PATH")) is None:

@@ -148,7 +148,7 @@ def _address(uri: str, variables: Mapping[str, object]) -> str:
     from mcp.shared.uri_template import InvalidUriTemplate, UriTemplate
 
     if not uri.strip() or not uri.isprintable() or len(uri) > MAX_URI:
-        raise InvalidArgs(f"This is not a uri: {values.safe_repr(uri, 80)}")
+        raise InvalidArgs(f"This is not a URI: {values.safe_repr(uri, 80)}")
     if not variables and "{" not in uri:
         return uri
     try:

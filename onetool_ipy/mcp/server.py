@@ -491,13 +491,13 @@ class Server:
         login = f"Sign in with: %tool server login {self.name}"
         if self.state == "signed out":
             return Unavailable(self._signed_out_text(), hint=self._advice)
-        return Unavailable(f"The server '{self.name}' wants more rights for this call.", hint=login)
+        return Unavailable(f"The server '{self.name}' needs more rights for this call.", hint=login)
 
     async def sign_in(self, issuer: str = "") -> SignInLink:
         """Start a sign-in, or return to the one that is under way. `issuer` may get the secret of the user's client."""
         if not self.definition.signs_in:
             raise UsageProblem(
-                f"There is no sign-in to the server '{self.name}'.", hint="Its credentials are in its definition."
+                f"The server '{self.name}' has no sign-in.", hint="Its credentials are in its definition."
             )
         if self.definition.auth.grant == "client_credentials":
             raise UsageProblem(f"The server '{self.name}' needs no sign-in: it uses client credentials.")

@@ -301,7 +301,9 @@ class Servers(Mapping[str, State]):
         """End and forget a server that was added in this session."""
         if name not in self._added:
             self._require(name)
-            raise UsageProblem(f"The server '{name}' is in the configuration.", hint="Take it out there, and reload.")
+            raise UsageProblem(
+                f"The server '{name}' is in the configuration.", hint="Remove it there, then: %tool reload"
+            )
         del self._added[name]
         self._set(server.definition for server in self._servers.values() if server.name != name)
 
@@ -393,9 +395,8 @@ class Servers(Mapping[str, State]):
         for server in self._servers.values():
             others = [spec for spec in packs.get(server.name, ()) if spec.server != server.name]
             if others and server.definition.enabled:
-                message = (
-                    f"The server '{server.name}' has the name of a {others[0].origin} pack; both have tools there."
-                )
+                kind = others[0].origin
+                message = f"The server '{server.name}' has the name of a {kind} pack; their tools are mixed under it."
                 hint = "Give the server another name to keep them apart."
                 problems.append(Problem(server.definition.where, message, hint, server.name))
         return problems

@@ -169,7 +169,7 @@ class ServerSession:
         expected, spoken = self._definition.protocol, client.protocol_version
         if expected not in ("auto", "legacy", spoken):
             hint = "Set 'protocol: auto' for this server."
-            raise Unavailable(f"It speaks MCP {spoken}, and its definition wants {expected}.", hint=hint)
+            raise Unavailable(f"It speaks MCP {spoken}, but its definition requires {expected}.", hint=hint)
         stack.callback(self._watches.end)
         await self._set_log_level()
         listing = await self.list_tools()

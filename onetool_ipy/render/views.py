@@ -119,8 +119,9 @@ class Record(dict[str, Any]):
     def to_text(self, width: int) -> str:
         """The record for a terminal of this width: its keys, and a table for each list of rows."""
         lines: list[str] = []
-        for key, value in _for_people(self).items():
-            text = flow({key: value})
+        for key, value in self.items():
+            shown = _shown(key, value)
+            text = f"{key}: {shown}" if shown is not value else flow({key: value})
             if _is_table(value):
                 lines += [f"{key}:", *(f"  {line}" for line in _aligned_table(value, width - 2))]
             elif len(text) > width and isinstance(value, list) and all(isinstance(each, str) for each in value):

@@ -34,7 +34,7 @@ def lazy_client(factory: Callable[[], _T], *, secret_name: str | None = None) ->
     """A function that makes the client once, at its first call, whichever thread is first.
 
     Where `secret_name` names a secret that is not there, it gives None and makes nothing; once the secret has another
-    value, the client is made anew. After a factory that raised, the next call tries again.
+    value, a new client is made. After a factory that raised, the next call tries again.
     """
     # A factory that asks for its own client fails; with a plain lock it would wait for ever.
     making = threading.RLock()

@@ -86,7 +86,7 @@ class PackFileSearch:
             if is_outside or ".." in parts or "\0" in pattern:
                 self._report(
                     "tools_dir",
-                    f"'{pattern}' leads out of '{self._root.name}/', so it does not count.",
+                    f"'{pattern}' leads out of '{self._root.name}/', so it is ignored.",
                     f'Put pack files into {self._root.name}/tools/ and name them from there, e.g. "tools/*.py".',
                 )
                 continue
@@ -95,7 +95,7 @@ class PackFileSearch:
                 paths.update(dict.fromkeys(sorted(self._matching(parts), key=lambda path: path.split(os.sep))))
             except _TooManyEntries:
                 message = f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders."
-                self._report("tools_dir", message, "Name the folder of the pack files more closely.")
+                self._report("tools_dir", message, "Name the folder of the pack files more precisely.")
                 break
         chosen = [path for path in paths if self._counts(path)]
         if len(chosen) > MAX_FILES:
@@ -178,7 +178,7 @@ class PackFileSearch:
             real = os.path.realpath(path)
             if real.startswith(self._real + os.sep) and real != path:
                 return self._status(real) if self._is_safe(os.path.dirname(real)) else None
-            message = f"is a link that leads out of '{self._root.name}/', so it does not count."
+            message = f"is a link that leads out of '{self._root.name}/', so it is ignored."
             self._report(path, message, "Copy what it leads to instead.")
             return None
         if fault := self._owners.fault(status, path):

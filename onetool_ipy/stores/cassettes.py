@@ -116,7 +116,7 @@ class Cassette:
         self._clock = clock or (lambda: datetime.datetime.now(datetime.UTC))
         if mode == "replay" and not path.exists():
             raise UsageProblem(
-                f"There is no replay file '{path}', and only its answers may be used here.",
+                f"There is no replay file '{path}', and only recorded calls may be answered here.",
                 hint='Record it first with mode="auto", where there is a network, and keep the file.',
             )
         self._calls = read_calls(path) if path.exists() else []
@@ -280,7 +280,7 @@ class Cassette:
         else:
             message = f"'{call.tool}' was not recorded."
         hint = 'Run it once with mode="auto", where there is a network, to keep its answer.'
-        return NotRecorded(f"{message} Only '{self.path}' may answer here.", hint=hint)
+        return NotRecorded(f"{message} Only recorded calls may be answered here, from '{self.path}'.", hint=hint)
 
 
 def read_calls(path: Path) -> list[RecordedCall]:

@@ -77,7 +77,7 @@ def test_no_file_gives_the_defaults_of_the_contract(project: Project) -> None:
 def test_every_key_is_read(project: Project) -> None:
     """Each key of contract 3, with a value that is not its default."""
     config = project.load(FULL)
-    assert ["ask.approve: does not count in a project." in str(problem) for problem in config.problems] == [True]
+    assert ["ask.approve: is ignored in a project." in str(problem) for problem in config.problems] == [True]
     s = config.settings
     for name in Settings.__slots__:
         assert name == "version" or getattr(s, name) != getattr(Settings(), name), name

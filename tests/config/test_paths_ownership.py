@@ -61,7 +61,7 @@ def test_a_file_that_all_may_write_does_not_count(folder: Path, name: str, named
     assert _counted(config) == [other for other in FILES if other != name]
     (problem,) = config.problems
     assert str(problem) == (
-        f".onetool/{name}: may be written by every user of this machine, so it does not count. "
+        f".onetool/{name}: may be written by every user of this machine, so it is ignored. "
         f"Look at what it holds, then run: chmod o-w .onetool/{name}"
     )
     assert bool(config.errors) == (name == "onetool.yaml")
@@ -76,7 +76,7 @@ def test_a_file_of_another_user_does_not_count(folder: Path, name: str) -> None:
 
     assert _counted(config) == [other for other in FILES if other != name]
     (problem,) = config.problems
-    assert f".onetool/{name}: belongs to another user, so it does not count." in str(problem)
+    assert f".onetool/{name}: belongs to another user, so it is ignored." in str(problem)
 
 
 def test_a_folder_that_all_may_write_is_refused(folder: Path) -> None:

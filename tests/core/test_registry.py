@@ -290,7 +290,7 @@ def test_a_cells_tool_without_a_docstring_is_a_problem() -> None:
     registry = Registry()
     registry.register(tool("nb.mute", "cell").replace(description="mute"))
 
-    assert [str(p) for p in registry.problems()] == ["nb.mute: has no docstring. Say in one what it does."]
+    assert [str(p) for p in registry.problems()] == ["nb.mute: has no docstring. Describe it in a docstring."]
 
 
 def test_many_threads_register_and_read_at_once() -> None:

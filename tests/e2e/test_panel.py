@@ -188,7 +188,7 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
     expect(usage.get_by_role("alert")).to_have_count(0)
     tab(panel, "Tools")
     panel.get_by_label("Search tools").fill("twice")
-    expect(panel.locator(".otx-head .otx-total")).to_have_text("no tool")
+    expect(panel.locator(".otx-head .otx-total")).to_have_text("no tools")
     assert notebook.run_cell(4)[0]["text"] == "1\n"
     notebook.run_cell(3)
     expect(panel).to_contain_text(NOT_LOADED)

@@ -148,3 +148,27 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     expect(panel.locator(".otx-tool-name").first).to_have_text("items.listItems")
     assert SECRET not in notebook.page.content()
     assert notebook.page_errors == []
+
+
+_IS_WHOLE = "box => box.scrollWidth <= box.clientWidth && getComputedStyle(box).whiteSpace !== 'nowrap'"
+
+
+def test_long_names_and_their_versions_are_whole_in_a_narrow_panel(lab: Lab, api: Stub) -> None:
+    name = "pet-shop.list-all-pets-of-the-northern-stores"
+    line = f"%tool new http {name} --url http://127.0.0.1:{api.port}/pets"
+    notebook = lab.open_notebook([""])
+    make_project(notebook.path.parent, api)
+    panel = notebook.show_panel()
+    load(notebook)
+    notebook.execute(line)
+    notebook.execute(f"%tool {name}")
+
+    panel.get_by_role("tab", name="History").click()
+    called = panel.locator(".otx-history .otx-tool-name", has_text=name)
+    expect(called).to_be_visible()
+    assert called.evaluate(_IS_WHOLE)
+    tab(panel, "Bundles")
+    panel.get_by_role("button", name="pet-shop", exact=False).first.click()
+    row = panel.locator(".onetool-Tool .otx-tool-name")
+    expect(row.locator(".otx-chip")).to_have_text("1")
+    assert row.evaluate(_IS_WHOLE)

@@ -413,3 +413,58 @@ _BADLY_PLACED = """() => {
   return found;
 }"""
 """Controls that are cut, outside the panel or over each other, and tabs in two rows."""
+
+
+_TOP = "box => Math.round(box.getBoundingClientRect().top)"
+_EMPTY_BELOW = """table => {
+  const rows = [...table.querySelectorAll('.otx-table-row')];
+  return Math.round(table.getBoundingClientRect().bottom - rows.at(-1).getBoundingClientRect().bottom);
+}"""
+_GAP = """line => {
+  const words = document.createRange();
+  words.selectNodeContents(line);
+  return line.nextElementSibling.getBoundingClientRect().top - words.getBoundingClientRect().bottom;
+}"""
+_UNUSED = """result => {
+  const table = result.querySelector('.otx-virtual-list');
+  return Math.round(result.getBoundingClientRect().bottom - table.getBoundingClientRect().bottom);
+}"""
+
+
+def test_nothing_jumps_is_glued_together_or_left_empty(lab: Lab) -> None:
+    """The views of the panel, a short table, a second viewer, a project without bundles, a tool without arguments."""
+    rows = (
+        "def rows(n: int = 5000) -> list[dict]:\n    'Rows.'\n    return [{'id': i, 'price': i / 4} for i in range(n)]"
+    )
+    first = f"%load_ext onetool_ipy\nfrom onetool_ipy import tool\n@tool\n{rows}"
+    notebook = lab.open_notebook([first, "%tool nb.rows", "%tool nb.rows n=4000", "ot.view(rows(3))"])
+    page = notebook.page
+    for index in range(4):
+        notebook.run_cell(index)
+    panel = notebook.show_panel()
+
+    tops = set()
+    for view in ("History", "Results", "All"):
+        panel.get_by_role("tab", name=view, exact=True).click()
+        expect(panel.get_by_role("tab", name=view, exact=True)).to_have_attribute("aria-selected", "true")
+        tops.add(panel.get_by_role("tab", name="All", exact=True).evaluate(_TOP))
+    assert len(tops) == 1
+    short = notebook.output(3).locator(".otx-virtual-list")
+    expect(short.locator(".otx-table-row")).to_have_count(3)
+    assert short.evaluate(_EMPTY_BELOW) <= 2
+    for index in (1, 2):
+        page.get_by_role("tab", name="notebook.ipynb").click()
+        notebook.output(index).get_by_role("button", name="Open in viewer").click()
+        result = page.locator(".onetool-Result:visible")
+        expect(result).to_contain_text(f"{6000 - 1000 * index:,} rows")
+        expect(result.locator(".otx-table-row").first).to_be_visible()
+        assert result.evaluate(_UNUSED) <= 30
+    tab(panel, "Bundles")
+    none = panel.locator(".onetool-Bundles-none")
+    expect(none).to_contain_text("No bundles yet: write an HTTP tool, or import tools.")
+    assert none.evaluate(_GAP) >= 8
+    notebook.command("onetool:new-http")
+    words = page.locator(".onetool-HttpTool").get_by_text("None yet. Write {name} in the URL, a value or the body.")
+    expect(words).to_be_visible()
+    boxes = "line => [...line.parentElement.children].filter(box => box !== line && box.offsetHeight > 2).length"
+    assert words.evaluate(boxes) <= 1, "only the heading"

@@ -95,6 +95,20 @@ def test_the_question_in_a_cell_is_a_form_that_says_what_would_run(clone: Clone)
     assert notebook.page_errors == []
 
 
+def test_the_question_is_one_card_and_its_files_can_be_opened(clone: Clone) -> None:
+    """The files are in a hidden folder, which JupyterLab does not open by default: then the path is copied."""
+    notebook = clone(CALL)
+
+    form = _begin(notebook, 1)
+
+    stripes = "form => [form, form.parentElement].map(box => getComputedStyle(box).borderLeftWidth)"
+    assert form.evaluate(stripes) == ["0px", "3px"]
+    form.get_by_role("button", name="tools/shop.py").click()
+    expect(notebook.page.locator("body")).to_contain_text("The path is copied: this JupyterLab cannot open shop.py")
+    form.get_by_role("button", name="Not now").click()
+    notebook.wait_for_cell()
+
+
 REACHING: Mapping[str, Any] = {
     "models": {"m": {"provider": "openai", "model": "x", "base_url": "https://evil.example/v1", "key": "SHOP_KEY"}},
     "fs": {"roots": [".", "/"]},

@@ -242,7 +242,7 @@ def test_init_pack_writes_a_pack_its_test_and_its_settings(
     )  # fmt: skip
     assert ran.returncode == 0, ran.stdout
     assert main(["init", "--pack", "greet"]) == 1
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
     assert main(["init", "--pack", "not a name"]) == 1
 
 

@@ -55,7 +55,7 @@ def test_a_taken_name_is_changed_if_we_propose_it_and_refused_if_a_person_typed_
         require_free_name(box, name, "_server")
     assert (refused.value.message, refused.value.hint) == (
         f"'{name}' is {owner}.",
-        f"Take another name: {name}_server",
+        f"Choose another name: {name}_server",
     )
 
 
@@ -75,7 +75,7 @@ def test_a_pasted_server_never_shares_the_name_of_a_built_in_pack(box: Toolbox) 
     assert list(box.servers) == ["time_server"]
     assert box.ot.health()["proxy"]["server_count"] == 1
     assert not [problem for problem in box.problems() if "built" in problem.message]
-    with pytest.raises(UsageProblem, match="Take another name: time_server"):
+    with pytest.raises(UsageProblem, match="Choose another name: time_server"):
         servers.add("uvx mcp-server-time", "time", is_saved=False)
 
 
@@ -107,7 +107,7 @@ def test_an_imported_bundle_gets_a_free_name(box: Toolbox) -> None:
 def test_a_saved_cell_takes_no_name_of_another_pack(box: Toolbox) -> None:
     with pytest.raises(UsageProblem, match="'time' is the name of a built-in pack") as refused:
         save_new_pack(box, "time", "def now() -> int:\n    return 1\n")
-    assert refused.value.hint == "Take another name: time_tools"
+    assert refused.value.hint == "Choose another name: time_tools"
 
 
 def test_init_makes_no_pack_of_a_built_in_name(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_init_makes_no_pack_of_a_built_in_name(tmp_path: Path) -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False, cwd=tmp_path)
 
     assert done.returncode == 1
-    assert "'time' is the name of a built-in pack. Take another name: time_tools" in " ".join(done.stderr.split())
+    assert "'time' is the name of a built-in pack. Choose another name: time_tools" in " ".join(done.stderr.split())
     assert not (tmp_path / ".onetool").exists()
 
 
@@ -142,7 +142,7 @@ def test_a_name_in_the_notebook_stays_what_it_is(kernel: Kernel) -> None:
     ):
         refused = kernel.execute(line, allow_errors=True).text
         assert "'prices' is a name in this notebook." in refused
-        assert "Take another name: prices" in refused
+        assert "Choose another name: prices" in refused
     said = kernel.execute("%tool server import mcp.json --yes").text
     assert "It is named prices_server: 'prices' is a name in this notebook." in said
     again = kernel.execute("%tool server import mcp.json --yes", allow_errors=True).text

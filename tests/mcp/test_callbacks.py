@@ -166,7 +166,7 @@ def test_without_a_yes_the_model_is_not_asked(poet: tuple[Toolbox, ModelDouble],
     error = box.call("poet.poem").error
 
     assert error is not None
-    assert "did not lend the model" in f"{error.message} {error.hint}"
+    assert "did not allow the use of the model" in f"{error.message} {error.hint}"
     assert double.journal() == []
 
 
@@ -263,5 +263,5 @@ def test_server_that_does_not_speak_the_wanted_revision_says_so(opened: Open) ->
     error = box.call("every.echo", {"message": "hi"}).error
 
     assert error is not None
-    assert "It speaks MCP 2025-11-25, and its definition wants 2026-07-28." in error.message
+    assert "It speaks MCP 2025-11-25, but its definition requires 2026-07-28." in error.message
     assert "protocol: auto" in error.hint

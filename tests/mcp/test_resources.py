@@ -170,9 +170,9 @@ def test_a_template_is_filled(srv: Any) -> None:
         ("x:file/{+path}", {"path": "a\\..\\b"}, "may hold no '..'"),
         ("x:page/{number}", {"number": "a\x1b[2J"}, "control characters"),
         ("x:bad/{", {"a": 1}, "is not a template"),
-        ("", {}, "This is not a uri"),
-        ("x:a\nb", {}, "This is not a uri"),
-        ("x:" + "y" * 9_000, {}, "This is not a uri"),
+        ("", {}, "This is not a URI"),
+        ("x:a\nb", {}, "This is not a URI"),
+        ("x:" + "y" * 9_000, {}, "This is not a URI"),
     ],
 )
 def test_wrong_uris_and_values_are_not_sent(box: Toolbox, uri: str, variables: dict[str, Any], said: str) -> None:

@@ -128,7 +128,7 @@ def test_a_prompt_is_used_like_a_snippet(notebook: Kernel) -> None:
 
 def test_what_goes_wrong_with_a_resource_is_said_in_a_few_lines(notebook: Kernel) -> None:
     for line, said in (
-        ("%tool server read every-thing", "needs a uri"),
+        ("%tool server read every-thing", "needs a URI"),
         ("%tool server read every-thin x:y", "Did you mean 'every-thing'?"),
         ("%tool server read srv x:y", "The server 'srv' has no resources."),
         ("%tool server read every-thing demo://nothing", "demo://nothing"),

@@ -36,7 +36,7 @@ def test_a_pattern_that_leads_outside_is_a_problem_and_finds_nothing(project: Pr
 
     assert not _is_there(box, "far")
     assert box.call("near.one").data == 1
-    said = f"tools_dir: '{pattern}' leads out of '.onetool/', so it does not count. Put pack files into .onetool/tools/"
+    said = f"tools_dir: '{pattern}' leads out of '.onetool/', so it is ignored. Put pack files into .onetool/tools/"
     assert said in _problems(box)
 
 
@@ -148,7 +148,7 @@ def test_a_pack_file_that_all_may_write_is_a_problem_and_does_not_count(project:
     for pack, places in is_about.items():
         assert _is_there(box, pack) == (place not in places)
     assert box.call("safe.one").data == 1
-    assert f"{path}: may be written by every user of this machine, so it does not count." in _problems(box)
+    assert f"{path}: may be written by every user of this machine, so it is ignored." in _problems(box)
     assert f"chmod o-w {path}" in _problems(box)
 
     path.chmod(path.stat().st_mode & ~0o002)
@@ -172,7 +172,7 @@ def test_a_pack_file_of_another_user_is_a_problem_and_does_not_count(project: Pr
     box = project.open()
 
     assert not _is_there(box, "near")
-    assert f"{project.home / place}: belongs to another user, so it does not count." in _problems(box)
+    assert f"{project.home / place}: belongs to another user, so it is ignored." in _problems(box)
 
 
 def test_a_file_that_is_opened_to_all_after_the_start_is_not_run(project: Project) -> None:

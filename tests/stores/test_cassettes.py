@@ -152,7 +152,9 @@ def test_a_miss_says_what_to_do(bench: Open) -> None:
     made.ask("a")
     miss = made.ask("b", mode="replay")
     assert miss.error is not None
-    assert miss.error.message.startswith("'nb.ask' was not recorded with these arguments. Only '")
+    assert miss.error.message.startswith(
+        "'nb.ask' was not recorded with these arguments. Only recorded calls may be answered here, from '"
+    )
     assert 'Run it once with mode="auto"' in miss.error.hint
     with made.box.ot.replay(made.file, mode="replay"):
         other = made.box.call("time.now")

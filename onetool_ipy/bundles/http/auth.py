@@ -151,8 +151,8 @@ class Tokens:
         place = grant.url.split("?")[0]
         if not 200 <= response.status < 300:
             failure = ExecutionFailed(
-                f"No token: '{place}' answers {response.status}.",
-                hint="Look at the client's id and secret.",
+                f"The token request to '{place}' was answered with {response.status}.",
+                hint="Check the client's id and secret.",
                 details={"status": response.status},
             )
             failure.transient = response.status in TRANSIENT_STATUSES

@@ -156,7 +156,7 @@ def header(name: str, parts: Sequence[Piece], scope: ValueSource) -> str | None:
     argument = next((part for part in parts if isinstance(part, Ref) and part.kind == "argument"), None)
     if argument is not None:
         raise InvalidArgs(f"{words}; it is made from '{argument}'.", hint="Give it plain text in one line.")
-    raise ExecutionFailed(f"{words}.", hint="Look at the secret or step that it is made from.")
+    raise ExecutionFailed(f"{words}.", hint="Check the secret or step that it is made from.")
 
 
 def json_value(template: BoundTemplate, scope: ValueSource) -> Any:

@@ -201,7 +201,7 @@ class CallValues:
             )
         if secret is None:
             raise MissingSecret(
-                f"'{self._tool}' needs the secret '{name}', which is not there.", hint=f"Add '{name}' to secrets.yaml."
+                f"'{self._tool}' needs the secret '{name}', which is missing.", hint=f"Add '{name}' to secrets.yaml."
             )
         return secret
 
@@ -212,7 +212,7 @@ class CallValues:
             if value is not MISSING:
                 self._room -= _length(value)
                 if self._room < 0:
-                    raise TooLarge(f"The arguments of '{self._tool}' are more than may be sent.", hint="Send less.")
+                    raise TooLarge(f"The arguments of '{self._tool}' are too large to send.", hint="Send less.")
                 value = values.to_json(value)
             self._arguments[name] = value
         return self._arguments[name]

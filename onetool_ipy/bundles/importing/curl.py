@@ -182,7 +182,7 @@ def _piece(token: re.Match[str], text: str) -> str:
     if kind == "quote":
         raise InvalidRequest(f"The quote {token[0]} that begins at '{excerpt}' has no end.")
     if kind == "end":
-        raise InvalidRequest(f"'{excerpt}': only one curl command can be read, nothing more.")
+        raise InvalidRequest(f"'{excerpt}': only one curl command can be imported at a time.")
     if kind == "double":
         parts = []
         for part in _IN_DOUBLE.finditer(token["double"]):

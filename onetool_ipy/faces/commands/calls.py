@@ -54,7 +54,7 @@ def cancel_job(context: CommandContext, options: Options) -> Page:
     job = _job(context, number)
     was_running = job.cancel()
     message = f"Job {job.number} ({job.call.name}): {job.status}."
-    return context.page(message if was_running else f"{message} There was nothing to cancel.")
+    return context.page(message if was_running else f"{message} Nothing was cancelled.")
 
 
 def _job(context: CommandContext, word: str) -> Job:

@@ -137,7 +137,7 @@ def list_tools(context: CommandContext, options: Options) -> Page:
     pattern = " ".join(options.words).lower()
     specs = [spec for spec in context.box.registry.list() if pattern in spec.name.lower()]
     if not specs:
-        raise UsageProblem(f"No tool's name holds '{pattern}'.", hint="See all with: %tool list")
+        raise UsageProblem(f"No tool has '{pattern}' in its name.", hint="See all with: %tool list")
     return Pages(context.box).list_page(specs)
 
 

@@ -163,7 +163,7 @@ def import_servers(context: CommandContext, options: Options) -> Page:
     fresh = [each for each in others if each.name not in taken_names]
     lines = [f"  {name}: left out, there is a server of that name" for name in sorted(taken_names)]
     if not fresh:
-        raise UsageProblem("There is nothing new in it.", hint="\n".join(lines))
+        raise UsageProblem("It has no new servers.", hint="\n".join(lines))
     plain = [(each, *without_secrets(each)) for each in fresh]
     secrets = {name: value for _, _, kept in plain for name, value in kept.items()}
     lines += [_difference("+", each.name, data) for each, data, _ in plain]
@@ -352,7 +352,7 @@ def trace(context: CommandContext, options: Options) -> Listing | Page:
             raise UsageProblem(f"Message {number} of '{name}' is not kept.", hint=f"See: %tool server trace {name}")
         return context.page(*text.splitlines())
     rows = context.box.servers.trace(name)
-    return Listing(rows) if rows else context.page(f"There were no messages to or from '{name}' yet.")
+    return Listing(rows) if rows else context.page(f"No messages to or from '{name}' yet.")
 
 
 def remove(context: CommandContext, options: Options) -> Page:
@@ -377,7 +377,7 @@ def read(context: CommandContext, options: Options) -> ToolResult:
     words = options.words
     name = _one(context, words[:1], "read")
     if len(words) < 2:
-        raise WrongWords("%tool server read needs a uri.", hint=f"See them with: %tool server resources {name}")
+        raise WrongWords("%tool server read needs a URI.", hint=f"See them with: %tool server resources {name}")
     variables: dict[str, str] = {}
     for word in words[2:]:
         key, is_pair, value = word.partition("=")
@@ -413,7 +413,7 @@ def _pairs(flag: str, text: str) -> dict[str, str]:
     for pair in text.split(","):
         key, is_pair, value = pair.partition("=")
         if not is_pair or not key.strip():
-            raise UsageProblem(f"{flag} wants NAME=value, not '{pair[:40]}'.", hint="Several: NAME=value,OTHER=value")
+            raise UsageProblem(f"{flag} needs NAME=value, not '{pair[:40]}'.", hint="Several: NAME=value,OTHER=value")
         pairs[key.strip()] = value
     return pairs
 
@@ -423,7 +423,7 @@ def serve(context: CommandContext, options: Options) -> Serving:
     if options.words:
         raise UsageProblem(f"%tool serve does not know '{options.words[0][:40]}'.", hint="It knows: status, stop.")
     if _serving(context) is not None:
-        raise UsageProblem("The tools are being served already.", hint="End that with: %tool serve stop")
+        raise UsageProblem("The tools are being served already.", hint="Stop it with: %tool serve stop")
     from onetool_ipy.faces.mcp.http import serve_http  # late: it loads the MCP SDK
 
     text = options.values.get("--port", "0")
@@ -444,14 +444,14 @@ def serve(context: CommandContext, options: Options) -> Serving:
 
 def serve_status(context: CommandContext, _options: Options) -> Serving | Page:
     """`%tool serve status`."""
-    return _serving(context) or context.page("Nothing is being served. Begin with: %tool serve")
+    return _serving(context) or context.page("Nothing is being served. Start with: %tool serve")
 
 
 def serve_stop(context: CommandContext, _options: Options) -> Page:
     """`%tool serve stop`."""
     serving = _serving(context)
     if serving is None:
-        raise UsageProblem("Nothing is being served.", hint="Begin with: %tool serve")
+        raise UsageProblem("Nothing is being served.", hint="Start with: %tool serve")
     context.serving = None
     context.end_serving()
     serving.stop()

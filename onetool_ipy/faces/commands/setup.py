@@ -68,7 +68,9 @@ def remove(profile: Path) -> str:
 
 def _require_ours(file: Path) -> None:
     if file.exists() and not file.read_text(encoding="utf-8", errors="replace").startswith(_MARK):
-        raise UsageProblem(f"'{file}' was not written by us; it is left alone.", hint="Move it away and try again.")
+        raise UsageProblem(
+            f"'{file}' was not written by %tool install, so it was not changed.", hint="Move it away and try again."
+        )
 
 
 def install_startup(context: CommandContext, options: Options) -> Page:
@@ -76,7 +78,7 @@ def install_startup(context: CommandContext, options: Options) -> Page:
     if options.words or len(options.values) != 1:
         raise WrongWords(
             "%tool install needs one of --lazy, --always, --remove.",
-            hint="--lazy loads us at the first %tool, --always at every start.",
+            hint="--lazy loads onetool_ipy at the first %tool, --always at every start.",
         )
     profile = context.profile or _default_profile()
     if "--remove" in options.values:
@@ -130,7 +132,9 @@ def adopt(context: CommandContext, options: Options) -> Page:
 
     text = " ".join(options.words)
     if not text:
-        raise WrongWords("%tool adopt needs what to adopt.", hint="For example: %tool adopt my_toolkit --pack shop")
+        raise WrongWords(
+            "%tool adopt needs something to adopt.", hint="For example: %tool adopt my_toolkit --pack shop"
+        )
     thing: object = text
     if not PLACE.fullmatch(text):
         try:

@@ -328,7 +328,7 @@ def _new_pack(folder: Path, name: str) -> list[str]:
     contents = pack_template(name, config.read_text(encoding="utf-8") if config.exists() else "")
     taken = [folder / place for place in contents if (folder / place).exists() and folder / place != config]
     if taken:
-        raise NotDone(f"'{taken[0]}' is there already; nothing was written.")
+        raise NotDone(f"'{taken[0]}' exists already; nothing was written.")
     with open_leniently(cwd=folder) as box:
         require_free_name(box, name, "_tools")
     lines = []
@@ -363,7 +363,7 @@ def export_script(context: CommandContext, options: Options) -> Page | None:
         return None
     target = Path(output) if output else source.with_suffix(".py")
     if target.exists() and not output:
-        raise WrongWords(f"'{target}' is there already; name another file with --output.")
+        raise WrongWords(f"'{target}' exists already; name another file with --output.")
     target.write_text(text, encoding="utf-8")
     say(f"wrote {target}")
     return None

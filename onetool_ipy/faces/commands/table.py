@@ -342,13 +342,12 @@ def search(context: CommandContext, options: Options) -> object:
     answer = checked(context.box.ot.help(query=query))
     if not isinstance(answer, Page) or not answer.startswith(("# Results for", "No matches")):
         return answer if not isinstance(answer, Page) else page(context.box, answer.parts)
-    place: Literal["notebook", "shell"] = "shell" if context.shell is None else "notebook"
-    lead = "onetool-ipy" if context.shell is None else "%tool"
-    index = Index(Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in rows(place).values())
+    lead, commands = ("onetool-ipy", rows("shell")) if context.shell is None else ("%tool", rows("notebook"))
+    index = Index(Entry(row.name, row.help, value=f"{lead} {row.usage}") for row in commands.values())
     hits = [hit.item for hit in index.search(query, limit=3) if hit.tier != "fuzzy"]
-    commands = Rows(tuple(Row(item.value, item.description, link="line") for item in hits))
+    listing = Rows(tuple(Row(item.value, item.description, link="line") for item in hits))
     parts = list(answer.parts) if answer.startswith("#") or not hits else []
-    return page(context.box, [*parts, Heading("Commands", level=2), commands] if hits else parts)
+    return page(context.box, [*parts, Heading("Commands", level=2), listing] if hits else parts)
 
 
 def verbs_of(name: str, place: Literal["notebook", "shell"]) -> list[str]:
@@ -441,7 +440,7 @@ class Commands:
         text = rest if length == 1 else rest.lstrip()[len(second[0]) :]
         body = cell or ""
         if body.strip() and not command.takes_body:
-            raise UsageProblem(f"%tool {word} takes nothing but its own line.", hint=f"Write it as: %tool {word}")
+            raise UsageProblem(f"%tool {word} takes no cell body.", hint=f"Write it as: %tool {word}")
         if command.name == "new":
             raise UsageProblem(
                 "%tool new makes HTTP tools.", hint="For example: %tool new http my-api.get-user --url ..."

@@ -26,6 +26,7 @@ import keyword
 import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -194,7 +195,9 @@ def _skip_options(text: str, found: Sequence[Word], index: int, known: Mapping[s
             given[name] = True
             continue
         value = word.value if word.equals >= 0 else ""
-        is_missing = word.equals < 0 and (index == len(found) or _is_dashed(text, found[index]))
+        has_next = index < len(found) and _raw(text, found[index]) != "--"
+        has_next = has_next and not _OPTION.match(text, found[index].start, found[index].end)
+        is_missing = word.equals < 0 and not has_next
         if word.equals < 0 and not is_missing:
             word = found[index]
             value = word.text
@@ -213,10 +216,6 @@ def _skip_options(text: str, found: Sequence[Word], index: int, known: Mapping[s
 
 def _raw(text: str, word: Word) -> str:
     return text[word.start : word.end]
-
-
-def _is_dashed(text: str, word: Word) -> bool:
-    return bool(_OPTION.match(text, word.start, word.end)) or _raw(text, word) == "--"
 
 
 def _require_known(name: str, known: Mapping[str, OptionKind]) -> OptionKind:
@@ -239,22 +238,17 @@ def _read_option(name: str, value: str, kind: OptionKind) -> str | int | float:
         return value
     if kind == "number" and value.isascii() and value.isdecimal() and len(value) < 16:
         return int(value)
-    if kind == "seconds" and (seconds := _read_seconds(value)) is not None:
-        return seconds
+    if kind == "seconds":
+        with suppress(ValueError):
+            seconds = float(value)
+            if math.isfinite(seconds) and seconds > 0:
+                return seconds
     if kind == "variable" and value.isidentifier() and not keyword.iskeyword(value):
         return value
     got = f", not {show(value)}" if value else ""
     wanted, example = _WANTED[kind]
     hint = "Write %%tool save PACK above the functions to save." if name == "--save" else f"Write {name} {example}."
     raise UsageProblem(f"{show(name)} needs {wanted}{got}.", hint=hint)
-
-
-def _read_seconds(value: str) -> float | None:
-    try:
-        seconds = float(value)
-    except ValueError:
-        return None
-    return seconds if math.isfinite(seconds) and seconds > 0 else None
 
 
 _ANYTHING = Expected.of({})
@@ -288,8 +282,7 @@ def _lone_group(text: str, start: int) -> str:
     behind = text[end:].strip()
     if behind:
         raise UsageProblem(
-            f"{show(behind)} stands behind the brackets that hold all arguments "
-            f"(character {text.index(behind, end) + 1}).",
+            f"{show(behind)} follows the brackets that hold all arguments (character {text.index(behind, end) + 1}).",
             hint="Put every argument inside the brackets, or write each as key=value.",
         )
     return text[start:end]
@@ -527,7 +520,8 @@ def read_body(
     if as_args:
         more = _read_mapping(text, expected)
     elif body_arg is not None:
-        more = {_require_argument(body_arg, expected): _read_text(text, expected.at(body_arg))}
+        kind = expected.at(_require_argument(body_arg, expected))
+        more = {body_arg: text if kind.takes_text else read_plain(text.strip(), kind)}
     elif not text.strip():
         return dict(args)
     else:
@@ -549,10 +543,6 @@ def _require_argument(name: str, expected: Expected) -> str:
         f"--body: no argument {show(name)}." + (f" Did you mean {show(near[0])}?" if near else ""),
         hint=f"There are: {', '.join(expected.names[:8])}.",
     )
-
-
-def _read_text(text: str, expected: Expected) -> object:
-    return text if expected.takes_text else read_plain(text.strip(), expected)
 
 
 def _missing_text(args: Mapping[str, object], expected: Expected) -> str:
@@ -606,8 +596,8 @@ def _read_yaml(text: str, expected: Expected) -> object:
         raise UsageProblem(f"--args: the body is not YAML{where}: {reason}.", hint="Correct that line.") from exc
     except (yaml.YAMLError, UnicodeError) as exc:
         raise UsageProblem(
-            "--args: the body holds a character that YAML does not take.",
-            hint="Take it out, or write JSON.",
+            "--args: the body has a character that YAML does not allow.",
+            hint="Remove it, or write JSON.",
         ) from exc
     return value
 
@@ -622,7 +612,8 @@ def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth:
     if depth > _MAX_LEVELS:
         _refuse(f"more than {_MAX_LEVELS} levels", event)
     if isinstance(event, yaml.ScalarEvent):
-        return event.value if event.style else _read_scalar(event.value, expected)
+        is_null = event.value in ("", "~") and expected.kinds != {"string"}
+        return event.value if event.style else None if is_null else read_plain(event.value, expected)
     if isinstance(event, yaml.SequenceStartEvent):
         place = expected.items()
         items = []
@@ -639,16 +630,10 @@ def _read_node(event: Event, events: Iterator[Event], expected: Expected, depth:
     return mapping
 
 
-def _read_scalar(text: str, expected: Expected) -> object:
-    if text in ("", "~") and expected.kinds != {"string"}:
-        return None
-    return read_plain(text, expected)
-
-
 def _refuse(what: str, event: Event) -> NoReturn:
     where = f"line {event.start_mark.line + 1}" if event.start_mark else "the body"
     raise UsageProblem(
-        f"--args: {where} has {what}, which is not taken here.",
+        f"--args: {where} has {what}, which is not supported here.",
         hint="Write plain keys and values, or JSON.",
     )
 
@@ -719,7 +704,7 @@ def _read_name(line: str, word: Word) -> tuple[str, int]:
     name = raw[: match.start()] if match else raw
     if not word.text or not name or "=" in name:
         raise UsageProblem(
-            f"{show(raw)} stands where a tool's name should be (character {word.start + 1}).",
+            f"{show(raw)} is where a tool's name should be (character {word.start + 1}).",
             hint="Write the name first: %tool NAME key=value. %tool list shows the names.",
         )
     return name, word.start + len(name)

@@ -40,7 +40,7 @@ MAX_SESSIONS = 200
 """How many sessions there may be at a time."""
 
 _STOP_S = 5.0
-_IDLE_S = 600.0
+_IDLE_S = 1800.0
 _POLL_S = 1.0
 
 
@@ -115,7 +115,7 @@ class Serving:
     def __repr__(self) -> str:
         if not self.is_up():
             return f"No longer serving on {self.url}"
-        lines = [f"Serving on {self.url} until you say: %tool serve stop", self.offer("--allow")]
+        lines = [f"Serving on {self.url}", "Stop with: %tool serve stop", self.offer("--allow")]
         if self.token is None:
             lines.append("No token is asked for: every program on this machine may call the tools.")
         elif self.file is not None:
@@ -142,7 +142,11 @@ def serve_http(
         is_open: Require no token. Only on loopback.
         other: The ASGI application of all other paths.
     """
-    if is_open and not _is_loopback(host):
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if is_open and not is_loopback:
         raise UsageProblem(
             f"'{host}' can be reached from other machines; a token is needed there.", hint="Leave --no-token out."
         )
@@ -214,15 +218,6 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from exc
     listening.setblocking(False)
     return listening
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def serve_stdio(

@@ -69,7 +69,7 @@ class OpenQuestions:
             raise UsageProblem("This question is over.")
         action, content = payload.get("action"), payload.get("content")
         if action not in ("accept", "decline", "cancel"):
-            raise UsageProblem("An answer is accept, decline or cancel.")
+            raise UsageProblem("The answer must be accept, decline or cancel.")
         reply = Reply(action, dict(content) if isinstance(content, Mapping) else {})
         if reply.action == "accept":
             if one.question.form is not None and (errors := form_errors(one.question.form, reply.content)):

@@ -352,10 +352,14 @@ class Asker:
     def _budget(self, client: ModelClient, max_steps: object) -> AskBudget:
         """Return the limits of an ask. Says where the limit of the cost cannot be kept."""
         settings, price = self._box.config.settings, ModelPrice(client)
-        limits = replace(settings.ask, max_steps=_steps(settings.ask.max_steps if max_steps is None else max_steps))
+        steps = settings.ask.max_steps if max_steps is None else max_steps
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MAX_STEPS:
+            text = values.safe_repr(steps, 40)
+            raise UsageProblem(f"max_steps is a whole number from 1 to {_MAX_STEPS}, not {text}.")
+        limits = replace(settings.ask, max_steps=steps)
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
             self._box.host.note(
-                f"ask.max_cost does not count: the price of the model '{client.name}' is not known. "
+                f"ask.max_cost is ignored: the price of the model '{client.name}' is not known. "
                 "Write it into the model in onetool.yaml: price: {input: 1.0, output: 2.0} (dollars per million tokens)"
             )
         return AskBudget(limits, settings.stats.chars_per_token, price)
@@ -485,9 +489,3 @@ def _arguments(text: str, name: str) -> tuple[Any, CallFailure | None]:
 def _require_prompt(prompt: object) -> None:
     if not isinstance(prompt, str) or not prompt.strip():
         raise UsageProblem("There is nothing to ask.", hint='For example: box.ask("What time is it?")')
-
-
-def _steps(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_STEPS:
-        raise UsageProblem(f"max_steps is a whole number from 1 to {_MAX_STEPS}, not {values.safe_repr(value, 40)}.")
-    return value

@@ -225,11 +225,11 @@ class CallRunner:
         number = len(self.calls) + 1
         args = plan.call.arguments
         self._listener.calling(number, plan.name, args)
-        result = plan.refusal if plan.refusal is not None else self._result(plan, _dict(args), is_stale=is_stale)
+        result = plan.refusal if plan.refusal is not None else self._result(plan, is_stale=is_stale)
         self._record(number, plan.call, plan.name, result)
 
-    def _result(self, plan: _Plan, args: dict[str, Any], *, is_stale: bool) -> ToolResult:
-        resolved = plan.resolved
+    def _result(self, plan: _Plan, *, is_stale: bool) -> ToolResult:
+        resolved, args = plan.resolved, plan.call.arguments if isinstance(plan.call.arguments, dict) else {}
         if resolved is None and self._programs is not None and plan.name == names.PROGRAM:
             return self._programs.run(args, self._meta(plan.name))
         if resolved is None:
@@ -309,7 +309,3 @@ def _not_approved(call: PendingCall, pending: Sequence[PendingCall], reply: Repl
     return NotApproved(
         f"'{name}' {reason}, and nobody could be asked. It was not run. Allow it with approve={tools_named!r}"
     )
-
-
-def _dict(args: object) -> dict[str, Any]:
-    return args if isinstance(args, dict) else {}

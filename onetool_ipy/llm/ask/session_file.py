@@ -2,7 +2,7 @@
 
 A conversation goes on in any kernel of the same user and project. Secrets are masked in the file. Kernels that use one
 session at the same time lose nothing: an exchange is added, under a lock, to what the file holds by then. A file that
-cannot be read is put aside, and the session begins anew.
+cannot be read is put aside, and a new session starts.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class ModelSetup:
         if not proposals:
             ports = ", ".join(f"{server.port} ({server.title})" for server in self.servers)
             raise UsageProblem(
-                f"No model is configured. Nothing was found on the ports {ports} of this machine, and no key variable.",
+                f"No model is configured. None answers on the ports {ports} of this machine, and no API key is set.",
                 hint=f"Write in {_OWN_FILE}, for example:\n{_EXAMPLE}",
             )
         places = "; ".join(proposal.place for proposal in proposals)

@@ -82,7 +82,8 @@ class ProgramSelection(ToolSelection):
         listing = self._registry.known()
         visible = self._visible(listing)
         self.packs = tuple(dict.fromkeys(spec.pack for spec in visible))
-        specs = [_program_tool()]
+        about = "Run one Python program over the tools. Gives what it prints and the value of its last expression."
+        specs = [ToolSpec(name=names.PROGRAM, description=about, parameters=_SCHEMA, run=lambda args: args)]
         if len(visible) > MAX_FIRST:
             best = self._best(visible)
             specs.append(self._search_tool())
@@ -206,12 +207,3 @@ def program_variables(attach: object) -> dict[str, Any]:
         for name, value in variables.items()
         if name.isidentifier()
     }
-
-
-def _program_tool() -> ToolSpec:
-    return ToolSpec(
-        name=names.PROGRAM,
-        description="Run one Python program over the tools. Gives what it prints and the value of its last expression.",
-        parameters=_SCHEMA,
-        run=lambda args: args,
-    )

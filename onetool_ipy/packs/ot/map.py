@@ -39,7 +39,7 @@ class MapTools:
         Each argument of the tool names the column it is taken from; a value that is not text is the same for all rows.
         A required argument that is not named is taken from the column of its own name. Finished rows are stored for
         seven days: run a stopped or killed run again, and it calls only the rows that have not succeeded. A tool whose
-        schema or code has changed is called anew.
+        schema or code has changed is called again.
 
         Args:
             tool: Its name.

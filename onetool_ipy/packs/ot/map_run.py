@@ -199,7 +199,10 @@ class MapRun:
             return " · ".join([*lines, ok])
         errors = Counter(row.error for row in self._results if row is not None and not row.ok)
         error, count = errors.most_common(1)[0]
-        often = "" if len(errors) == 1 else "first: " if count == 1 else f"{count:,} times: "
+        often = "first " if count == 1 else f"{count:,} times, first "
+        place = next(place for place, row in enumerate(self._results) if row is not None and row.error == error)
+        row = ", ".join(f"{name}={values.safe_repr(cell, 40)}" for name, cell in self._rows[place].items())
+        often = f"{'' if self._failed == 1 else often}for {self._box.mask(values.cut(row, _MAX_ERROR))}: "
         return " · ".join(
             [
                 *lines,

@@ -278,7 +278,7 @@ class CallLog:
             message = f"the call log's database cannot be used: {self._fault.message}"
             problems.append(Problem(str(self.folder), message, self._fault.hint))
         if self._bytes_left:
-            problems.append(Problem(str(self.folder), self._line_about_rest(), "Ask again in some seconds."))
+            problems.append(Problem(str(self.folder), self._line_about_rest(), "Try again in a few seconds."))
         message = "{} lines could not be read and are left out of the call log; all others count."
         return problems + [Problem(str(self.folder / name), message.format(lines)) for name, lines in damaged]
 

@@ -188,7 +188,7 @@ def test_a_client_that_must_stand_in_the_form_stands_there(stub: Stub, issuer: I
 
 
 def test_no_token_is_an_error_that_holds_no_secret(stub: Stub, make: Make) -> None:
-    with pytest.raises(ExecutionFailed, match=r"No token: .*/token' answers 401") as caught:
+    with pytest.raises(ExecutionFailed, match=r"The token request to '.*/token' was answered with 401") as caught:
         make(oauth(stub), secrets={"SECRET": "wrong-secret-value"}).run({})
     assert "wrong-secret-value" not in caught.value.message
     with pytest.raises(MissingSecret):

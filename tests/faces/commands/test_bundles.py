@@ -391,7 +391,7 @@ def test_an_openapi_document_is_a_bundle_at_once(loaded: Kernel, api: Api, tmp_p
         ("%tool import openapi nothing-here.json", "There is no file"),
         ("%tool import openapi .onetool", "There is no file"),
         ("%tool import openapi .onetool/onetool.yaml", "not an OpenAPI 3 document"),
-        ("%%tool bundle list\nand more", "takes nothing but its own line"),
+        ("%%tool bundle list\nand more", "takes no cell body"),
     ],
 )
 def test_what_is_typed_wrong_is_told_in_a_few_lines_and_makes_nothing(loaded: Kernel, line: str, said: str) -> None:

@@ -227,7 +227,7 @@ def test_import_asks_and_a_no_changes_nothing(loaded: Kernel) -> None:
     assert TOKEN in (loaded.cwd / ".onetool" / "secrets.yaml").read_text()
     assert loaded.evaluate("sorted(servers)") == "['a', 'b']"
     assert loaded.evaluate("servers.definition('a').env['KEY']") == repr(TOKEN)
-    assert "nothing new" in refused(loaded, "%tool server import mcp.json")
+    assert "no new servers" in refused(loaded, "%tool server import mcp.json")
 
 
 def test_export_shows_json_to_paste_without_secrets(loaded: Kernel) -> None:

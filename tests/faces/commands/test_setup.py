@@ -50,7 +50,7 @@ def test_a_place_and_a_pack_are_adopted(loaded: Kernel) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("%tool adopt", "needs what to adopt"),
+        ("%tool adopt", "needs something to adopt"),
         ("%tool adopt nothing_here", "'nothing_here' is not a value of this notebook"),
         ("%tool adopt 1 +", "'1 +' is not a value of this notebook"),
         ("%tool adopt Shop", "'Shop' is a class. Adopt an object of it: Shop(...)"),

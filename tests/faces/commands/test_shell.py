@@ -116,6 +116,14 @@ def test_history_is_listed_and_called_again(project: Path, capsys: pytest.Captur
     assert (code, json.loads(text)["data"]) == (0, "one")
 
 
+def test_help_fits_the_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "72")
+
+    for words in (["--help"], ["server", "--help"]):
+        _, text = run(capsys, *words)
+        assert max(map(len, text.splitlines())) <= 72
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [

@@ -172,7 +172,7 @@ def test_jobs_lists_and_cancels(ready: Kernel) -> None:
     assert re.search(r'{id: 1, tool: nb.anap, status: running, progress: "", elapsed: "\S+ s"}', rows)
     assert re.search(r'{id: 2, tool: nb.talk, status: done, progress: "?1/1"?, elapsed: "\S+ s"}', rows)
     assert ready.execute("%tool jobs cancel 1").result_text == "Job 1 (nb.anap): cancelled."
-    assert ready.execute("%tool jobs cancel 1").result_text.endswith("There was nothing to cancel.")
+    assert ready.execute("%tool jobs cancel 1").result_text.endswith("Nothing was cancelled.")
     spin.wait_for_output("cancelled", even_after_end=True)
     assert ready.execute("spin.result().error.reason").result_text == "'cancelled'"
     assert ready.execute("%tool jobs 2").displays[0].text.startswith("job 2 · nb.talk · done")

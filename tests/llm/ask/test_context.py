@@ -40,7 +40,7 @@ def test_rule_17_a_limit_that_cannot_be_kept_is_said(make_box: MakeBox) -> None:
 
     box.ask("Go", model=ScriptedModel(["Fine."]))
 
-    assert "ask.max_cost does not count" in notes[0]
+    assert "ask.max_cost is ignored" in notes[0]
 
 
 def test_rule_17_price_and_images_are_settings_of_a_model(make_box: MakeBox) -> None:

@@ -190,7 +190,7 @@ def test_rule_16_another_program_on_the_port_is_no_model(make_box: MakeBox, stra
     box = make_box()
     with Misbehaving(strange) as server:
         box.ask.setup.servers = [LocalServer(port_of(server), "Ollama", "ollama", "/api/tags")]
-        with pytest.raises(UsageProblem, match=r"No model is configured\. Nothing was found on the ports") as caught:
+        with pytest.raises(UsageProblem, match=r"No model is configured\. None answers on the ports") as caught:
             box.ask("Hi")
 
     assert "models: {local: {provider: ollama" in caught.value.hint
