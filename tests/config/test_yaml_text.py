@@ -296,6 +296,7 @@ def test_fault_costs_only_its_own_value(text: str, line: int, key: str, words: s
     (fault,) = document.faults
     assert (fault.line, fault.key) == (line, key)
     assert words in fault.message
+    assert ("Remove the tag" in fault.hint) == ("tag" in words and key != "aGk=")
     assert document.data == data
 
 
