@@ -7,9 +7,10 @@ snippet runs in the namespace of its caller, and a person can be asked where the
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import Json
 
 if TYPE_CHECKING:
     from onetool_ipy.base.errors import Untrusted
@@ -35,7 +36,7 @@ class CallListener(Protocol):
 class Screens(Protocol):
     """The screens of a host. Each method gives an object that the cell displays."""
 
-    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> object:
+    def browser(self, tool: str = "", args: Json | None = None) -> object:
         """Return the tool browser, at a tool or a pack if one is named."""
 
     def result(self, shown: object) -> object:
@@ -108,7 +109,7 @@ class Host:
     def style_error(self, exc: BaseException) -> None:
         """Make a tool's own exception look well where it is shown."""
 
-    def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:
+    def run_code(self, code: str, name: str, namespace: dict[str, object]) -> object:
         """Run the Python code of a snippet; `namespace` is that of the caller."""
         return run_source(code, name, namespace)
 
@@ -122,7 +123,7 @@ def snippet_file(snippet: str) -> str:
     return f"<snippet {snippet}>"
 
 
-def run_source(source: str, name: str, namespace: dict[str, Any]) -> Any:
+def run_source(source: str, name: str, namespace: dict[str, object]) -> object:
     """Run a snippet's Python code and return the value of its last expression. Raises UsageProblem for bad syntax."""
     import ast
     import linecache

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import NoSuchTool, OneToolError, Returned, UsageProblem
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.failures import own_frames
 from onetool_ipy.core.resolve import ResolvedCall
@@ -161,10 +162,10 @@ class UnlistedOffers:
         self._server = server
         self._load = load
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         return iter(self._load())
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: int) -> object:
         return self._load()[index]
 
     def __repr__(self) -> str:
@@ -334,19 +335,21 @@ class OtProxy(PackProxy):
 
         return Replaying(self._box.replays, file, mode=mode, mask=self._box.mask, clock=self._box.now)
 
-    def adopt(self, thing: Any, pack: str = "", *, deps: Any = None, read_only: Iterable[str] | str = ()) -> list[str]:
+    def adopt(
+        self, thing: object, pack: str = "", *, deps: object = None, read_only: Iterable[str] | str = ()
+    ) -> list[str]:
         """Make tools of another framework's tools, of objects, modules or "module:name"; see `Toolbox.adopt`."""
         return self._box.adopt(thing, pack, deps=deps, read_only=read_only)
 
-    def browser(self, tool: str = "", args: dict[str, Any] | None = None) -> Any:
+    def browser(self, tool: str = "", args: Json | None = None) -> object:
         """Open the tool browser: search, forms, results; at a tool if one is named."""
         return self._screens().browser(tool, args)
 
-    def view(self, result: Any) -> Any:
+    def view(self, result: object) -> object:
         """Open the result viewer on a result, on the stored result with this handle, or on any other value."""
         return self._screens().result(result)
 
-    def usage(self, period: str = "week", tool: str = "", since: str = "") -> Any:
+    def usage(self, period: str = "week", tool: str = "", since: str = "") -> object:
         """Open the usage view: calls over time, latency, failures; `since` is a time such as `yesterday` or `3d`."""
         return self._screens().usage(period, tool, since)
 

@@ -18,6 +18,7 @@ from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clo
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
 from onetool_ipy.core.callers import REMOTE, TYPED
@@ -422,7 +423,7 @@ class Toolbox:
         result.meta["handle"] = handle
         return {"handle": handle, "total_lines": page["total_lines"], "preview": page["lines"]}
 
-    def formats(self, provider: str, allowed: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    def formats(self, provider: str, allowed: Sequence[str] | None = None) -> list[Json]:
         """The tools as a model's provider wants them declared: openai, ollama, gemini or anthropic.
 
         In order of registration, those that `allowed` lets through; a tool that is off is not offered. Starts no

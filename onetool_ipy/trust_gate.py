@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
@@ -151,12 +151,12 @@ def _model_part(pin: Pin) -> tuple[str, list[str]]:
     return f"{as_text(pin.get('provider'))} {as_text(pin.get('model'))} at {address}", details
 
 
-def _listed(value: Any) -> list[Any]:
+def _listed(value: object) -> list[object]:
     """Return a list as it is, and a value that should have been one as its only item. The file is not checked yet."""
     return value if isinstance(value, list) else [] if value is None else [value]
 
 
-def _pairs(value: Any) -> list[tuple[str, str]]:
+def _pairs(value: object) -> list[tuple[str, str]]:
     """Return names and values as text, of a mapping or of whatever stands in its place."""
     pairs = value if isinstance(value, Mapping) else {} if value is None else {"": value}
     return [(name, as_text(each)) for name, each in pairs.items()]

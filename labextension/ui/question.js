@@ -125,11 +125,17 @@ function programWrites({ calls, program, details }, send) {
   const label = shown.length < calls.length ? `Run chosen of these ${shown.length}` : 'Run chosen';
   const choose = calls.length > 1 ? button(label, () => finish(chosen())) : null;
   return [
-    h('pre.otx-question-program', { tabindex: '0', role: 'group', 'aria-label': 'Program' }, visible(program)),
+    h('pre.otx-question-program', { tabindex: '0', role: 'group', 'aria-label': 'Program' }, program.split('\n').map(codeLine)),
     h('div.otx-question-writes', { tabindex: '0', role: 'group', 'aria-label': 'Writes' }, h('table', null, h('tbody', null, rows))),
     h('ul.otx-question-details', null, lines),
     h('div.otx-question-buttons', null, button(calls.length === 1 ? 'Run' : 'Run all', () => finish(all)), choose, button('No', () => send('decline'))),
   ];
+}
+
+/** A line of a program. Where it is too long for the page, its rest is further to the right than its beginning. */
+function codeLine(line) {
+  const text = line.replace(/^ +/, '');
+  return h('div', { style: `padding-left: ${Math.min(line.length - text.length, 24) + 4}ch` }, visible(text), '\n');
 }
 
 function card({ tool, summary, badges, note, args }, number, onDecide) {

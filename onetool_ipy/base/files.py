@@ -171,11 +171,18 @@ def is_running(pid: int) -> bool:
 def read(path: Path) -> Content | None:
     """Return the content of a file, or None if there is none. Raises Unreadable for anything else."""
     try:
-        _require_plain(os.stat(path))
-        with open(os.open(path, _READ_FLAGS), "rb") as file:
-            status = os.fstat(file.fileno())
-            _require_plain(status)
-            data = file.read(MAX_BYTES + 1)
+        fd = os.open(path, _READ_FLAGS)
+        try:
+            status = os.fstat(fd)
+            if stat.S_ISDIR(status.st_mode):
+                raise Unreadable("is a directory, not a file.")
+            if not stat.S_ISREG(status.st_mode):
+                raise Unreadable("is not a regular file.")
+            # The file may grow meanwhile.
+            with open(fd, "rb", closefd=False) as file:
+                size = max(status.st_size, len(data := file.read(MAX_BYTES + 1)))
+        finally:
+            os.close(fd)
     except FileNotFoundError:
         if path.is_symlink():
             raise Unreadable("is a link to a file that does not exist.") from None
@@ -185,23 +192,9 @@ def read(path: Path) -> Content | None:
     except (OSError, ValueError) as exc:
         reason = (getattr(exc, "strerror", None) or str(exc)).lower()
         raise Unreadable(f"cannot be read: {reason}.") from exc
-    # The file may have grown since its size was looked at.
-    if len(data) > MAX_BYTES:
-        raise Unreadable(_too_large(len(data)))
+    if size > MAX_BYTES:
+        raise Unreadable(f"is too large: {size:,} bytes; the limit is {MAX_BYTES:,}.")
     return Content(data=data, stat=status)
-
-
-def _require_plain(status: os.stat_result) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise Unreadable("is a directory, not a file.")
-    if not stat.S_ISREG(status.st_mode):
-        raise Unreadable("is not a regular file.")
-    if status.st_size > MAX_BYTES:
-        raise Unreadable(_too_large(status.st_size))
-
-
-def _too_large(size: int) -> str:
-    return f"is too large: {size:,} bytes; the limit is {MAX_BYTES:,}."
 
 
 def read_own(path: Path, limit: int) -> bytes | None:
@@ -376,22 +369,27 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
                 make_folder(path.parent)
                 fd = os.open(path, _APPEND_FLAGS, 0o600)
             try:
-                written = os.write(fd, data)
-                start = os.lseek(fd, 0, os.SEEK_CUR) - written
-                try:
-                    # After a short write the next one tells why it was short, or completes the record.
-                    while written < len(data):
-                        written += os.write(fd, memoryview(data)[written:])
-                except OSError:
-                    if os.fstat(fd).st_size == start + written:
-                        os.ftruncate(fd, start)
-                    raise
+                append_to(fd, data)
                 if sync:
                     os.fsync(fd)
             finally:
                 os.close(fd)
     except (OSError, ValueError) as exc:
         raise StoreError.of(path, exc) from exc
+
+
+def append_to(fd: int, data: bytes) -> None:
+    """Add one record to a file that is open with O_APPEND, as `append` does. Raises OSError."""
+    written = os.write(fd, data)
+    start = os.lseek(fd, 0, os.SEEK_CUR) - written
+    try:
+        # After a short write the next one tells why it was short, or completes the record.
+        while written < len(data):
+            written += os.write(fd, memoryview(data)[written:])
+    except OSError:
+        if os.fstat(fd).st_size == start + written:
+            os.ftruncate(fd, start)
+        raise
 
 
 @contextmanager

@@ -180,10 +180,6 @@ class BundleStore:
         self._state = _State({str(root): None}, {}, (), EMPTY)
         self._written: dict[str, RecordFile] = {}
 
-    def is_empty(self) -> bool:
-        """Whether there certainly is no bundle; reads no file."""
-        return not self._state.files and not os.path.isdir(self.root)
-
     def snapshot(self) -> BundleSnapshot:
         """Return what the files hold now: the same object as long as nothing changed."""
         before = self._state

@@ -129,7 +129,17 @@ def find_config(path: Path | str | None, *, env: Mapping[str, str], cwd: Path, h
         return _searched(cwd, home)
     place = Path(os.path.abspath(cwd / expand_home(Path(named), home)))
     has_none = not os.path.lexists(place / CONFIG_NAME) and not os.path.isdir(place / FOLDER)
-    return _searched(place, home) if os.path.isdir(place) and has_none else _named(place)
+    file, is_folder = place, os.path.isdir(place)
+    if is_folder and has_none:
+        return _searched(place, home)
+    if is_folder:
+        inner = place / FOLDER / CONFIG_NAME
+        file = inner if os.path.lexists(inner) or not os.path.lexists(place / CONFIG_NAME) else place / CONFIG_NAME
+    parent = file.parent if is_folder or os.path.exists(file) else None
+    if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
+        return ConfigLocation(named=True, problems=(_problem(str(parent), *fault),))
+    config_file = None if is_folder and not os.path.lexists(file) else file
+    return ConfigLocation(onetool_dir=parent, config_file=config_file, named=True)
 
 
 def _searched(start: Path, home: Path) -> ConfigLocation:
@@ -197,19 +207,6 @@ def project_key(project: Path) -> str:
     digest = hashlib.sha256(os.fsencode(project)).hexdigest()[:12]
     name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "_" for c in project.name)
     return f"{name[:40] or 'root'}-{digest}"
-
-
-def _named(place: Path) -> ConfigLocation:
-    """Resolve a path that the user named: a file, or a folder with `onetool.yaml` or `.onetool/`."""
-    file, is_folder = place, os.path.isdir(place)
-    if is_folder:
-        inner = place / FOLDER / CONFIG_NAME
-        file = inner if os.path.lexists(inner) or not os.path.lexists(place / CONFIG_NAME) else place / CONFIG_NAME
-    parent = file.parent if is_folder or os.path.exists(file) else None
-    if parent is not None and parent.name == FOLDER and (fault := Owners(parent).fault(os.stat(parent), str(parent))):
-        return ConfigLocation(named=True, problems=(_problem(str(parent), *fault),))
-    config_file = None if is_folder and not os.path.lexists(file) else file
-    return ConfigLocation(onetool_dir=parent, config_file=config_file, named=True)
 
 
 def _usable(folder: str, problems: list[Problem]) -> bool:

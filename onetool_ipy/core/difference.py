@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import difflib
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-9
 _KEYS = ("id", "key", "uuid", "guid", "sku", "slug", "code", "name", "path", "url", "email", "date", "time")
 _ENDINGS = ("_id", "_key", "_code", "id", "_name")
+_MAX_TEXT = 200 * 10**6
 _MAX_TEXT_LINES = 20_000
 """Texts of more lines are compared as sets of lines; aligning them takes time that grows with the square."""
 
@@ -73,7 +75,23 @@ class Changes:
 
 
 def compare(before: Any, after: Any, key: Any = None, *, tolerance: float = TOLERANCE) -> Changes:
-    """Compare two values. Raises UsageProblem for a key that is missing or not unique."""
+    """Compare two values. Raises UsageProblem for a key that is missing or not unique, and for what is too large."""
+    for side in (before, after):
+        if isinstance(side, str) and len(side) > _MAX_TEXT:
+            message = (
+                f"A text of {len(side) / 1e6:,.0f} MB is too large to compare; the limit is {_MAX_TEXT / 1e6:,.0f} MB."
+            )
+            raise UsageProblem(message, hint="Compare parts of it, or read it as a table: pd.read_csv(...).")
+    try:
+        return _compare(before, after, key, tolerance)
+    except MemoryError:
+        hint = "Compare fewer columns or rows: ot.diff(a[names], b[names])."
+        raise UsageProblem(
+            "The two values are too large to be compared in the memory that is left.", hint=hint
+        ) from None
+
+
+def _compare(before: Any, after: Any, key: Any, tolerance: float) -> Changes:
     before, after = _plain(before), _plain(after)
     if isinstance(before, str) and isinstance(after, str):
         return _compare_text(before, after)
@@ -185,6 +203,8 @@ def _matching(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> tuple[list
         return names, *(_keys_of(side, names) for side in sides)
     names = [key] if isinstance(key, str) or not isinstance(key, Sequence) else list(key)
     for name in names:
+        if not isinstance(name, Hashable):
+            raise UsageProblem("The key is no name of a column.", hint="Write key='id' or key=['id', 'date'].")
         if any(name not in side.columns for side in sides):
             listed = ", ".join(str(each) for each in before.columns if each in after.columns)
             raise UsageProblem(
@@ -235,9 +255,10 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
             return places
         a, b = a[places].astype("f8"), b[places].astype("f8")
         with np.errstate(invalid="ignore", over="ignore"):
-            is_near = np.abs(a - b) <= tolerance * np.maximum(np.abs(a), np.abs(b))
+            gap = np.abs(a - b)
+            is_near = np.isfinite(gap) & (gap <= tolerance * np.maximum(np.abs(a), np.abs(b)))
         return places[~(is_near | (np.isnan(a) & np.isnan(b)))]
-    if old.dtype == new.dtype and old.dtype != object:
+    if old.dtype == new.dtype and old.dtype.name != "object":
         # A comparison with a missing cell may be missing itself; those are looked at, too.
         places = np.flatnonzero(np.asarray(pd.array(old != new).fillna(True), dtype=bool))
         return places[~(old.take(places).isna() & new.take(places).isna())]
@@ -259,8 +280,12 @@ def _same(old: Any, new: Any, tolerance: float) -> bool:
     if isinstance(old, bool) or isinstance(new, bool):
         return isinstance(old, bool) and isinstance(new, bool) and old == new
     if isinstance(old, (int, float)) and isinstance(new, (int, float)):
-        is_whole = isinstance(old, int) and isinstance(new, int)
-        return bool(old == new or (not is_whole and abs(old - new) <= tolerance * max(abs(old), abs(new))))
+        if old == new or (isinstance(old, int) and isinstance(new, int)):
+            return bool(old == new)
+        try:
+            return math.isclose(old, new, rel_tol=tolerance)
+        except OverflowError:  # a whole number that no float can hold
+            return False
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
         return len(old) == len(new) and all(_same(a, b, tolerance) for a, b in zip(old, new, strict=True))
     if isinstance(old, dict) and isinstance(new, dict):

@@ -1,8 +1,9 @@
 """Lineage: which results the arguments of a call came from, by the identity of the objects.
 
 An argument comes from a result if it is that result, its data, its frame, a list or dict inside it, or its handle. Text
-and numbers come from nowhere: equal ones are the same object by chance. Results are remembered when their call ends and
-looked through when a later call is given a list or dict, so a call with plain arguments pays nothing.
+and numbers come from nowhere: equal ones are the same object by chance. Results are remembered when their call ends.
+They are looked through only when a later call is given a list or dict that is not a whole result, so a call with plain
+arguments, and one that is given a whole result, pay nothing that grows with their size.
 
 A list or dict cannot be held weakly, and the `id` of a freed one is used again. So small results are held, the newest
 ones, up to a limit; a large result is known only as long as somebody else holds it, and only by itself, not by the rows
@@ -44,13 +45,16 @@ _Owner = tuple[str, object]
 
 @dataclass(slots=True, eq=False)
 class _Held:
-    """A result that is held, with what was found inside it once somebody looked; or copies that a tool was lent."""
+    """A result that is held, with what was found inside it once somebody looked; or copies that a tool was lent.
+
+    `copies` has a copy for the `id` of each original.
+    """
 
     call_id: str
-    data: object
-    size: int
-    is_read: bool = False
+    data: object = None
+    size: int = 0
     is_gone: bool = False
+    copies: Mapping[int, object] | None = None
     parts: list[_Owner] = field(default_factory=list)
 
 
@@ -78,15 +82,14 @@ class Lineage:
             if type(value) is str and len(value) == _HANDLE_LENGTH and (call_id := self._find_handle(value))
         ]
         if copier is not None:
-            self._read_all()
-            hits = self._owners.keys() & copier.copies.keys()
-            if hits or copier.others:
+            if not all(self._owner(value) for value in args.values() if type(value) in _CONTAINERS):
+                self._read_all()
+            is_known = not self._owners.keys().isdisjoint(copier.copies)
+            if is_known or copier.others:
                 inputs += self._inputs(args)
-            if hits:
+            if is_known:
                 # The tool gets copies. While it runs they have the same origin, for the calls that it makes with them.
-                owners = [(self._owners.get(key), copier.copies[key]) for key in hits]
-                copies = [(owner[0], copy) for owner, copy in owners if owner is not None]
-                resolved.lent = _Held(resolved.call.id, None, 0, parts=copies)
+                resolved.lent = _Held(resolved.call.id, copies=copier.copies)
                 self._unread.append(resolved.lent)
         if inputs:
             resolved.inputs = tuple(dict.fromkeys(inputs))[:_MAX_INPUTS]
@@ -112,7 +115,8 @@ class Lineage:
             if holder is not None:
                 self._watch(call_id, data, holder)
         else:
-            held = _Held(call_id, data, size)
+            held = _Held(call_id, data, size, parts=[(call_id, data)])
+            self._owners[id(data)] = held.parts[0]
             self._unread.append(held)
             self._hold(held)
 
@@ -186,11 +190,10 @@ class Lineage:
 
     def _forget(self, held: _Held) -> None:
         held.is_gone = True
-        if held.is_read:
-            for owner in held.parts:
-                # A later call may have given the same object.
-                if self._owners.get(id(owner[1])) is owner:
-                    self._owners.pop(id(owner[1]), None)
+        for owner in held.parts:
+            # A later call may have given the same object.
+            if self._owners.get(id(owner[1])) is owner:
+                self._owners.pop(id(owner[1]), None)
 
     def _read_all(self) -> None:
         """Look for the lists, dicts and frames inside the results that nobody has looked into, the outer ones first."""
@@ -198,8 +201,9 @@ class Lineage:
             held = self._unread.popleft()
             if held.is_gone:
                 continue
-            held.is_read = True
-            if held.data is None:
+            if held.copies is not None:
+                owners = [(self._owners.get(key), copy) for key, copy in held.copies.items()]
+                held.parts = [(owner[0], copy) for owner, copy in owners if owner is not None]
                 self._owners.update((id(owner[1]), owner) for owner in held.parts)
                 continue
             waiting, parts = deque([held.data]), dict[int, object]()

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeGuard
 from onetool_ipy.base import values
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.values import Json
 
 _TAKEN = ("command", "args", "env", "cwd", "url", "headers")
 # What has no end (a text, a comment) goes on to the end of the file; to look for other ends of it would be slow.
@@ -104,7 +105,7 @@ def parse_json(text: str) -> Any:
     return json.loads(_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)))
 
 
-def without_secrets(found: FoundServer) -> tuple[dict[str, Any], dict[str, str]]:
+def without_secrets(found: FoundServer) -> tuple[Json, dict[str, str]]:
     """The entry with `${NAME}` in place of likely secrets, and those secrets by name."""
     data = dict(found.data)
     secrets: dict[str, str] = {}
@@ -135,15 +136,15 @@ def without_secrets(found: FoundServer) -> tuple[dict[str, Any], dict[str, str]]
     return data, secrets
 
 
-def _is_secret_flag(word: Any) -> TypeGuard[str]:
+def _is_secret_flag(word: object) -> TypeGuard[str]:
     return isinstance(word, str) and word.startswith("-") and "=" not in word and is_secret_name(word)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value) and "${" not in value
 
 
-def servers_in(document: Any) -> dict[str, Any]:
+def servers_in(document: object) -> Json:
     """The entries of a client's document by name; none if it has none."""
     if not isinstance(document, dict):
         return {}
@@ -242,7 +243,7 @@ def with_entry(client: str, path: Path, text: str, server: FoundServer) -> str:
     return json.dumps(document, indent=margin[1] if margin else 2, ensure_ascii=False) + "\n"
 
 
-def _add(client: str, document: dict[str, Any], server: FoundServer) -> None:
+def _add(client: str, document: Json, server: FoundServer) -> None:
     """Add an entry to a document of JSON. Jupyter AI has lists where the others have objects."""
     if client == "jupyter-ai":
         env = [{"name": name, "value": value} for name, value in server.data.get("env", {}).items()]

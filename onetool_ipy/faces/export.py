@@ -11,11 +11,12 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.line.grammar import (
     read_arguments,
     read_body,
@@ -69,36 +70,28 @@ def export_notebook(file: Path, box: Toolbox, commands: Collection[str]) -> str:
         "box = open_toolbox()",
         "ot = box.ot",
         *([f"from onetool_ipy.live import {', '.join(names)}"] if names else []),
-        *_own_packs(tools, cells, names),
     ]
+    # The packs of tools that the notebook itself defines, if it uses them as names.
+    packs = sorted({name.partition(".")[0] for name in tools} - set(names))
+    used = [pack for pack in packs if any(re.search(rf"\b{pack}\.", cell.source) for cell in cells)]
+    if used:
+        head += ["from onetool_ipy import PackProxy", *(f'{pack} = PackProxy(box, "{pack}")' for pack in used)]
     scripts = [(cell.number, cell.script(tools)) for cell in cells]
     if any(_awaits(script) for _, script in scripts):
         head.append(_AWAITED)
-    body = [f"\n# Cell {number}\n{_as_script(script)}" for number, script in scripts]
+    body = []
+    for number, script in scripts:
+        # A cell with `await` at its top level is passed as text.
+        is_plain = "\\" not in script and "'''" not in script and not script.endswith("'")
+        text = f"_awaited('''\\\n{script}''')" if is_plain else f"_awaited({script!r})"
+        body.append(f"\n# Cell {number}\n{text if _awaits(script) else script}")
     return "\n".join([*head, *body]) + "\n"
-
-
-def _as_script(source: str) -> str:
-    """A cell for a script: one with `await` at its top level is passed as text."""
-    if not _awaits(source):
-        return source
-    is_plain = "\\" not in source and "'''" not in source and not source.endswith("'")
-    return f"_awaited('''\\\n{source}''')" if is_plain else f"_awaited({source!r})"
 
 
 def _awaits(source: str) -> bool:
     """Whether a cell awaits outside of any function, which a script cannot do."""
     code = compile(source, "cell", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
     return bool(code.co_flags & inspect.CO_COROUTINE)
-
-
-def _own_packs(tools: Mapping[str, Any], cells: Sequence[_Cell], known: Sequence[str]) -> list[str]:
-    """Imports for the packs of tools that the notebook itself defines, if it uses them as names."""
-    packs = sorted({name.partition(".")[0] for name in tools} - set(known))
-    used = [pack for pack in packs if any(re.search(rf"\b{pack}\.", cell.source) for cell in cells)]
-    return (
-        ["from onetool_ipy import PackProxy", *(f'{pack} = PackProxy(box, "{pack}")' for pack in used)] if used else []
-    )
 
 
 def _code_cells(file: Path) -> list[tuple[int, str]]:
@@ -124,9 +117,9 @@ class _Cell:
         self.number = number
         self._box = box
         self._commands = commands
-        self._tools: Mapping[str, Any] = {}
+        self._tools: Mapping[str, Json] = {}
 
-    def script(self, tools: Mapping[str, Any]) -> str:
+    def script(self, tools: Mapping[str, Json]) -> str:
         """The cell without magics; `tools` are the schemas of tools that the notebook defines."""
         self._tools = tools
         source = self.source
@@ -237,5 +230,5 @@ class _Cell:
             f"fromlist=['read_snippet']).read_snippet({snippet.name!r}, {data!r})"
         )
 
-    def _refuse(self, why: str) -> Any:
+    def _refuse(self, why: str) -> NoReturn:
         raise UsageProblem(f"Cell {self.number} cannot be exported: {why}")

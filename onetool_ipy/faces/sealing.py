@@ -13,15 +13,17 @@ import re
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import make_folder
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.lock import NAME as LOCK
-from onetool_ipy.config.paths import FOLDER
+from onetool_ipy.config.paths import FOLDER, state_folder
 from onetool_ipy.faces.mcp.mock import read_recording
 from onetool_ipy.stores.results import is_handle
 from onetool_ipy.toolbox import Toolbox
@@ -57,7 +59,7 @@ def seal(notebook: Path, box: Toolbox) -> Path:
     folder = box.config.paths.onetool_dir
     if folder is not None and (folder / LOCK).is_file():
         parts[LOCK] = (folder / LOCK).read_bytes()
-    for handle in {word for cell in cells for word in _HANDLE.findall(json.dumps(cell.get("outputs", [])))}:
+    for handle in sorted({word for cell in cells for word in _HANDLE.findall(json.dumps(cell))}):
         files = [box.results.folder / f"{handle}.{end}" for end in ("txt", "json")]
         if is_handle(handle) and all(file.is_file() for file in files):
             parts |= {f"results/{file.name}": file.read_bytes() for file in files}
@@ -77,9 +79,13 @@ def run_sealed(file: Path) -> list[str]:
         before = _cells(_read_text(notebook), notebook)
         _offer_recorded_tools(folder, manifest["recordings"])
         after = _run(notebook, folder)
+        # A result that is stored again has another handle.
+        handles = {file.stem for file in folder.parent.glob("**/results/*.json") if is_handle(file.stem)}
     lines = []
     for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
-        texts = [_outputs(cell) for cell in (old, new)]
+        texts = [
+            _HANDLE.sub(lambda word: "…" if word[0] in handles else word[0], _outputs(cell)) for cell in (old, new)
+        ]
         if old.get("cell_type") == "code" and texts[0] != texts[1] and "%load_ext" not in _source(old):
             was, now = (values.cut(text or "nothing", 300) for text in texts)
             lines.append(f"Cell {number} differs.\n  was: {was}\n  is:  {now}")
@@ -87,7 +93,7 @@ def run_sealed(file: Path) -> list[str]:
 
 
 @contextmanager
-def _unpacked(file: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+def _unpacked(file: Path) -> Iterator[tuple[Path, Json]]:
     """Unpack an archive into a new folder. Raises UsageProblem for one that is not a sealed notebook, or is hostile."""
     if not file.is_file():
         raise UsageProblem(f"There is no file '{file}'.", hint="Make one: onetool-ipy seal NB.ipynb")
@@ -125,7 +131,7 @@ def _require_harmless(archive: zipfile.ZipFile) -> None:
         names.add(entry.filename)
 
 
-def _manifest(folder: Path, file: Path) -> dict[str, Any]:
+def _manifest(folder: Path, file: Path) -> Json:
     try:
         manifest = values.from_json((folder / _MANIFEST).read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -160,21 +166,22 @@ def _offer_recorded_tools(folder: Path, recordings: list[str]) -> None:
     (home / "onetool.yaml").write_text(json.dumps({"version": 1, "tools": [*tools.values()]}), encoding="utf-8")
 
 
-def _run(notebook: Path, folder: Path) -> list[Mapping[str, Any]]:
+def _run(notebook: Path, folder: Path) -> list[Json]:
     """Run all cells in a kernel with a home of its own, in which only recordings answer."""
     import nbformat
     from nbclient import NotebookClient
 
     home, state = folder.parent / "home", folder.parent / "state"
-    for place in (home, state / "results"):
-        place.mkdir(parents=True)
+    env = {**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "JUPYTER_DATA_DIR": str(home / "data")}
+    env |= {"ONETOOL_STATE": str(state), "ONETOOL_TRUST": str(folder), "ONETOOL_REPLAY": "replay"}
+    results = state_folder(folder, env=env, home=home) / "results"
+    for place in (home, results):
+        make_folder(place)
     for part in (folder / "results").glob("*") if (folder / "results").is_dir() else ():
         data = part.read_bytes()
         if part.suffix == ".json":
             data = json.dumps({**json.loads(data), "expires": "9999-01-01T00:00:00+00:00"}).encode()
-        (state / "results" / part.name).write_bytes(data)
-    env = {**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "JUPYTER_DATA_DIR": str(home / "data")}
-    env |= {"ONETOOL_STATE": str(state), "ONETOOL_TRUST": str(folder), "ONETOOL_REPLAY": "replay"}
+        (results / part.name).write_bytes(data)
     env.pop("ONETOOL_CONFIG", None)
     node = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # it ships no types
     client = NotebookClient(
@@ -185,7 +192,7 @@ def _run(notebook: Path, folder: Path) -> list[Mapping[str, Any]]:
         resources={"metadata": {"path": str(folder)}},
     )
     client.execute(env=env)
-    cells: list[Mapping[str, Any]] = list(node.cells)
+    cells: list[Json] = list(node.cells)
     return cells
 
 
@@ -198,7 +205,7 @@ def _read_text(path: Path) -> str:
         raise UsageProblem(f"'{path}' cannot be read as a notebook.") from exc
 
 
-def _cells(text: str, path: Path) -> list[Mapping[str, Any]]:
+def _cells(text: str, path: Path) -> list[Json]:
     try:
         cells = json.loads(text)["cells"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -206,12 +213,12 @@ def _cells(text: str, path: Path) -> list[Mapping[str, Any]]:
     return [cell for cell in cells if isinstance(cell, dict)]
 
 
-def _source(cell: Mapping[str, Any]) -> str:
+def _source(cell: Json) -> str:
     source = cell.get("source", "")
     return source if isinstance(source, str) else "".join(source)
 
 
-def _outputs(cell: Mapping[str, Any]) -> str:
+def _outputs(cell: Json) -> str:
     """Return what a cell shows as text, without what differs from run to run: times, durations, addresses."""
     texts = []
     for output in cell.get("outputs", []):

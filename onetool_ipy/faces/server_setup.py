@@ -163,7 +163,7 @@ class ServerSetup:
         return entry
 
 
-def _doubts(data: Mapping[str, Any]) -> str:
+def _doubts(data: Json) -> str:
     """What is likely wrong with a server that was typed: a program that is not there, flags of ours for it."""
     command = str(data.get("command") or "")
     if not command:
@@ -188,10 +188,11 @@ Answer = Callable[[CardInput], str]
 """Gives the value of an input: what was data before, or what a person says; for a secret its `${NAME}`."""
 
 
-def is_card(document: Any) -> bool:
+def is_card(document: object) -> bool:
     """Whether a document is a registry card."""
-    named = isinstance(document, dict) and isinstance(document.get("name"), str)
-    return named and any(isinstance(document.get(key), list) for key in ("packages", "remotes"))
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        return False
+    return any(isinstance(document.get(key), list) for key in ("packages", "remotes"))
 
 
 def card_name(card: Mapping[str, object]) -> str:
@@ -199,9 +200,9 @@ def card_name(card: Mapping[str, object]) -> str:
     return re.sub(r"[^\w-]+", "-", str(card["name"]).rpartition("/")[2]).strip("-")[:40] or "server"
 
 
-def server_of(card: Mapping[str, Any], name: str, answer: Answer) -> FoundServer:
+def server_of(card: Json, name: str, answer: Answer) -> FoundServer:
     """The server of a card. Raises UsageProblem if it has none that can be used here."""
-    packages = [one for one in card.get("packages") or [] if isinstance(one, dict) and _is_startable(one)]
+    packages = [one for one in card.get("packages") or [] if isinstance(one, dict) and _program(one)]
     there = [one for one in packages if shutil.which(_program(one))]
     remotes = [
         one
@@ -223,18 +224,15 @@ def server_of(card: Mapping[str, Any], name: str, answer: Answer) -> FoundServer
     )
 
 
-def _is_startable(package: Mapping[str, object]) -> bool:
+def _program(package: Json) -> str:
+    """Return the program that starts a package, which the card may not choose; empty for one of another kind."""
     transport = package.get("transport")
     kind = transport.get("type") if isinstance(transport, dict) else "stdio"
-    return package.get("registryType") in _PROGRAMS and kind == "stdio"
+    programs = _PROGRAMS.get(str(package.get("registryType")), ()) if kind == "stdio" else ()
+    return package["runtimeHint"] if package.get("runtimeHint") in programs else next(iter(programs), "")
 
 
-def _program(package: Mapping[str, Any]) -> str:
-    programs = _PROGRAMS[package["registryType"]]
-    return package["runtimeHint"] if package.get("runtimeHint") in programs else programs[0]
-
-
-def _from_package(package: Mapping[str, object], answer: Answer) -> Json:
+def _from_package(package: Json, answer: Answer) -> Json:
     kind, program = package["registryType"], _program(package)
     identifier, version = str(package.get("identifier") or ""), str(package.get("version") or "")
     if not _PACKAGE.fullmatch(identifier) or (version and not _VERSION.fullmatch(version)):
@@ -285,7 +283,7 @@ def _arguments(listed: object, answer: Answer) -> list[str]:
     return arguments
 
 
-def _value(one: Mapping[str, Any], name: str, answer: Answer) -> str | None:
+def _value(one: Json, name: str, answer: Answer) -> str | None:
     """A value as the card gives it, its default, or what is answered if it is required; None if it is not needed."""
     if isinstance(one.get("value"), str) and one["value"]:
         return _substituted(one["value"], one.get("variables"), answer)

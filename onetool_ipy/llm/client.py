@@ -11,8 +11,8 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
-from contextlib import AbstractAsyncContextManager, suppress
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractAsyncContextManager, contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -161,18 +161,11 @@ class HttpModelClient:
             raise UsageProblem("A model cannot be asked here without blocking.", hint="Use `await acomplete(...)`.")
         request = self._request(messages, tools, on_text, max_tokens)
         pieces: SimpleQueue[str | None] = SimpleQueue()
-        running = self._background.submit(lambda: self._reply(request, deadline_s, pieces.put))
-        running.future.add_done_callback(lambda _: pieces.put(None))
-        try:
+        with self._running(request, deadline_s, pieces.put) as future:
             while (piece := _next_piece(pieces)) is not None:
                 if on_text is not None:
                     on_text(piece)
-            turn: Turn = running.future.result()
-        except CancelledError:  # the toolbox was closed meanwhile
-            raise CallCancelled("The model is no longer asked.") from None
-        except BaseException:
-            self._background.abandon(running)
-            raise
+            turn: Turn = future.result()
         return turn
 
     async def acomplete(
@@ -193,19 +186,27 @@ class HttpModelClient:
         def put(piece: str | None) -> None:
             loop.call_soon_threadsafe(pieces.put_nowait, piece)
 
-        running = self._background.submit(lambda: self._reply(request, deadline_s, put))
-        running.future.add_done_callback(lambda _: put(None))
-        try:
+        with self._running(request, deadline_s, put) as future:
             while (piece := await pieces.get()) is not None:
                 if on_text is not None:
                     on_text(piece)
-            turn: Turn = running.future.result()
+            turn: Turn = future.result()
+        return turn
+
+    @contextmanager
+    def _running(
+        self, request: ModelRequest, deadline_s: float, put: Callable[[str | None], None]
+    ) -> Iterator[Future[Any]]:
+        """Ask on the background loop while the block runs. `put` gets each piece of text, and None at the end."""
+        running = self._background.submit(lambda: self._reply(request, deadline_s, put))
+        running.future.add_done_callback(lambda _: put(None))
+        try:
+            yield running.future
         except CancelledError:  # the toolbox was closed meanwhile
             raise CallCancelled("The model is no longer asked.") from None
         except BaseException:
             self._background.abandon(running)
             raise
-        return turn
 
     def __repr__(self) -> str:
         return f"<HttpModelClient {self.model.name!r}: {self.model.model!r} by {self.model.provider}>"

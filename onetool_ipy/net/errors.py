@@ -48,7 +48,18 @@ def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) ->
     """Translate a foreign exception into one of ours."""
     if isinstance(exc, CallFailure):
         return masked(exc, mask)
-    words = _reason(exc, mask)
+    # The reason is in the system's words if it has some. asyncio writes words of its own there, so the system is asked
+    # where there is a number.
+    system = next((link for link in chain(exc) if isinstance(link, OSError) and link.strerror), None)
+    if system is not None:
+        number = system.errno or 0
+        words = mask(os.strerror(number) if number > 0 else str(system.strerror))
+    else:
+        try:
+            text = str(exc).strip()
+        except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+            text = ""
+        words = values.cut(mask(_without_query(text or type(exc).__name__)), _MAX_WORDS)
     if isinstance(exc, _TIMEOUTS):
         return masked(timeout_error(place, limit_s), mask)
     if any(isinstance(link, ssl.SSLCertVerificationError) for link in chain(exc)):
@@ -92,20 +103,6 @@ def _mask_record(record: logging.LogRecord) -> bool:
             arg if isinstance(arg, (int, float)) else mask(_without_query(str(arg))) for arg in record.args
         )
     return True
-
-
-def _reason(exc: BaseException, mask: Mask) -> str:
-    """The reason in the system's words if it has some, without the query of any URL."""
-    for link in chain(exc):
-        if isinstance(link, OSError) and link.strerror:
-            # asyncio writes words of its own there, so the system is asked for its words where it has a number.
-            is_systems = link.errno is not None and link.errno > 0
-            return mask(os.strerror(link.errno or 0) if is_systems else link.strerror)
-    try:
-        text = str(exc).strip()
-    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
-        text = ""
-    return values.cut(mask(_without_query(text or type(exc).__name__)), _MAX_WORDS)
 
 
 def _without_query(text: str) -> str:

@@ -123,4 +123,5 @@ class Difference:
 
 
 def _short(value: Any) -> str:
-    return values.cut(html.cell_text(value) or "nothing", _MAX_CELL)
+    text = str(value) if isinstance(value, float) and not is_missing(value) else html.cell_text(value)
+    return values.cut(text or "nothing", _MAX_CELL)

@@ -364,14 +364,18 @@ def relevant_errors(errors: Iterable[ValidationError]) -> Iterator[ValidationErr
             options = [
                 option
                 for option in error.kind.as_dict().get("context") or ()
-                if not any(_is_of(inner, "type", "enum", "const") and inner.instance_path == place for inner in option)
+                if not any(
+                    _keyword(inner) in ("type", "enum", "const") and inner.instance_path == place for inner in option
+                )
             ]
         if len(options) > 1:
             # Of several objects it is meant for the one whose key has the right word: {"kind": "circle"} is not a box.
             options = [
                 option
                 for option in options
-                if not any(_is_of(inner, "enum", "const") and inner.instance_path[:-1] == place for inner in option)
+                if not any(
+                    _keyword(inner) in ("enum", "const") and inner.instance_path[:-1] == place for inner in option
+                )
             ]
         if len(options) == 1:
             yield from relevant_errors(options[0])
@@ -383,7 +387,7 @@ def describe_error(error: ValidationError, value: object, parameters: Schema, ma
     """Say what is wrong at the place of one error in a value, without saying where that is."""
     path = list(error.instance_path)
     unknown = _unknown_names(error, path, value, parameters)
-    node = schema_at(path, parameters) if _is_of(error, "anyOf", "oneOf") else {}
+    node = schema_at(path, parameters) if _keyword(error) in ("anyOf", "oneOf") else {}
     return values.cut(
         _words(error, value_at(path, value, error.instance), unknown, node, parameters, mask), _MAX_MESSAGE
     )
@@ -449,9 +453,9 @@ def _schema_fault(error: Exception) -> str:
 
 def _unknown_names(error: ValidationError, path: Place, args: object, parameters: Schema) -> list[str]:
     """Return the keys that may not be there. Where no key may, the library names the value of one alone."""
-    if _is_of(error, "additionalProperties", "unevaluatedProperties"):
+    if _keyword(error) in ("additionalProperties", "unevaluatedProperties"):
         return [str(name) for name in error.kind.as_dict().get("unexpected") or ()]
-    if not _is_of(error, "falseSchema") or list(error.schema_path)[-1:] != ["additionalProperties"]:
+    if _keyword(error) != "falseSchema" or list(error.schema_path)[-1:] != ["additionalProperties"]:
         return []
     holder, properties = value_at(path, args, None), schema_at(path, parameters).get("properties")
     schemas = properties if isinstance(properties, Mapping) else {}
@@ -506,10 +510,6 @@ def _keyword(error: object) -> str:
     return str(getattr(getattr(error, "kind", None), "name", "") or "")
 
 
-def _is_of(error: ValidationError, *keywords: str) -> bool:
-    return _keyword(error) in keywords
-
-
 def _parse_nested(error: ValidationError, args: Mapping[str, object]) -> Any:
     """Return the list or object that text stands for as JSON, where one is expected and the text is refused."""
     path = list(error.instance_path)
@@ -526,9 +526,9 @@ def _parse_nested(error: ValidationError, args: Mapping[str, object]) -> Any:
 def _expected_types(error: ValidationError) -> frozenset[str]:
     """Return the JSON types that were expected where another was found; of a choice, those of all options."""
     about = error.kind.as_dict()
-    if _is_of(error, "type"):
+    if _keyword(error) == "type":
         return frozenset(about["types"])
-    if not _is_of(error, "anyOf", "oneOf"):
+    if _keyword(error) not in ("anyOf", "oneOf"):
         return frozenset()
     inner = [one for option in about.get("context") or () for one in option]
     return frozenset().union(*(_expected_types(one) for one in inner if one.instance_path == error.instance_path))

@@ -51,8 +51,6 @@ class BundleTools:
         self._specs: dict[str, tuple[Tool, str, ToolSpec]] = {}
 
     def tools(self) -> Iterator[ToolSpec]:
-        if self._store.is_empty():
-            return
         self._last_listed = snapshot = self._store.snapshot()
         for held in snapshot.live():
             if held.duplicate_of:
@@ -64,8 +62,6 @@ class BundleTools:
                 yield from (self._spec(held, tool, tool.version) for tool in held.versions(slug))
 
     def problems(self) -> Iterator[Problem]:
-        if self._store.is_empty():
-            return
         snapshot = self._store.snapshot()
         yield from snapshot.problems
         for held in snapshot.live():
@@ -77,8 +73,6 @@ class BundleTools:
 
     def refresh(self) -> bool:
         """Whether the files changed since the tools were last listed."""
-        if self._store.is_empty() and self._last_listed is EMPTY:
-            return False
         return self._store.snapshot() is not self._last_listed
 
     def _load(self, bundle: str, slug: str, version: str) -> ToolSpec:
@@ -201,8 +195,6 @@ def _shorten(exc: InvalidOutput) -> None:
 
 def http_hosts(store: BundleStore) -> tuple[int, list[str]]:
     """Return the number of HTTP tools in the bundles, and the hosts that they would reach, sorted."""
-    if store.is_empty():
-        return 0, []
     from urllib.parse import urlsplit
 
     listed = (held.completed(tool) for held in store.snapshot().live() for tool in held.tools.values())

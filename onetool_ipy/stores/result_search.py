@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.stores.result_file import ResultText
 
@@ -49,9 +50,8 @@ class InvalidPattern(OneToolError, ValueError):
     """A search pattern that RE2 refuses; `reason` says why."""
 
     def __init__(self, pattern: str, reason: str) -> None:
-        start = pattern if len(pattern) <= 80 else pattern[:77] + "..."
         hint = "Patterns have RE2 syntax: no look-around, no back-references; write \\( for a bracket that is meant."
-        super().__init__(f"Invalid search pattern '{start}': {reason}.", hint=hint)
+        super().__init__(f"Invalid search pattern '{values.cut(pattern, 80)}': {reason}.", hint=hint)
         self.pattern = pattern
         self.reason = reason
 

@@ -73,8 +73,7 @@ class HandleNotFound(OneToolError):
     """No result was ever stored under this handle, or it was deleted."""
 
     def __init__(self, handle: object) -> None:
-        text = handle if isinstance(handle, str) else repr(handle)
-        text = text if len(text) <= 40 else text[:37] + "..."
+        text = values.cut(handle if isinstance(handle, str) else repr(handle), 40)
         super().__init__(f"Handle not found: {text!r}.", hint="ot.results() lists the handles there are.")
         self.handle = handle
 

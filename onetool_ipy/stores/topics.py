@@ -1,18 +1,21 @@
 """Topics: messages appended to the files that the configuration names, one YAML document for each.
 
-The file is written whole, under a lock: whatever is killed or full, it has the old messages, or the new one too. A
-topic's file lies inside `.onetool/`, after links are resolved. It is not a link, and not a file that has a meaning
-there: a message may come from a model, and must never become code or settings.
+A document begins with our mark and ends with `...`, and is written at once, under a lock. What begins with the mark and
+has no end was cut off by a kill; the next message takes its place. A topic's file lies inside `.onetool/`, after links
+are resolved. It is not a link, and not a file that has a meaning there: a message may come from a model, and must never
+become code or settings.
 """
 
 from __future__ import annotations
 
 import datetime
 import os
+import stat
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from onetool_ipy.base.files import StoreError, locked, write_whole
+from onetool_ipy.base.files import StoreError, append_to, locked, make_folder
 from onetool_ipy.config.settings import Topic
 
 NO_TOPIC = "SKIP: no matching topic"
@@ -20,6 +23,8 @@ NO_TOPIC = "SKIP: no matching topic"
 _OURS = frozenset(("onetool.yaml", "prompts.yaml", "secrets.yaml", "snippets.yaml", ".gitignore"))
 _OUR_FOLDERS = frozenset(("tools", "bundles"))
 _START, _END = b"--- # onetool_ipy\n", b"\n...\n"
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT
+_FLAGS |= getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Topics:
@@ -49,10 +54,7 @@ class Topics:
         data = document(self._clock(), self._mask(topic), self._mask(message))
         try:
             with locked(self._folder / ".notify", self._lock_wait_s):
-                # A FIFO would be waited for. What is no plain file is refused when it is written.
-                before = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-                line_end = b"" if not before or before.endswith(b"\n") else b"\n"
-                write_whole(path, before + line_end + data, nofollow=True)
+                _add(path, data)
         except OSError as exc:
             raise StoreError.of(path, exc) from exc
         except StoreError as exc:
@@ -95,3 +97,33 @@ def _topic_file(folder: Path, file: str) -> Path:
     if words[-1].endswith(".py") or words[0] in _OUR_FOLDERS or (len(words) == 1 and words[0] in _OURS):
         raise StoreError(path, "this file has another meaning", hint=hint)
     return Path(parent, path.name)
+
+
+def _add(path: Path, data: bytes) -> None:
+    """Append a document in place of one that was cut off. The caller holds the lock. Raises OSError, StoreError."""
+    from mmap import ACCESS_READ, mmap
+
+    make_folder(path.parent)
+    # A FIFO opens only when somebody reads it, so it is opened without waiting, and refused.
+    fd = os.open(path, _FLAGS, 0o600)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise StoreError(path, "it is not a plain file")
+        if size := os.fstat(fd).st_size:
+            with mmap(fd, 0, access=ACCESS_READ) as text:
+                last = text.rfind(_END)
+                end = 0 if last < 0 else last + len(_END)
+                rest = text[end : end + len(_START)]
+                data = data if text[size - 1 :] == b"\n" else b"\n" + data
+            if rest and _START.startswith(rest):
+                size, data = end, data.lstrip(b"\n")
+                os.ftruncate(fd, size)
+        try:
+            append_to(fd, data)
+            os.fsync(fd)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(fd, size)
+            raise
+    finally:
+        os.close(fd)

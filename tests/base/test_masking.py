@@ -180,7 +180,7 @@ def test_long_lines_of_a_secret_are_masked_one_by_one() -> None:
 
 
 def test_a_form_shows_nothing_of_its_secret() -> None:
-    assert repr(Form("secret-1")) == "Form(***)"
+    assert repr(Form("secret-1", "secret-1")) == "Form(***)"
 
 
 def test_very_long_secret_is_masked() -> None:

@@ -128,7 +128,7 @@ def check(config: Config) -> None:
 
 
 @pytest.mark.timeout(600)
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=DOCUMENTS)
 def test_no_document_raises_and_warm_is_as_cold(project: Project, document: dict[str, Any]) -> None:
     """Whatever stands under the known keys."""
@@ -148,7 +148,7 @@ def test_hosts_that_are_no_list_are_a_problem_and_allow_nothing(project: Project
     assert any("http.allowed_hosts" in problem.message for problem in config.problems)
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=60) | st.text(":-[]{}&*!|>'\"#%@`,? \n\tab1<", max_size=40).map(str.encode))
 def test_no_bytes_raise(project: Project, data: bytes) -> None:
     """In any of the files."""

@@ -29,6 +29,11 @@ NEW = [
 ]
 
 
+def mixed(*cells: Any) -> pd.DataFrame:
+    """A table with one column of any objects."""
+    return pd.DataFrame({"id": range(len(cells)), "x": pd.Series([*cells], dtype=object)})
+
+
 def diff(before: Any, after: Any, key: Any = None) -> Difference:
     return Difference(compare(before, after, key))
 
@@ -69,6 +74,9 @@ def test_rows_are_matched_by_an_obvious_key_and_said_in_words() -> None:
         (5, 5),
         (None, math.nan),
         (pd.DataFrame({"id": [1], "x": [[1, 2]]}), pd.DataFrame({"id": [1], "x": [[1, 2]]})),
+        (mixed(1.0, "a", None, np.array([1, 2])), mixed(1.0 + 1e-12, "a", math.nan, np.array([1, 2]))),
+        (mixed(math.inf), mixed(math.inf)),
+        (pd.DataFrame({"id": [1], "x": [math.inf]}), pd.DataFrame({"id": [1], "x": [math.inf]})),
     ],
     ids=[
         "order",
@@ -84,6 +92,9 @@ def test_rows_are_matched_by_an_obvious_key_and_said_in_words() -> None:
         "number",
         "none",
         "lists",
+        "mixed",
+        "infinite objects",
+        "infinite",
     ],
 )
 def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
@@ -112,6 +123,11 @@ def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
         (pd.DataFrame({"a": [1]}), "text", "1 value changed"),
         ([{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 3}], "matched by their place"),
         ([{"id": 1, "x": [1]}], [{"id": 1, "x": [1, 2]}], "1 x changed: 1 x [1] → [1, 2]"),
+        (pd.DataFrame({"x": [math.inf]}), pd.DataFrame({"x": [5.0]}), "1 x changed: 0 x inf → 5.0"),
+        (pd.DataFrame({"x": [math.inf]}), pd.DataFrame({"x": [-math.inf]}), "1 x changed: 0 x inf → -inf"),
+        (mixed(math.inf, "a"), mixed(5.0, "a"), "1 x changed"),
+        (mixed(10**400), mixed(1.5), "1 x changed"),
+        (mixed(np.array([1, 2])), mixed(np.array([1, 3])), "1 x changed: 0 x [1, 2] → [1, 3]"),
     ],
 )
 def test_what_differs_is_said(before: Any, after: Any, text: str) -> None:
@@ -136,6 +152,8 @@ def test_a_key_that_is_not_unique_is_an_error_that_names_a_duplicate() -> None:
     assert not diff(rows, rows, ["shop", "day"])
     with pytest.raises(UsageProblem, match="Both tables need a column 'nope'"):
         diff(rows, rows, "nope")
+    with pytest.raises(UsageProblem, match="The key is no name of a column"):
+        diff(rows, rows, {"shop": 1})
     changed = [{**rows[0], "x": 5}, rows[1]]
     assert diff(rows, changed, ["shop", "day"]).changed.to_dict("records") == [
         {"shop": "a", "day": 1, "column": "x", "old": 1, "new": 5}
@@ -219,3 +237,34 @@ def test_pandas_finds_the_same_cells(seed: int) -> None:
 def test_pandas_finds_the_same_cells_in_500_pairs() -> None:
     for seed in range(500):
         _agrees(seed)
+
+
+class Huge:
+    """A cell that cannot be compared in the memory that is left."""
+
+    def __eq__(self, other: object) -> bool:
+        raise MemoryError
+
+    __hash__ = None  # type: ignore[assignment]  # it is not for dicts
+
+
+def test_what_is_too_large_is_an_error_that_says_what_to_do() -> None:
+    with pytest.raises(UsageProblem, match="A text of 200 MB is too large to compare; the limit is 200 MB"):
+        diff("x" * (2 * 10**8 + 1), "y")
+    cells = [pd.DataFrame({"id": [1], "x": pd.Series([Huge()], dtype=object)}) for _ in range(2)]
+    with pytest.raises(UsageProblem, match="too large to be compared in the memory that is left"):
+        diff(*cells)
+
+
+def test_whole_numbers_beside_missing_ones_stay_whole_and_are_compared_exactly() -> None:
+    """A moment in milliseconds differs by less than the tolerance of fractions; a column named change stays."""
+    before = [{"id": 1, "n": 3, "ms": 1_700_000_000_000, "change": "a"}, {"id": 2, "n": None, "ms": 5, "change": "b"}]
+    after = [{"id": 1, "n": None, "ms": 1_700_000_000_001, "change": "a"}, {"id": 3, "n": 4, "ms": 5, "change": "b"}]
+
+    found = diff(before, after)
+
+    assert "1 n, 1 ms changed: 1 n 3 → nothing; 1 ms 1700000000000 → 1700000000001" in str(found)
+    assert found.df.columns.tolist() == ["_change", "id", "n", "ms", "change"]
+    assert [str(cell) for cell in found.df["n"]][-1] == "3 → nothing"
+    assert found.added["n"].tolist() == [4]
+    assert diff({"ms": 1_700_000_000_000}, {"ms": 1_700_000_000_001})

@@ -386,6 +386,22 @@ def test_rule_5_the_writes_of_a_program_are_chosen_in_a_table(lab: Lab) -> None:
     assert notebook.page.evaluate("window.hacked") is None
 
 
+def test_rule_5_the_plan_can_be_read_in_a_narrow_panel(lab: Lab) -> None:
+    """At its default width, on a small screen: no line of program or write is hidden, and none is a letter wide."""
+    notebook, _ = _open(lab, PROGRAM.replace('"ink"', '"a long text that goes on and on " * 3'))
+    notebook.page.set_viewport_size({"width": 933, "height": 600})
+    panel = notebook.show_panel()
+    question = panel.locator(".otx-question")
+    expect(question.locator("tr")).to_have_count(3)
+    widths = "nodes => nodes.map(node => [node.clientWidth, node.scrollWidth - node.clientWidth])"
+    assert all(width > 20 and hidden <= 1 for width, hidden in question.locator("dd").evaluate_all(widths))
+    assert all(hidden <= 1 for _, hidden in question.locator("pre, .otx-question-writes").evaluate_all(widths))
+    (width, _), *_ = question.locator("tr:nth-child(2) dd").evaluate_all(widths)
+    assert width > 80
+    question.get_by_role("button", name="No").click()
+    expect(question).to_have_count(0)
+
+
 def test_rule_5_a_no_makes_no_write(lab: Lab) -> None:
     notebook, question = _open(lab, PROGRAM)
     question.get_by_role("button", name="No").click()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -18,6 +19,7 @@ from nbclient import NotebookClient
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.sealing import run_sealed
+from onetool_ipy.stores.results import is_handle
 from tests.faces.commands.test_shell import at_terminal
 from tests.harness.patience import HANG_S
 
@@ -56,6 +58,18 @@ def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return work / "report.sealed.zip"
 
 
+def _open_alone(archive: Path) -> subprocess.CompletedProcess[str]:
+    """Open a sealed notebook with an empty home beside it and without a network."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(archive.parent / "home")}
+    command = [sys.executable, "-m", "onetool_ipy", "open", archive.name]
+    alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "sh"]
+    has_namespaces = subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
+    return subprocess.run(
+        [*(alone if has_namespaces else []), *command],
+        cwd=archive.parent, env=env, capture_output=True, text=True, check=False, timeout=2 * HANG_S,
+    )  # fmt: skip
+
+
 def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(sealed: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(sealed) as archive:
         assert {"sealed.json", "report.ipynb", "calls.jsonl", "onetool.lock"} == {*archive.namelist()}
@@ -63,17 +77,40 @@ def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(sealed: Path,
     (place / "home").mkdir(parents=True)
     shutil.move(sealed, place / sealed.name)
     shutil.rmtree(sealed.parent / ".onetool")
-    env = {"PATH": os.environ["PATH"], "HOME": str(place / "home")}
-    command = [sys.executable, "-m", "onetool_ipy", "open", sealed.name]
-    alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "sh"]
-    has_namespaces = subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
-    run = subprocess.run(
-        [*(alone if has_namespaces else []), *command],
-        cwd=place, env=env, capture_output=True, text=True, check=False, timeout=2 * HANG_S,
-    )  # fmt: skip
+    run = _open_alone(place / sealed.name)
     assert run.returncode == 0, run.stdout + run.stderr
     assert "gives what it gave when it was sealed" in run.stdout
     assert [each.name for each in place.iterdir() if each.is_file()] == [sealed.name], "nothing is left beside it"
+
+
+def test_stored_results_that_a_notebook_shows_are_sealed_and_paged_offline(sealed: Path, tmp_path: Path) -> None:
+    """A large result is shown by its handle; a later cell pages it, where neither its tool nor its store is."""
+    work = sealed.parent
+    cells = ["%load_ext onetool_ipy\n%tool replay calls.jsonl", "big = %tool shop.prices page=4000\nbig"]
+    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+    client = NotebookClient(node, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(work)}})
+    with client.setup_kernel(env=dict(os.environ)):
+        for place, cell in enumerate(node.cells):
+            client.execute_cell(cell, place)
+        (handle,) = {
+            word for word in re.findall(r"\b[a-z][0-9a-z]{11}\b", json.dumps(node.cells[1])) if is_handle(word)
+        }
+        node.cells.append(nbformat.v4.new_code_cell(f"ot.result(handle='{handle}', offset=3999, limit=2)"))
+        client.execute_cell(node.cells[2], 2)
+    assert "2 of 4,000 lines" in json.dumps(node.cells[2].outputs)
+    nbformat.write(node, work / "large.ipynb")
+    assert main(["seal", "large.ipynb"]) == 0
+    with zipfile.ZipFile(work / "large.sealed.zip") as archive:
+        assert {f"results/{handle}.txt", f"results/{handle}.json"} <= {*archive.namelist()}
+
+    place = tmp_path / "elsewhere"
+    (place / "home").mkdir(parents=True)
+    shutil.move(work / "large.sealed.zip", place / "large.sealed.zip")
+    for folder in (work, tmp_path / "state"):
+        shutil.rmtree(folder)
+    run = _open_alone(place / "large.sealed.zip")
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "gives what it gave when it was sealed" in run.stdout
 
 
 def test_a_person_is_asked_before_the_code_of_a_notebook_runs(sealed: Path) -> None:

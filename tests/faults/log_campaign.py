@@ -292,7 +292,8 @@ def _wait(pipe: Any, acks: int, spins: int) -> bytes:
 
 def _topics(folder: str) -> Topics:
     Path(folder).mkdir(parents=True, exist_ok=True)
-    return Topics([Topic(pattern="*", file="notes.yaml")], Path(folder), clock=clock)
+    # On a busy machine the last of sixteen processes waits long for the lock.
+    return Topics([Topic(pattern="*", file="notes.yaml")], Path(folder), clock=clock, lock_wait_s=120.0)
 
 
 def _checked(folder: str, acked: list[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import yaml
 
 from onetool_ipy.base.files import StoreError, locked
 from onetool_ipy.config.settings import Topic
-from onetool_ipy.stores.topics import Topics
+from onetool_ipy.stores.topics import Topics, document
 from tests.faults.disks import make_read_only, small_disk
 from tests.faults.failing import run_failing
 from tests.harness.surroundings import ROOT
@@ -65,6 +65,40 @@ def test_many_processes_write_whole_documents(tmp_path: Path, processes: int, ea
 
     record_property("figures", f"{processes} processes, {processes * each} messages, {found['distinct']} found")
     assert found == {"codes": [0], "documents": processes * each, "distinct": processes * each}
+
+
+WHOLE = document(NOW, "t", "the message:\n---\n" + "z" * 200)
+
+
+@pytest.mark.parametrize("cut", range(1, len(WHOLE) - 1, 5))
+def test_a_document_cut_off_anywhere_is_removed_by_the_next(tmp_path: Path, cut: int) -> None:
+    """What a kill in the middle of a write leaves. The control below shows what it costs without the repair."""
+    path = tmp_path / "notes.yaml"
+    path.write_bytes(document(NOW, "t", "first") + WHOLE[:cut])
+
+    topics(tmp_path).notify("t", "next")
+
+    found = messages(tmp_path)
+    is_complete = WHOLE[:cut].endswith(b'"\n') or WHOLE[:cut].rstrip(b".\n").endswith(b'zzz"')
+    assert (found[0], found[-1]) == ("first", "next")
+    assert len(found) == 2 or (is_complete and len(found) == 3)
+
+
+def test_the_control_without_repair_loses_the_later_messages(tmp_path: Path) -> None:
+    path = tmp_path / "notes.yaml"
+    path.write_bytes(document(NOW, "t", "first") + WHOLE[:-30] + b"\n" + document(NOW, "t", "next"))
+
+    with pytest.raises(yaml.YAMLError):
+        messages(tmp_path)
+
+
+def test_a_large_document_cut_off_is_removed_too(tmp_path: Path) -> None:
+    path = tmp_path / "notes.yaml"
+    path.write_bytes(document(NOW, "t", "first") + document(NOW, "t", "y" * 3_000_000)[:-20])
+
+    topics(tmp_path).notify("t", "next")
+
+    assert messages(tmp_path) == ["first", "next"]
 
 
 def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(disk: Path) -> None:

@@ -34,6 +34,7 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import read_own
+from onetool_ipy.base.values import Json
 
 if TYPE_CHECKING:
     from jupyter_client.blocking.client import BlockingKernelClient
@@ -153,7 +154,7 @@ class _HeaderStamps:
 
     def __init__(self) -> None:
         self._version = ""
-        self._arguments: dict[str, Any] = {}
+        self._arguments: Json = {}
 
     def headers(self, message: types.JSONRPCMessage) -> dict[str, str] | None:
         """Return the headers of a message to the server."""
@@ -246,7 +247,7 @@ def _kernels_of(project: Path) -> tuple[list[BlockingKernelClient], int]:
     return kernels, len(waiting)
 
 
-def _connections() -> Iterator[dict[str, Any]]:
+def _connections() -> Iterator[Json]:
     """Yield the connection files of kernels on this machine that listen now, the newest first."""
     files = _runtime_files("kernel-*.json")
     files.sort(key=lambda file: os.stat(file).st_mtime if file.exists() else 0.0, reverse=True)
@@ -265,7 +266,7 @@ def _runtime_files(pattern: str) -> list[Path]:
     return list(Path(jupyter_runtime_dir()).glob(pattern))
 
 
-def _listens(info: dict[str, Any]) -> bool:
+def _listens(info: Json) -> bool:
     if info["transport"] == "ipc":
         return os.path.exists(f"{info['ip']}-{int(info['shell_port'])}")
     if info["ip"] not in LOOPBACK:
@@ -274,7 +275,7 @@ def _listens(info: dict[str, Any]) -> bool:
     return True
 
 
-def _connect(info: dict[str, Any]) -> BlockingKernelClient | None:
+def _connect(info: Json) -> BlockingKernelClient | None:
     from jupyter_client.blocking.client import BlockingKernelClient
 
     client = BlockingKernelClient()

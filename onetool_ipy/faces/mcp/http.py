@@ -13,7 +13,7 @@ import ipaddress
 import json
 import secrets
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,22 @@ from mcp.server.stdio import stdio_server
 from onetool_ipy.base.background import Background
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import is_running, write_whole
+from onetool_ipy.base.values import Json
 from onetool_ipy.faces.mcp.attach import NOTES
 from onetool_ipy.faces.mcp.server import ToolboxServer
 from onetool_ipy.toolbox import Toolbox
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Scope]]
+Send = Callable[[Scope], Awaitable[None]]
+ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PATH = "/mcp"
 MAX_SESSIONS = 200
 """How many sessions there may be at a time."""
 
 _STOP_S = 5.0
-_IDLE_S = 600.0
+_IDLE_S = 1800.0
 _POLL_S = 1.0
 
 
@@ -45,7 +51,13 @@ class Serving:
     """
 
     def __init__(
-        self, server: ToolboxServer, listening: socket.socket, *, host: str, token: str | None, other: Any = None
+        self,
+        server: ToolboxServer,
+        listening: socket.socket,
+        *,
+        host: str,
+        token: str | None,
+        other: ASGIApp | None = None,
     ) -> None:
         port = listening.getsockname()[1]
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
@@ -68,7 +80,7 @@ class Serving:
         self._running = self._background.submit(lambda: self._server.serve(sockets=[listening]))
         self._undo: list[Callable[[], None]] = []
 
-    def client(self) -> dict[str, Any]:
+    def client(self) -> Json:
         """Return the configuration for another client. It holds the token: take care where you show it."""
         headers = {} if self.token is None else {"headers": {"Authorization": f"Bearer {self.token}"}}
         return {"mcpServers": {"onetool": {"type": "http", "url": self.url, **headers}}}
@@ -121,7 +133,7 @@ def serve_http(
     allow: Sequence[str] | None = None,
     token: str | None = None,
     is_open: bool = False,
-    other: Any = None,
+    other: ASGIApp | None = None,
 ) -> Serving:
     """Serve a toolbox on a port of this machine; port 0 takes a free one.
 
@@ -130,7 +142,11 @@ def serve_http(
         is_open: Require no token. Only on loopback.
         other: The ASGI application of all other paths.
     """
-    if is_open and not _is_loopback(host):
+    try:
+        is_loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        is_loopback = False
+    if is_open and not is_loopback:
         raise UsageProblem(
             f"'{host}' can be reached from other machines; a token is needed there.", hint="Leave --no-token out."
         )
@@ -158,11 +174,11 @@ def serve_to_process(box: Toolbox, pid: int) -> Serving:
 class _ByPath:
     """Two ASGI applications: one for `/mcp` and what belongs to the server itself, the other for all other paths."""
 
-    def __init__(self, app: Any, other: Any) -> None:
+    def __init__(self, app: ASGIApp, other: ASGIApp) -> None:
         self._app = app
         self._other = other
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_ours = scope["type"] != "http" or scope["path"] == PATH
         await (self._app if is_ours else self._other)(scope, receive, send)
 
@@ -170,11 +186,11 @@ class _ByPath:
 class _TokenRequired:
     """An ASGI application behind a bearer token."""
 
-    def __init__(self, app: Any, token: str | None) -> None:
+    def __init__(self, app: ASGIApp, token: str | None) -> None:
         self._app = app
         self._wanted = None if token is None else f"bearer {token}".encode()
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_known = scope["type"] != "http" or self._wanted is None
         if not is_known:
             credentials = [value for name, value in scope["headers"] if name == b"authorization"]
@@ -202,15 +218,6 @@ def _listen(host: str, port: int) -> socket.socket:
         ) from exc
     listening.setblocking(False)
     return listening
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def serve_stdio(

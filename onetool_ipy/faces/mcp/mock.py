@@ -59,7 +59,7 @@ def mock_toolbox(path: Path, calls: list[RecordedCall]) -> Iterator[tuple[Toolbo
             yield box, names
 
 
-def _never(_args: dict[str, Any]) -> None:
+def _never(_args: object) -> None:
     raise UsageProblem("This call is not recorded.")
 
 

@@ -151,7 +151,13 @@ class ServedRequest:
 
     def ask(self, questions: Mapping[str, object]) -> Json:
         """Ask the client all of these at once and wait; in the thread of a tool."""
-        self._require_answers(questions)
+        lacking = {_NEEDS[type(question)] for question in questions.values()} - self.can()
+        if lacking:
+            self._lacking |= lacking
+            what = " and ".join(_WORDS[name] for name in sorted(lacking))
+            raise NobodyToAsk(
+                f"The tool needs a client that can {what}; this one did not declare it ({', '.join(sorted(lacking))})."
+            )
         waiting = asyncio.run_coroutine_threadsafe(self._ask(dict(questions)), self._loop)
         try:
             with clock_stopped():
@@ -186,15 +192,6 @@ class ServedRequest:
             data: dict[str, Any] = {"requiredCapabilities": {name: {} for name in sorted(self._lacking)}}
             raise MCPError(types.MISSING_REQUIRED_CLIENT_CAPABILITY, result.error.message, data)
 
-    def _require_answers(self, questions: Mapping[str, object]) -> None:
-        lacking = {_NEEDS[type(question)] for question in questions.values()} - self.can()
-        if lacking:
-            self._lacking |= lacking
-            what = " and ".join(_WORDS[name] for name in sorted(lacking))
-            raise NobodyToAsk(
-                f"The tool needs a client that can {what}; this one did not declare it ({', '.join(sorted(lacking))})."
-            )
-
     async def _ask(self, questions: Json) -> Json:
         task = asyncio.current_task()
         if self._is_cancelled or task is None:
@@ -217,18 +214,18 @@ class ServedRequest:
             raise Unavailable(f"The client has not answered in {_MAX_ROUNDS} rounds.")
 
     def _send(self, send: Callable[[Any], Awaitable[None]]) -> None:
+        async def drain() -> None:
+            while self._unsent:
+                await self._unsent.popleft()()
+
+        def start() -> None:
+            if self._sending is None or self._sending.done():
+                self._sending = self._loop.create_task(drain())
+
         context = self._context
         if context is not None:
             self._unsent.append(lambda: send(context.session))
-            self._loop.call_soon_threadsafe(self._start_sending)
-
-    def _start_sending(self) -> None:
-        if self._sending is None or self._sending.done():
-            self._sending = self._loop.create_task(self._drain())
-
-    async def _drain(self) -> None:
-        while self._unsent:
-            await self._unsent.popleft()()
+            self._loop.call_soon_threadsafe(start)
 
 
 def _request(question: Any) -> types.InputRequest:

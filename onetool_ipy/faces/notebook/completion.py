@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import suggest
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import Offer
 from onetool_ipy.faces.commands.table import continuation
@@ -73,7 +74,7 @@ class CompletionContext(NamedTuple):
         """The handles of stored results."""
         return [str(row["handle"]) for row in self.box.results.list()]
 
-    def shortcuts(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    def shortcuts(self) -> Iterator[tuple[str, str, Json]]:
         """Snippets and aliases: name, kind and parameters."""
         shortcuts = self.box.shortcuts
         for name, snippet in shortcuts.snippets.items():
@@ -145,7 +146,7 @@ def complete(
     return _picked(member["typed"], [CompletionItem(name, "function") for name in dir(pack)])
 
 
-def answer(before: str, context: CompletionContext, magics: Collection[str], *, cell: str = "") -> dict[str, Any]:
+def answer(before: str, context: CompletionContext, magics: Collection[str], *, cell: str = "") -> Json:
     """The completions in the form that IPython's completer expects of a matcher."""
     from IPython.core.completer import SimpleCompletion
 
@@ -236,7 +237,7 @@ def _tools(typed: str, context: CompletionContext) -> list[CompletionItem]:
 
 def _argument(
     last: str,
-    parameters: dict[str, Any],
+    parameters: Json,
     given: Mapping[str, str],
     context: CompletionContext,
     spec: ToolSpec | None = None,

@@ -167,7 +167,7 @@ def _image(data: object) -> tuple[str, str] | None:
     return None if kind is None else (kind, base64.b64encode(raw).decode("ascii"))
 
 
-def decoded(text: Any) -> bytes:
+def decoded(text: str) -> bytes:
     """The bytes of base64 text; none where it is not."""
     try:
         return base64.b64decode(text, validate=True)

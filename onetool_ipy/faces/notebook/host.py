@@ -141,7 +141,7 @@ class NotebookHost(Host):
     def style_error(self, exc: BaseException) -> None:
         self.last.style(exc)
 
-    def run_code(self, code: str, name: str, namespace: dict[str, Any]) -> Any:  # noqa: ARG002 - the notebook has its own
+    def run_code(self, code: str, name: str, namespace: dict[str, object]) -> object:  # noqa: ARG002 - the notebook has its own
         return self._run_code(code, name)
 
     def ask_for_trust(self, needed: Untrusted) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from onetool_ipy.base.printable import printable
@@ -77,7 +78,7 @@ class _RoutedStream:
             return len(text)
         return int(self.stream.write(text) or 0)
 
-    def writelines(self, lines: Any) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         for line in lines:
             self.write(line)
 
@@ -89,7 +90,7 @@ class _RoutedStream:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[str]:
         return iter(self.stream)
 
 

@@ -93,7 +93,7 @@ class OneTool(Magics):
 
     @no_var_expand
     @needs_local_scope
-    def tool(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+    def tool(self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None) -> object:
         """Find and call tools.
 
         %tool                       what there is
@@ -109,7 +109,7 @@ class OneTool(Magics):
 
     @no_var_expand
     @needs_local_scope
-    def snippet(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+    def snippet(self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None) -> object:
         """Make a snippet of a cell, and run it.
 
         %%snippet NAME param=default    the body is kept; {{ param }} in it is filled; --save keeps it for good
@@ -121,13 +121,13 @@ class OneTool(Magics):
 
     @no_var_expand
     @needs_local_scope
-    def ask(self, line: str, cell: str | None = None, local_ns: dict[str, Any] | None = None) -> Any:
+    def ask(self, line: str, cell: str | None = None, local_ns: dict[str, object] | None = None) -> object:
         """Ask a model, which may call tools: %ask PROMPT, a = %ask PROMPT; %ask alone tells more."""
         return self._asking.run(line, cell, local_ns or {})
 
     @no_var_expand
     @needs_local_scope
-    def shortcut(self, line: str, local_ns: dict[str, Any] | None = None) -> Any:
+    def shortcut(self, line: str, local_ns: dict[str, object] | None = None) -> object:
         """`$name k=v`, as `cell_input` rewrites it."""
         return self.runner.shortcut(line, local_ns or {})
 

@@ -62,14 +62,14 @@ class LineRunner:
         """Run the code of a snippet in the notebook."""
         return self._run_code(name, code, self._shell.user_ns, since="")
 
-    def tool(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> object:
+    def tool(self, line: str, cell: str | None, local_ns: dict[str, object]) -> object:
         """`%tool` and `%%tool`."""
         with self._remembered():
             request = split_line(line, self._words)
             value = self._answer(request, cell, local_ns)
             return None if cell is None and request.is_silent else value
 
-    def _answer(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> object:
+    def _answer(self, request: Line, cell: str | None, local_ns: dict[str, object]) -> object:
         if request.flags.save is not None:
             return self._commands.run("save", request.flags.save, cell)
         if request.kind == "empty":
@@ -82,25 +82,24 @@ class LineRunner:
             return self._pages.usage(request.name)
         return self._call(request, cell, local_ns)
 
-    def snippet(self, line: str, cell: str | None, local_ns: dict[str, Any]) -> object:
+    def snippet(self, line: str, cell: str | None, local_ns: dict[str, object]) -> object:
         """`%snippet NAME k=v [--show]`, `%snippet NAME --save`, and `%%snippet NAME [param[=default] ...] [--save]`."""
         with self._remembered():
             if cell is not None:
                 return self._define(line, cell)
             text = without_semicolon(line)
-            value = self._answer_snippet(text.strip(), local_ns)
+            name, _, rest = text.strip().partition(" ")
+            snippets = self._box.shortcuts.snippets
+            if name and name.removeprefix("$") not in snippets:
+                raise self._no_shortcut(name, snippets)
+            value = (
+                self._use_snippet(snippets[name.removeprefix("$")], rest.rstrip(), local_ns)
+                if name
+                else self._list_snippets()
+            )
             return value if text == line else None
 
-    def _answer_snippet(self, line: str, local_ns: dict[str, Any]) -> object:
-        name, _, rest = line.partition(" ")
-        if not name:
-            return self._list_snippets()
-        snippet = self._box.shortcuts.snippets.get(name.removeprefix("$"))
-        if snippet is None:
-            raise self._no_shortcut(name, self._box.shortcuts.snippets)
-        return self._use_snippet(snippet, rest.rstrip(), local_ns)
-
-    def shortcut(self, line: str, local_ns: dict[str, Any]) -> object:
+    def shortcut(self, line: str, local_ns: dict[str, object]) -> object:
         """`$name k=v`: run a snippet, or call an alias or tool; `$name?` shows its page."""
         with self._remembered():
             name, _, rest = line.strip().partition(" ")
@@ -138,7 +137,7 @@ class LineRunner:
             return Page("There are no snippets. Make one of a cell: %%snippet NAME [param[=default] ...]")
         return page(self._box, [Rows(tuple(rows))])
 
-    def _use_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, Any]) -> object:
+    def _use_snippet(self, snippet: Snippet, rest: str, local_ns: dict[str, object]) -> object:
         if rest.strip() == "--save":
             return Page(f"Saved to {self._saved(snippet)}")
         if rest.strip() == "--show" and (
@@ -167,13 +166,13 @@ class LineRunner:
             message += f"\nSaved to {self._saved(snippet)}"
         return Page(message)
 
-    def _run_snippet(self, name: str, code: str, local_ns: dict[str, Any]) -> object:
+    def _run_snippet(self, name: str, code: str, local_ns: dict[str, object]) -> object:
         namespace = self._shell.user_ns
         if local_ns and local_ns is not namespace:
             namespace = {**namespace, **local_ns}
         return self._run_code(name, code, namespace, since=snippet_file(name))
 
-    def _run_code(self, name: str, code: str, namespace: dict[str, Any], *, since: str) -> object:
+    def _run_code(self, name: str, code: str, namespace: dict[str, object], *, since: str) -> object:
         try:
             return run_source(self._shell.transform_cell(code), name, namespace)
         except OneToolError:
@@ -222,7 +221,7 @@ class LineRunner:
             self._last.style(exc)
             raise
 
-    def _call(self, request: Line, cell: str | None, local_ns: dict[str, Any]) -> object:
+    def _call(self, request: Line, cell: str | None, local_ns: dict[str, object]) -> object:
         flags, name = request.flags, request.name
 
         def arguments(spec: ToolSpec) -> Json:
@@ -232,8 +231,11 @@ class LineRunner:
             return read_body(cell, args, spec.parameters, body_arg=flags.body, as_args=flags.args)
 
         if flags.dry:
+            # A dry call asks nobody: it shows the code of a tool in a project that the user trusts, else its text.
+            self._box.gate.refresh()
+            registry = self._box.registry
             try:
-                spec = self._described(name)
+                spec = registry.load(name) if self._box.gate.is_admitted(name) else registry.require(name)
             except CallFailure as exc:
                 self._require_tool(request)
                 self._box.gate.admit(name)
@@ -257,13 +259,7 @@ class LineRunner:
         ):
             hint = f"'{name}' is a shortcut: write ${name}"
             result = ToolResult(False, None, replace(result.error, hint=hint), result.meta)
-        return self._finish(request, result)
-
-    def _described(self, name: str) -> ToolSpec:
-        """Return a tool for a dry call: its code in a project that the user trusts, else its text. Asks nobody."""
-        self._box.gate.refresh()
-        registry = self._box.registry
-        return registry.load(name) if self._box.gate.is_admitted(name) else registry.require(name)
+        return self._finish(flags, result)
 
     def _is_pack(self, name: str) -> bool:
         return name in self._box.registry.known_packs() or self._box.servers.is_unknown(name)
@@ -290,17 +286,17 @@ class LineRunner:
         packs = {name: PackProxy(self._box, name) for name in self._box.registry.known_packs()}
         return eval(text, {**self._shell.user_ns, **packs, "ot": self._box.ot})  # noqa: S307 - the author's own example
 
-    def _finish(self, request: Line, result: ToolResult) -> object:
+    def _finish(self, flags: Flags, result: ToolResult) -> object:
         if not result.ok:
             self._last.remember(result)
-            if not (request.flags.soft or self._options.soft):
+            if not (flags.soft or self._options.soft):
                 raise_result(result, self._last)
-        if request.flags.output is None:
+        if flags.output is None:
             return result
-        self._shell.user_ns[request.flags.output] = result
+        self._shell.user_ns[flags.output] = result
         return None
 
-    def _evaluator(self, local_ns: dict[str, Any]) -> Callable[[str], object]:
+    def _evaluator(self, local_ns: dict[str, object]) -> Callable[[str], object]:
         def evaluate(source: str) -> object:
             return eval(source, {**self._shell.user_ns, **local_ns})  # noqa: S307 - the user's own expression
 

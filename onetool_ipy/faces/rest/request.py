@@ -120,7 +120,7 @@ def of_status(status: int, message: str = "") -> RestResponse:
     return RestResponse(status, {"ok": False, "error": {"code": code, "message": message or f"{usual}."}})
 
 
-def invoked(result: ToolResult, value: Any, *, is_http: bool) -> RestResponse:
+def invoked(result: ToolResult, value: object, *, is_http: bool) -> RestResponse:
     """Make the response to an invoke; `value` is the data as it is sent. `meta` is there only on a schema mismatch."""
     if result.error is not None:
         return _failed(result.error, is_http=is_http)

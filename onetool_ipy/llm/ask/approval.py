@@ -3,8 +3,8 @@
 A tool that is not read-only needs approval; a server's own hint that it is counts only if the server is trusted. An
 approval holds for a tool as it was: it carries the tool's fingerprint, and a changed tool asks again. "Always" lasts as
 long as the toolbox. For `ask.approve` in the user's own settings the fingerprints are kept in the user's state folder,
-as first seen; naming a tool in `approve=` adds its current one. A file of a later format approves nothing and is not
-changed.
+as first seen, with what the tool was, so that the question says what changed; naming a tool in `approve=` adds its
+current one. A file of a later format approves nothing and is not changed.
 """
 
 from __future__ import annotations
@@ -67,13 +67,11 @@ class Approvals:
         self._always = always
         self._by_settings = by_settings
         self._place = place
-        self._named = {spec.name: spec.fingerprint for spec in named}
+        self._named = {spec.name: spec for spec in named}
         approved = (_read(place) or {}) if self._named else {}
-        new = {
-            name: fingerprint
-            for name, fingerprint in self._named.items()
-            if name in approved and fingerprint not in approved[name]
-        }
+        new = [
+            spec for name, spec in self._named.items() if name in approved and spec.fingerprint not in approved[name]
+        ]
         if new:
             _add(place, new)
 
@@ -82,18 +80,23 @@ class Approvals:
         self._always[spec.name] = fingerprint, facts(spec)
 
     def changes(self, spec: ToolSpec) -> tuple[str, ...]:
-        """Say how a tool differs from the one that the person approved in this toolbox."""
-        approved = self._always.get(spec.name)
-        return () if approved is None else tuple(changes(approved[1], facts(spec)))
+        """Say how a tool differs from the one that the person approved, as far as that one is known."""
+        named, always = self._named.get(spec.name), self._always.get(spec.name)
+        before = facts(named) if named else always[1] if always else _facts(self._place).get(spec.name)
+        return tuple(changes(before, facts(spec))) if isinstance(before, dict) else ()
 
-    def state(self, name: str, fingerprint: str) -> Literal["allowed", "unknown", "changed"]:
+    def state(self, spec: ToolSpec, fingerprint: str) -> Literal["allowed", "unknown", "changed"]:
         """Whether a tool is approved: by this ask, by an earlier "always", or by the settings and unchanged since."""
-        before = {*filter(None, (self._named.get(name), self._always.get(name, ("",))[0]))}
+        name, before = spec.name, set[str]()
+        if name in self._named:
+            before.add(self._named[name].fingerprint)
+        if name in self._always:
+            before.add(self._always[name][0])
         if fingerprint in before:
             return "allowed"
         if names.allowed(name, self._by_settings()) and (approved := _read(self._place)) is not None:
             if name not in approved:
-                _add(self._place, {name: fingerprint})
+                _add(self._place, [spec])
             if fingerprint in approved.get(name, [fingerprint]) and not before:
                 return "allowed"
             before.add(fingerprint)
@@ -114,16 +117,28 @@ def _proposed(call: PendingCall) -> ProposedCall:
     return ProposedCall(spec.name, spec.summary, args, badges, note)
 
 
+def _load(place: Path) -> dict[str, Any]:
+    """Read the file; empty for one that is missing or damaged."""
+    try:
+        data = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _facts(place: Path) -> dict[str, Any]:
+    """Read what each tool was when it was approved."""
+    entry = _load(place).get("facts")
+    return entry if isinstance(entry, dict) else {}
+
+
 def _read(place: Path) -> dict[str, list[str]] | None:
     """Read the fingerprints of each tool. Returns None for a file of a later version.
 
     Older versions wrote one of words and schema only; it matches no tool, so the tool asks again.
     """
-    try:
-        data = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    number = data.get("format") if isinstance(data, dict) else None
+    data = _load(place)
+    number = data.get("format")
     if isinstance(number, int) and number > _FORMAT:
         return None
     tools = data.get("tools") if number is not None else data
@@ -135,16 +150,18 @@ def _read(place: Path) -> dict[str, list[str]] | None:
     }
 
 
-def _add(place: Path, fingerprints: Mapping[str, str]) -> None:
-    """Add a fingerprint for each tool. A failed write only means that they are seen as new again."""
+def _add(place: Path, specs: Sequence[ToolSpec]) -> None:
+    """Add the fingerprint of each tool, and what it is. A failed write only means that they are seen as new again."""
     try:
         files.make_folder(place.parent)
         with files.locked(place):
             approved = _read(place)
             if approved is not None:
-                for name, fingerprint in fingerprints.items():
-                    approved[name] = [*approved.get(name, ()), fingerprint]
-                text = json.dumps({"format": _FORMAT, "tools": approved}, indent=1)
+                described = _facts(place)
+                for spec in specs:
+                    approved[spec.name] = [*approved.get(spec.name, ()), spec.fingerprint]
+                    described[spec.name] = facts(spec)
+                text = json.dumps({"format": _FORMAT, "tools": approved, "facts": described}, indent=1)
                 files.write_whole(place, text.encode("utf-8"))
     except OneToolError:
         return

@@ -47,7 +47,7 @@ from onetool_ipy.stores.calls.record import encode_inputs, short_text
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.programs.handover import ProgramCalls
-    from onetool_ipy.llm.programs.run import Decision, ProgramOptions, ProgramOutcome, Programs
+    from onetool_ipy.llm.programs.run import Decision, ProgramOptions, Programs
 
 _DIRECT = re.compile(r"\s*tool:(?P<name>\S+?)(?:\s+(?P<args>.*)|(?P<glued>\{.*))?\s*", re.DOTALL)
 _MAX_STEPS = 1000
@@ -232,7 +232,8 @@ class Asker:
         if not isinstance(code, str) or not code.strip():
             raise UsageProblem("There is no program.", hint="Write it below: %%tool program")
         options = self._program_options(approve, plan=plan, source=source, allow=self._allow_list(tool_allow))
-        return self._answered(self._programs.run(code, variables or {}, options))
+        self.last = self._programs.run(code, variables or {}, options)
+        return self.last
 
     def resume(
         self,
@@ -249,7 +250,8 @@ class Asker:
         if decision not in ("", "skip", "again"):
             raise UsageProblem(f"A write that is in doubt is 'skip' or 'again', not '{values.cut(str(decision), 40)}'.")
         options = self._program_options(approve, plan=plan)
-        return self._answered(self._programs.resume(program, decision, options))
+        self.last = self._programs.resume(program, decision, options)
+        return self.last
 
     def waiting(self) -> Listing:
         """List the programs of this project that wait for a yes."""
@@ -278,12 +280,6 @@ class Asker:
         from onetool_ipy.llm.programs.run import Programs
 
         return Programs(self._box)
-
-    def _answered(self, outcome: ProgramOutcome) -> Answer:
-        from onetool_ipy.llm.programs.run import answer_of
-
-        self.last = answer_of(outcome)
-        return self.last
 
     def session(self, which: str | Session | None) -> Session:
         """Return a session by name, created if needed; without a name, one for a single ask."""
@@ -356,7 +352,11 @@ class Asker:
     def _budget(self, client: ModelClient, max_steps: object) -> AskBudget:
         """Return the limits of an ask. Says where the limit of the cost cannot be kept."""
         settings, price = self._box.config.settings, ModelPrice(client)
-        limits = replace(settings.ask, max_steps=_steps(settings.ask.max_steps if max_steps is None else max_steps))
+        steps = settings.ask.max_steps if max_steps is None else max_steps
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MAX_STEPS:
+            text = values.safe_repr(steps, 40)
+            raise UsageProblem(f"max_steps is a whole number from 1 to {_MAX_STEPS}, not {text}.")
+        limits = replace(settings.ask, max_steps=steps)
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
             self._box.host.note(
                 f"ask.max_cost is ignored: the price of the model '{client.name}' is not known. "
@@ -447,10 +447,8 @@ class Asker:
             spec = self._box.registry.require(name)
         except CallFailure:
             return None
-        if (
-            not needs_approval(spec, args, self._box.config)
-            or approvals.state(spec.name, spec.fingerprint) == "allowed"
-        ):
+        is_free = not needs_approval(spec, args, self._box.config)
+        if is_free or approvals.state(spec, spec.fingerprint) == "allowed":
             return None
         return NotApproved(f"'{spec.name}' may change something. It was not run. Allow it with --approve {spec.name}")
 
@@ -491,9 +489,3 @@ def _arguments(text: str, name: str) -> tuple[Any, CallFailure | None]:
 def _require_prompt(prompt: object) -> None:
     if not isinstance(prompt, str) or not prompt.strip():
         raise UsageProblem("There is nothing to ask.", hint='For example: box.ask("What time is it?")')
-
-
-def _steps(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MAX_STEPS:
-        raise UsageProblem(f"max_steps is a whole number from 1 to {_MAX_STEPS}, not {values.safe_repr(value, 40)}.")
-    return value

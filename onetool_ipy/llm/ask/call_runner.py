@@ -29,7 +29,7 @@ from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.ask import approval
-from onetool_ipy.llm.ask.answer import AnswerCall
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size
@@ -43,7 +43,6 @@ from onetool_ipy.llm.messages import (
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.programs.handover import ProgramCalls
-    from onetool_ipy.llm.programs.run import ProgramOutcome
 
 _MAX_TEXT = 200
 
@@ -111,7 +110,7 @@ class CallRunner:
         self._takes_images = takes_images
 
     @property
-    def program(self) -> ProgramOutcome | None:
+    def program(self) -> Answer | None:
         """What became of the last program, if the model writes programs."""
         return None if self._programs is None else self._programs.outcome
 
@@ -200,7 +199,7 @@ class CallRunner:
                 continue
             spec, args = plan.resolved.require(), plan.resolved.call.args
             if approval.needs_approval(spec, args, self._box.config):
-                state = self._approvals.state(plan.name, plan.fingerprint)
+                state = self._approvals.state(spec, plan.fingerprint)
                 if state != "allowed":
                     words = self._approvals.changes(spec) if state == "changed" else ()
                     waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)
@@ -226,11 +225,11 @@ class CallRunner:
         number = len(self.calls) + 1
         args = plan.call.arguments
         self._listener.calling(number, plan.name, args)
-        result = plan.refusal if plan.refusal is not None else self._result(plan, _dict(args), is_stale=is_stale)
+        result = plan.refusal if plan.refusal is not None else self._result(plan, is_stale=is_stale)
         self._record(number, plan.call, plan.name, result)
 
-    def _result(self, plan: _Plan, args: dict[str, Any], *, is_stale: bool) -> ToolResult:
-        resolved = plan.resolved
+    def _result(self, plan: _Plan, *, is_stale: bool) -> ToolResult:
+        resolved, args = plan.resolved, plan.call.arguments if isinstance(plan.call.arguments, dict) else {}
         if resolved is None and self._programs is not None and plan.name == names.PROGRAM:
             return self._programs.run(args, self._meta(plan.name))
         if resolved is None:
@@ -310,7 +309,3 @@ def _not_approved(call: PendingCall, pending: Sequence[PendingCall], reply: Repl
     return NotApproved(
         f"'{name}' {reason}, and nobody could be asked. It was not run. Allow it with approve={tools_named!r}"
     )
-
-
-def _dict(args: object) -> dict[str, Any]:
-    return args if isinstance(args, dict) else {}

@@ -23,7 +23,7 @@ from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import names
 from onetool_ipy.core.tracing import traced_work
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
-from onetool_ipy.llm.ask.answer import Answer, PlannedCalls, StopReason
+from onetool_ipy.llm.ask.answer import Answer, StopReason
 from onetool_ipy.llm.ask.attachments import Attached
 from onetool_ipy.llm.ask.call_runner import CallRunner
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox
@@ -200,7 +200,7 @@ class AskRun:
             priced_as=self._budget.price.matched,
         )
         if (program := self._runner.program) is not None:
-            answer.value, answer.program, answer.plan = program.value, program.code, PlannedCalls(program.plan)
+            answer.value, answer.program, answer.plan = program.value, program.program, program.plan
             answer.note = answer.note or (program.note if stop == "interrupted" else "")
         if self.mismatch is not None:
             self.mismatch.answer = answer
@@ -220,7 +220,7 @@ class AskRun:
             self._partial = ""
             if result.interrupted:
                 return "interrupted"
-            if (program := self._runner.program) is not None and program.ending == "waiting":
+            if (program := self._runner.program) is not None and program.stop_reason == "waiting":
                 self._note = program.note
                 return "waiting"
             if limit is not None or (limit := self._budget.reached()) is not None:

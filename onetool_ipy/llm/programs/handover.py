@@ -22,13 +22,13 @@ from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
-from onetool_ipy.llm.ask.answer import AnswerCall
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.ask.tools import MAX_FIRST, PAGER, ToolSelection
 from onetool_ipy.llm.messages import Call, OfferedTool, Turn
-from onetool_ipy.llm.programs.run import ProgramOptions, ProgramOutcome, Programs
+from onetool_ipy.llm.programs.run import ProgramOptions, Programs
 from onetool_ipy.llm.programs.stubs import tool_modules
 
 MAX_SEEN = 4_096
@@ -82,7 +82,8 @@ class ProgramSelection(ToolSelection):
         listing = self._registry.known()
         visible = self._visible(listing)
         self.packs = tuple(dict.fromkeys(spec.pack for spec in visible))
-        specs = [_program_tool()]
+        about = "Run one Python program over the tools. Gives what it prints and the value of its last expression."
+        specs = [ToolSpec(name=names.PROGRAM, description=about, parameters=_SCHEMA, run=lambda args: args)]
         if len(visible) > MAX_FIRST:
             best = self._best(visible)
             specs.append(self._search_tool())
@@ -141,7 +142,7 @@ class ProgramCalls:
         variables: Mapping[str, Any],
         answer_type: AnswerType | None = None,
     ) -> None:
-        self.outcome: ProgramOutcome | None = None
+        self.outcome: Answer | None = None
         self.mismatch: AnswerMismatch | None = None
         self._mismatch_count = 0
         self._answer_type = answer_type
@@ -163,26 +164,25 @@ class ProgramCalls:
             return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
         outcome = self.outcome = Programs(self._box).run(code, self._variables, self._options)
         self.calls += outcome.calls
-        if outcome.ending == "done" and self._answer_type is not None:
+        if outcome.stop_reason == "done" and self._answer_type is not None:
             try:
-                value = self._answer_type.check(outcome.value)
+                outcome.value = self._answer_type.check(outcome.value)
             except AnswerMismatch as exc:
                 self._mismatch_count, self.mismatch = self._mismatch_count + 1, exc
                 reasons = "; ".join(exc.reasons)
                 failure = InvalidArgs(f"The program ran, and its value has the wrong type: {self._box.mask(reasons)}")
                 return ToolResult(False, error=Failure.of(failure, names.PROGRAM), meta=meta)
-            outcome = self.outcome = replace(outcome, value=value)
             self.mismatch = None
-        self._selection.has_ended = outcome.ending in ("done", "waiting")
-        if outcome.ending == "interrupted":
+        self._selection.has_ended = outcome.stop_reason in ("done", "waiting")
+        if outcome.stop_reason == "interrupted":
             raise KeyboardInterrupt
         if outcome.error is not None:
             return ToolResult(False, error=Failure.of(outcome.error, names.PROGRAM), meta=meta)
-        if outcome.ending == "waiting":
+        if outcome.stop_reason == "waiting":
             return ToolResult(True, {"waiting": outcome.note}, None, meta)
         data = {"value": self._seen(outcome.value)}
-        if outcome.printed:
-            data["printed"] = self._seen(outcome.printed)
+        if outcome.text:
+            data["printed"] = self._seen(outcome.text)
         return ToolResult(True, data, None, meta)
 
     def _seen(self, value: Any) -> Any:
@@ -207,12 +207,3 @@ def program_variables(attach: object) -> dict[str, Any]:
         for name, value in variables.items()
         if name.isidentifier()
     }
-
-
-def _program_tool() -> ToolSpec:
-    return ToolSpec(
-        name=names.PROGRAM,
-        description="Run one Python program over the tools. Gives what it prints and the value of its last expression.",
-        parameters=_SCHEMA,
-        run=lambda args: args,
-    )

@@ -11,13 +11,14 @@ import ast
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.question import ProposedCall, Question
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.llm.programs.sandbox import HostCall, StandIn
+from onetool_ipy.llm.programs.sandbox import MAX_CODE, HostCall, StandIn
 
 MAX_WRITES = 200
 SHOWN_WRITES = 20
@@ -83,12 +84,13 @@ class SourceMap:
     def __init__(self, code: str) -> None:
         self._statements: set[tuple[int, int]] = set()
         self.catches = True
+        if len(code) > MAX_CODE:
+            return
         try:
             tree = ast.parse(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return
-        lengths = [len(line) for line in code.encode().splitlines(keepends=True)]
-        starts = [sum(lengths[:number]) for number in range(len(lengths) + 1)]
+        starts = [0, *accumulate(len(line) for line in code.encode().splitlines(keepends=True))]
         self.catches = False
         for node in ast.walk(tree):
             self.catches = self.catches or isinstance(node, (ast.Try, ast.TryStar))

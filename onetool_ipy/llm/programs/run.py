@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from onetool_ipy.base import values
@@ -40,9 +40,9 @@ from onetool_ipy.config.load import Config
 from onetool_ipy.core import current, names
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
-from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall, StopReason
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, AnswerCalls, PlannedCalls
 from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.programs.journal import KeptProgram, ProgramRecord, ProgramStore, new_id
@@ -81,59 +81,20 @@ _KINDS = {
     "too_large": "MemoryError",
 }
 
-Ending = Literal["done", "waiting", "interrupted", "failed"]
 Decision = Literal["", "skip", "again"]
 Ask = Callable[[Question], Reply]
 """Put a question to the person. Raises NobodyToAsk."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramOutcome:
-    """What became of a program. `calls` are those that ran now, without what was known from before."""
-
-    id: str
-    code: str
-    ending: Ending
-    value: Any = None
-    printed: str = ""
-    plan: Sequence[Json] = ()
-    calls: Sequence[AnswerCall] = ()
-    error: CallFailure | None = None
-    note: str = ""
-    seconds: float = 0.0
+_AGAIN = object()
+"""Stands for an answer that was masked when it was kept: the call is made again."""
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class _Entry:
-    """A call with its answer. An `answer` of None has to be read again: it was masked when it was kept."""
+    """A call of the program with its answer: a value, a `Raised`, or `_AGAIN`."""
 
     key: CallKey
-    answer: Answered | None
-    is_write: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answered:
-    """The answer of a call for the program: a value, or an exception."""
-
-    value: Any = None
-    raised: Raised | None = None
-
-    def to_json(self) -> Json:
-        """The answer as the journal has it."""
-        return {"value": self.value} if self.raised is None else {"raised": list(self.raised)}
-
-    @classmethod
-    def from_json(cls, data: Any) -> Answered:
-        """The answer in a line of the journal."""
-        if isinstance(data, Mapping) and isinstance(raised := data.get("raised"), list):
-            return cls(raised=Raised(str(raised[0]), str(raised[1])))
-        return cls(value=data.get("value") if isinstance(data, Mapping) else None)
-
-    @property
-    def for_program(self) -> object:
-        """What the sandbox is given."""
-        return self.value if self.raised is None else self.raised
+    answer: object
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,12 +128,12 @@ class Programs:
     def __init__(self, box: AskToolbox) -> None:
         self._box = box
 
-    def run(self, code: str, variables: Mapping[str, Any], options: ProgramOptions) -> ProgramOutcome:
+    def run(self, code: str, variables: Mapping[str, Any], options: ProgramOptions) -> Answer:
         """Run a program to its end, or to where it waits for a yes. Never raises for the program's own faults."""
         world = World(variables=_inputs(variables), clock=self._box.now(), seed=secrets.randbits(32))
         return ProgramRun(self._box, new_id(), code, world, options, self._store()).run(variables)
 
-    def resume(self, program_id: str, decision: Decision, options: ProgramOptions) -> ProgramOutcome:
+    def resume(self, program_id: str, decision: Decision, options: ProgramOptions) -> Answer:
         """Go on with a kept program. `decision` says what to do about a write that the kernel ended in."""
         with self._store().open(program_id) as kept:
             record = kept.record
@@ -181,13 +142,7 @@ class Programs:
                     f"The program '{program_id}' held a secret, which was not kept. It can be read, not resumed."
                 )
             world = World(variables=record.variables, clock=record.clock, seed=record.seed)
-            options = ProgramOptions(
-                source=record.source,
-                allow=record.allow,
-                approve=options.approve,
-                is_plan=options.is_plan,
-                ask=options.ask,
-            )
+            options = replace(options, source=record.source, allow=record.allow)
             run = ProgramRun(self._box, program_id, record.code, world, options, self._store())
             run.continue_from(kept, decision)
             return run.run()
@@ -238,13 +193,14 @@ class ProgramRun:
         self._code = code
         self._world = world
         self._options = options
+        self._put = options.ask or box.put_question
         self._store = store
         self._stack = ExitStack()
         self._kept: KeptProgram | None = None
         self._map = SourceMap(code)
         self._tools: ToolModules | None = None
         self._entries: list[_Entry] = []
-        self._pool: dict[CallKey, list[Answered | None]] = {}
+        self._pool: dict[CallKey, list[object]] = {}
         self._decisions = Decisions()
         self._reads: Counter[str] = Counter()
         self._calls: list[AnswerCall] = []
@@ -262,80 +218,73 @@ class ProgramRun:
         self._kept, self._is_resumed = kept, True
         begun: Json | None = None
         for line in kept.lines:
-            kind = line["kind"]
-            if kind == "begun":
-                begun = line
-            elif kind == "again":
-                begun = None
-            elif kind == "forked":
-                self._pool.setdefault(_key_in(line), []).append(_answer_in(line))
-                self._count(line)
+            kind, key = line["kind"], _key_in(line)
+            if line.get("fingerprint") and self._fingerprint(key.tool) != line["fingerprint"]:
+                raise _changed_tool(key.tool)
+            is_read = kind in ("read", "forked", "pooled")
+            # A write is not made a second time for the sake of an answer that was masked: it is given as kept.
+            answer = _AGAIN if is_read and line.get("masked") else _answer_in(line)
+            if kind == "forked":
+                self._pool.setdefault(key, []).append(answer)
             elif kind in ("read", "pooled", "done", "skipped", "refused"):
-                begun = begun if kind in ("read", "pooled") else None
-                is_write = kind in ("done", "skipped", "refused")
-                key, answer = _key_in(line), _answer_in(line)
-                if kind == "pooled" and self._pool.get(key):
-                    self._pool[key].pop(0)
-                # A write is not made a second time for the sake of an answer that was masked: it is given as kept.
-                if answer is None and is_write:
-                    answer = Answered.from_json(line.get("answer"))
-                self._entries.append(_Entry(key=key, answer=answer, is_write=is_write))
-                if kind in ("read", "done"):
-                    self._count(line)
-        self._require_same_tools()
+                self._entries.append(_Entry(key, answer))
+            if kind == "pooled" and self._pool.get(key):
+                self._pool[key].pop(0)
+            if kind in ("done", "skipped", "refused", "again", "begun"):
+                begun = line if kind == "begun" else None
+            # The limits are for all kernels together.
+            self._call_count += kind in ("read", "forked", "done")
+            if kind in ("read", "forked"):
+                self._reads[key.tool] += 1
+                spec = self._box.registry.get(key.tool)
+                self._open_count += spec is not None and bool(line["args"]) and _is_open_world(spec, self._box.config)
         if begun is not None:
             self._settle(begun, decision)
         elif decision:
             raise UsageProblem(f"The program '{self.id}' has no write that is in doubt. Leave out '{decision}'.")
 
-    def run(self, variables: Mapping[str, Any] | None = None) -> ProgramOutcome:
+    def run(self, variables: Mapping[str, Any] | None = None) -> Answer:
         """Run to the end. Stop, limits and failures are endings; only misuse raises.
 
         `variables` are those of the program as the notebook has them, for where they came from.
         """
-        sources = {name: self._box.lineage.call_of(value) for name, value in (variables or {}).items()}
+        sources = [(name, self._box.lineage.call_of(value)) for name, value in (variables or {}).items()]
         for value in (variables or {}).values():
             self._know(value.data if isinstance(value, ToolResult) else value)
         began = time.monotonic()
-        ending: Ending = "failed"
-        value, note = None, ""
-        error: CallFailure | None = None
+        answer = Answer(prompt="", program=self._code, stop_reason="error")
         with self._stack:
             try:
-                value = self._rounds()
-                ending = "done"
+                answer.value = self._rounds()
+                answer.stop_reason = "done"
                 self._forget()
             except KeyboardInterrupt:
-                ending, note = "interrupted", self._resume_line("It was stopped.")
+                answer.stop_reason, answer.note = "interrupted", self._resume_line("It was stopped.")
             except _Waiting as exc:
-                ending, note = "waiting", self._resume_line(str(exc))
+                answer.stop_reason, answer.note = "waiting", self._resume_line(str(exc))
             except StoreError as exc:
                 doing = "during" if self._is_begun else "before"
-                error = ProgramFailed(f"The program ended {doing} a write that could not be noted. {exc.message}")
-                note = self._resume_line("") if self._is_begun else ""
-                if not self._is_begun:
+                answer.error = ProgramFailed(
+                    f"The program ended {doing} a write that could not be noted. {exc.message}"
+                )
+                if self._is_begun:
+                    answer.note = self._resume_line("")
+                else:
                     self._forget()
-            except ProgramChanged as exc:
-                error = exc
             except CallFailure as exc:
-                error = exc
-                self._forget()
-        seconds = time.monotonic() - began
-        outcome = ProgramOutcome(
-            id=self.id,
-            code=self._code,
-            ending=ending,
-            value=value,
-            printed=self._printed,
-            plan=self._plan,
-            calls=self._calls,
-            error=error,
-            note=note or ("" if error is None else error.message),
-            seconds=seconds,
-        )
-        self._record(outcome, [(name, call_id) for name, call_id in sources.items() if call_id])
-        self._box.lineage.remember(self.id, value, measure(value))
-        return outcome
+                answer.error = exc
+                if not isinstance(exc, ProgramChanged):
+                    self._forget()
+        answer.text, answer.calls, answer.plan = self._printed, AnswerCalls(self._calls), PlannedCalls(self._plan)
+        answer.seconds = time.monotonic() - began
+        if answer.error is not None:
+            answer.note = answer.note or answer.error.message
+        if isinstance(answer.error, ProgramError):
+            answer.error.answer = answer
+        answer.call_id = self.id
+        self._record(answer, [source for source in sources if source[1]])
+        self._box.lineage.remember(self.id, answer.value, measure(answer.value))
+        return answer
 
     # --- rounds -----------------------------------------------------------------------------------
 
@@ -377,12 +326,12 @@ class ProgramRun:
             return Raised("TypeError", f"The arguments of '{spec.name}' are not plain data.")
         if not this.is_fork and this.position < len(self._entries):
             return self._repeated(key, args, this)
-        if (answer := self._pooled(key, this)) is not None:
-            return answer.for_program
+        if (answer := self._pooled(key, this)) is not _AGAIN:
+            return answer
         resolved = self._resolve(spec.name, args)
         # A call that may not run changes nothing, whatever its tool is.
         if resolved.failure is not None or not self._is_write(resolved.require(), args):
-            return self._read(key, resolved, this).for_program
+            return self._read(key, resolved, this)
         return self._write(call, key, resolved, this)
 
     def _repeated(self, key: CallKey, args: Json, this: _Round) -> object:
@@ -395,41 +344,43 @@ class ProgramRun:
                 f"'{entry.key.tool}'. Nothing more was run.",
                 hint="Run it again from its beginning.",
             )
-        if entry.answer is None:
+        if entry.answer is _AGAIN:
             resolved = self._resolve(key.tool, args)
             if resolved.failure is None and self._is_write(resolved.require(), args):
                 raise _changed_tool(key.tool)
             entry.answer = self._execute(resolved)
-        return entry.answer.for_program
+        return entry.answer
 
-    def _pooled(self, key: CallKey, this: _Round) -> Answered | None:
-        """Return what a fork read for the same call, if this round has not used it yet."""
+    def _pooled(self, key: CallKey, this: _Round) -> object:
+        """Return what a fork read for the same call, if this round has not used it yet; otherwise `_AGAIN`."""
         answers = self._pool.get(key, [])
         if this.is_fork:
             place = this.used[key]
             this.used[key] += place < len(answers)
-            return answers[place] if place < len(answers) else None
-        if not answers or answers[0] is None:
-            return None
-        answer = answers[0]
-        answers.pop(0)
+            return answers[place] if place < len(answers) else _AGAIN
+        if not answers or answers[0] is _AGAIN:
+            return _AGAIN
+        answer = answers.pop(0)
         if self._kept is not None:
-            self._note("pooled", key, answer=answer.to_json())
-        self._entries.append(_Entry(key=key, answer=answer))
-        this.position += 1
+            self._note("pooled", key, answer=_line_of(answer))
+        self._enter(key, answer, this)
         return answer
 
-    def _read(self, key: CallKey, resolved: ResolvedCall, this: _Round) -> Answered:
+    def _read(self, key: CallKey, resolved: ResolvedCall, this: _Round) -> object:
         answer = self._execute(resolved)
         if this.is_fork:
             self._pool.setdefault(key, []).append(answer)
             this.used[key] += 1
         else:
-            self._entries.append(_Entry(key=key, answer=answer))
-            this.position += 1
+            self._enter(key, answer, this)
         if self._kept is not None:
             self._note_read("forked" if this.is_fork else "read", key, answer)
         return answer
+
+    def _enter(self, key: CallKey, answer: object, this: _Round) -> None:
+        """Take the answer of a call of the real run for all later rounds."""
+        self._entries.append(_Entry(key, answer))
+        this.position += 1
 
     def _write(self, call: HostCall, key: CallKey, resolved: ResolvedCall, this: _Round) -> object:
         """Make a write that has a yes, refuse one that has a no, and collect every other."""
@@ -440,10 +391,13 @@ class ProgramRun:
             if decision == "changed":
                 raise _changed_tool(spec.name)
             if decision != "unknown" or self._is_named(spec):
-                answer = self._refuse(key) if decision == "no" else self._make(write, resolved)
-                self._entries.append(_Entry(key=key, answer=answer, is_write=True))
-                this.position += 1
-                return answer.for_program
+                answer: object = Raised("PermissionError", f"The person did not allow '{key.tool}'.")
+                if decision == "no":
+                    self._note("refused", key, answer=_line_of(answer))
+                else:
+                    answer = self._make(write, resolved)
+                self._enter(key, answer, this)
+                return answer
             this.is_fork = True
         if len(this.plan.writes) >= MAX_WRITES:
             raise ProgramLimit(f"The program wants to make more than {MAX_WRITES} writes. None of them was made.")
@@ -451,12 +405,7 @@ class ProgramRun:
         this.plan.may_be_more = this.plan.may_be_more or self._map.is_used(call) or self._map.catches
         return StandIn()
 
-    def _refuse(self, key: CallKey) -> Answered:
-        answer = Answered(raised=Raised("PermissionError", f"The person did not allow '{key.tool}'."))
-        self._note("refused", key, answer=answer.to_json())
-        return answer
-
-    def _make(self, write: WriteKey, resolved: ResolvedCall) -> Answered:
+    def _make(self, write: WriteKey, resolved: ResolvedCall) -> object:
         """Make a write. It is noted before and after, so that it is never made twice, whatever ends this process."""
         self._keep()
         self._require_room()
@@ -464,7 +413,7 @@ class ProgramRun:
         self._note("begun", key, fingerprint=write.fingerprint)
         self._is_begun = True
         answer = self._execute(resolved)
-        self._note("done", key, fingerprint=write.fingerprint, answer=answer.to_json())
+        self._note("done", key, fingerprint=write.fingerprint, answer=_line_of(answer))
         self._is_begun = False
         return answer
 
@@ -492,10 +441,6 @@ class ProgramRun:
         if reply.action != "accept" or not numbers:
             raise NotApproved(f"The writes of the program were not made: {reply.note or 'you did not allow them'}.")
         self._decisions.decide(plan, numbers)
-
-    def _put(self, question: Question) -> Reply:
-        ask = self._options.ask or self._box.put_question
-        return ask(question)
 
     def _require_reach(self, spec: ToolSpec, args: Json) -> None:
         """Count a read that can carry data out, and ask the person before there are too many. Raises ProgramLimit."""
@@ -549,7 +494,7 @@ class ProgramRun:
         original = self._known.get(json.dumps(value))
         return [*map(self._original, value)] if original is None and isinstance(value, list) else original or value
 
-    def _execute(self, resolved: ResolvedCall) -> Answered:
+    def _execute(self, resolved: ResolvedCall) -> object:
         """Run a call like any other, under the id of the program, and return what the program gets of it."""
         self._require_room()
         args = resolved.call.args
@@ -570,11 +515,12 @@ class ProgramRun:
         self._calls.append(AnswerCall(resolved.call.id, resolved.tool, args, result, None))
         return self._answer_of(result)
 
-    def _answer_of(self, result: ToolResult) -> Answered:
+    def _answer_of(self, result: ToolResult) -> object:
         """Return a result as plain data for the program, or its failure as an exception."""
         mask = self._box.mask
         if (error := result.error) is not None:
-            return Answered(raised=_raised(error, mask))
+            kind = _KINDS.get(error.reason or "", "TypeError" if error.code == "invalid_args" else "RuntimeError")
+            return Raised(kind, values.cut(mask(error.message), _MAX_MESSAGE))
         data, limit = result.data, f"{MAX_RESULT // 10**6} MB or {MAX_ROWS:,} rows"
         is_large = measure(data) > 4 * MAX_RESULT or (is_dataframe(data) and len(data) > MAX_ROWS)
         plain = None if is_large else values.to_json(data)
@@ -586,12 +532,10 @@ class ProgramRun:
             except OneToolError as exc:
                 where = f"It could not be stored: {mask(exc.message)}"
             words = f"The result of '{tool}' is larger than {limit}, the most that a program gets. {where}"
-            return Answered(raised=Raised("MemoryError", words))
+            return Raised("MemoryError", words)
         self._know(data)
         # A model never sees a secret in a result, so its program does not get one either: it could send it elsewhere.
-        if self._options.source == "model":
-            plain = values.map_text(plain, mask)
-        return Answered(value=plain)
+        return values.map_text(plain, mask) if self._options.source == "model" else plain
 
     def _require_room(self) -> None:
         if self._call_count >= MAX_CALLS:
@@ -622,14 +566,13 @@ class ProgramRun:
         )
         self._kept = self._stack.enter_context(self._store.keep(record))
         for entry in self._entries:
-            if entry.answer is not None:
-                self._note_read("read", entry.key, entry.answer)
+            self._note_read("read", entry.key, entry.answer)
         for key, answers in self._pool.items():
-            for answer in filter(None, answers):
+            for answer in answers:
                 self._note_read("forked", key, answer)
 
-    def _note_read(self, kind: str, key: CallKey, answer: Answered) -> None:
-        self._note(kind, key, fingerprint=self._fingerprint(key.tool), answer=answer.to_json())
+    def _note_read(self, kind: str, key: CallKey, answer: object) -> None:
+        self._note(kind, key, fingerprint=self._fingerprint(key.tool), answer=_line_of(answer))
 
     def _note(self, kind: str, key: CallKey, **fields: Any) -> None:
         assert self._kept is not None
@@ -643,30 +586,13 @@ class ProgramRun:
         if self._kept is not None:
             self._kept.delete()
 
-    def _count(self, line: Json) -> None:
-        """Count a call of an earlier kernel against the limits."""
-        self._call_count += 1
-        tool = str(line.get("tool"))
-        spec = self._box.registry.get(tool)
-        if line["kind"] != "done":
-            self._reads[tool] += 1
-            is_open = spec is not None and bool(line.get("args")) and _is_open_world(spec, self._box.config)
-            self._open_count += is_open
-
-    def _require_same_tools(self) -> None:
-        assert self._kept is not None
-        for line in self._kept.lines:
-            fingerprint = line.get("fingerprint")
-            if fingerprint and self._fingerprint(str(line["tool"])) != fingerprint:
-                raise _changed_tool(str(line["tool"]))
-
     def _settle(self, begun: Json, decision: Decision) -> None:
         """Decide about the write that the kernel ended in. Raises ProgramUnsure if the person has not."""
         key = _key_in(begun)
         number = 1 + sum(line["kind"] in ("done", "skipped") for line in self._kept.lines) if self._kept else 1
         if decision == "skip":
             self._note("skipped", key, fingerprint=begun.get("fingerprint"), answer={"value": None})
-            self._entries.append(_Entry(key=key, answer=Answered(), is_write=True))
+            self._entries.append(_Entry(key, None))
         elif decision == "again":
             self._note("again", key)
         else:
@@ -683,49 +609,25 @@ class ProgramRun:
             return f"{message} The program holds a secret, so it is kept for reading and cannot be resumed.".strip()
         return f"{message} Go on with: %ask --resume {self.id}".strip()
 
-    def _record(self, outcome: ProgramOutcome, sources: Sequence[tuple[str, str]]) -> None:
+    def _record(self, answer: Answer, sources: Sequence[tuple[str, str]]) -> None:
         """Write the program into the call log, as the row that its calls have as their parent."""
-        end: dict[str, Any] = {}
-        if outcome.ending != "done":
-            error = outcome.error
-            end["code"] = outcome.ending if error is None else error.code
-            end["reason"] = outcome.ending if error is None else error.reason or ""
-            end["message"] = values.cut(self._box.mask(outcome.note), 300)
-        if self._is_resumed:
-            end["parent"] = self.id
+        end: dict[str, Any] = {"parent": self.id} if self._is_resumed else {}
+        if answer.stop_reason != "done":
+            error = answer.error
+            end["code"] = answer.stop_reason if error is None else error.code
+            end["reason"] = answer.stop_reason if error is None else error.reason or ""
+            end["message"] = values.cut(self._box.mask(answer.note), 300)
         if sources:
             end["inputs"] = encode_inputs(sources)
         self._box.log.record(
-            *(
-                self._box.new_id() if self._is_resumed else self.id,
-                names.PROGRAM,
-                self._options.source,
-                {"code": self._code},
-            ),
-            *(outcome.ending in ("done", "waiting"), outcome.seconds * 1000),
+            self._box.new_id() if self._is_resumed else self.id,
+            names.PROGRAM,
+            self._options.source,
+            {"code": self._code},
+            answer.stop_reason in ("done", "waiting"),
+            answer.seconds * 1000,
             **end,
         )
-
-
-def answer_of(outcome: ProgramOutcome, prompt: str = "") -> Answer:
-    """Return what became of a program as an answer, without a model."""
-    stops: dict[Ending, StopReason] = {"done": "done", "waiting": "waiting", "interrupted": "interrupted"}
-    answer = Answer(
-        prompt=prompt,
-        text=outcome.printed,
-        calls=outcome.calls,
-        stop_reason=stops.get(outcome.ending, "error"),
-        error=outcome.error,
-        note=outcome.note,
-        seconds=outcome.seconds,
-        value=outcome.value,
-        program=outcome.code,
-        plan=outcome.plan,
-    )
-    answer.call_id = outcome.id
-    if isinstance(outcome.error, ProgramError):
-        outcome.error.answer = answer
-    return answer
 
 
 def modules_for(box: AskToolbox, allow: Sequence[str] | None, code: str) -> ToolModules:
@@ -763,11 +665,6 @@ def _is_open_world(spec: ToolSpec, config: Config) -> bool:
     return not (is_trusted and spec.server_facts.hints.get("open world") is False)
 
 
-def _raised(error: Failure, mask: Callable[[str], str]) -> Raised:
-    kind = _KINDS.get(error.reason or "", "TypeError" if error.code == "invalid_args" else "RuntimeError")
-    return Raised(kind, values.cut(mask(error.message), _MAX_MESSAGE))
-
-
 def _changed_tool(name: str) -> ProgramChanged:
     return ProgramChanged(
         f"The tool '{name}' has changed since the program called it or you allowed it. Nothing more was run.",
@@ -780,6 +677,15 @@ def _key_in(line: Json) -> CallKey:
     return call_key(str(line.get("tool")), dict(args) if isinstance(args, Mapping) else {})
 
 
-def _answer_in(line: Json) -> Answered | None:
-    """Return the answer in a line of the journal, or None if something in it was masked."""
-    return None if line.get("masked") else Answered.from_json(line.get("answer"))
+def _line_of(answer: object) -> Json:
+    """Return an answer as the journal has it."""
+    return {"raised": list(answer)} if isinstance(answer, Raised) else {"value": answer}
+
+
+def _answer_in(line: Json) -> object:
+    """Return the answer in a line of the journal."""
+    data = line.get("answer")
+    if not isinstance(data, Mapping):
+        return None
+    raised = data.get("raised")
+    return Raised(str(raised[0]), str(raised[1])) if isinstance(raised, list) else data.get("value")

@@ -228,6 +228,8 @@ class Sandbox:
                 step = _raising(snapshot, "NameError", f"name '{values.cut(name, 80)}' is not defined")
             elif snapshot.object_id is not None:
                 step = _raising(snapshot, "TypeError", "The result of a write is not known before the write has run.")
+            elif _has_object((snapshot.args, snapshot.kwargs)):
+                step = _raising(snapshot, "TypeError", f"'{name}' takes plain data, and not a function or an object.")
             else:
                 self._snapshot = snapshot
                 position = snapshot.position
@@ -280,7 +282,7 @@ class Sandbox:
             return self._typing_error(exc.display())
         if isinstance(exc, monty.MontyConversionError):
             return ProgramFailed(f"A variable of the program is not plain data: {values.cut(str(exc), _MAX_WORDS)}")
-        words = values.cut(exc.display("msg"), _MAX_WORDS)
+        words = values.cut(exc.display("msg").removeprefix("Internal error in monty: "), _MAX_WORDS)
         frames = exc.traceback()
         line = frames[-1].line if frames else 0
         if isinstance(exc, monty.MontySyntaxError):
@@ -331,6 +333,15 @@ def _never(*_args: object, **_kwargs: object) -> None:
 
 def _raising(snapshot: Any, kind: str, message: str) -> Callable[[], Any]:
     return lambda: snapshot.resume({"exc_type": kind, "message": message})
+
+
+def _has_object(value: Any) -> bool:
+    """Whether a value holds something of the program that is not data, such as a function."""
+    if isinstance(value, Mapping):
+        return any(_has_object(key) or _has_object(item) for key, item in value.items())
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return any(map(_has_object, value))
+    return type(value).__module__.startswith("pydantic_monty") or callable(value)
 
 
 def _plain(value: Any) -> Any:

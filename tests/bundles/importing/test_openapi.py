@@ -178,6 +178,15 @@ def test_a_body_becomes_arguments(content: str, expected: dict[str, Any]) -> Non
     assert draft.tools[0]["argSchema"]["required"] == (["a"] if isinstance(expected["body"], dict) else ["body"])
 
 
+@pytest.mark.parametrize(("content", "is_file"), [("application/json", False), ("multipart/form-data", True)])
+def test_a_binary_field_is_a_file_in_a_multipart_form_alone(content: str, is_file: bool) -> None:
+    schema = {"type": "object", "properties": {"doc": {"type": "string", "format": "binary"}}}
+
+    draft = one({"requestBody": {"content": {content: {"schema": schema}}}}, method="post")
+
+    assert ("anyOf" in draft.tools[0]["argSchema"]["properties"]["doc"]) is is_file
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -82,7 +82,7 @@ def test_rule_5_a_notebook_asks_with_all_numbers_or_none(loaded: Kernel) -> None
     running = loaded.start_execute(f"%%tool program -o a\n{PROGRAM}", allow_stdin=True)
     question = loaded.answer_input("all")
     running.wait()
-    assert "crm.remind customer=1" in question
+    assert "1.  crm.remind  1" in question
     assert "  | import crm" in question
     assert "always" not in question
     assert (_reminded(loaded), loaded.evaluate("a.value")) == (["1"], "'done'")
@@ -103,7 +103,7 @@ def test_rule_6_a_program_waits_and_goes_on_after_a_restart(loaded: Kernel) -> N
     loaded.execute("%load_ext onetool_ipy")
     loaded.execute(SETUP)
     running = loaded.start_execute(f"a = %ask --resume {program}", allow_stdin=True)
-    assert "crm.remind customer=1" in loaded.answer_input("1")
+    assert "1.  crm.remind  1" in loaded.answer_input("1")
     running.wait()
     assert (_reminded(loaded), loaded.evaluate("a.value")) == (["1"], "'done'")
     assert "No program waits" in loaded.execute("%ask --waiting").result_text

@@ -284,6 +284,42 @@ def test_approve_of_the_users_own_settings_holds_until_the_tool_changes_also_aft
     assert _sends(second) == [None]
 
 
+def test_the_question_says_in_words_what_changed_since_an_earlier_kernel(
+    make_box: MakeBox, own: Own, traces: Traces
+) -> None:
+    """The words are those of `verify`; a tool that `approve=` names is compared with what it was then."""
+    own("ask: {approve: [srv.*]}")
+    Changing(first := make_box(), traces)
+    assert _sends(first) == [None]
+    schema = {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}
+
+    second = make_box()
+    tool = Changing(second, traces)
+    tool.set("Send a greeting.", parameters=schema)
+    person = Person("none", "none")
+    second.ask("Go", model=ScriptedModel([("srv.send", {"to": "me"}), "ok"]), listener=person)
+    model = ScriptedModel([lambda r: tool.set("New words.", parameters=schema) or ("srv.send", {"to": "me"}), "ok"])
+    second.ask("Go", model=model, listener=person, approve=["srv.send"])
+
+    assert "the argument 'to' is new, and required" in person.asked[0]
+    assert "+ New words." in person.asked[1]
+    assert "is new" not in person.asked[1]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"format": 2, "tools": {"srv.send": ["x"]}, "facts": []}', '{"facts": {"srv.send": 3}}']
+)
+def test_an_approval_without_its_facts_still_asks(make_box: MakeBox, own: Own, traces: Traces, text: str) -> None:
+    own("ask: {approve: [srv.*]}")
+    box = make_box()
+    box.config.user_state.mkdir(parents=True, exist_ok=True)
+    (box.config.user_state / "approvals.json").write_text(text, encoding="utf-8")
+    tool = Changing(box, traces)
+    _sends(box)
+    tool.set("Other words.")
+    assert _sends(box) == ["not_approved"]
+
+
 @pytest.mark.parametrize("approve", ['["*"]', "[srv.send]"])
 def test_a_project_does_not_answer_the_question(make_box: MakeBox, traces: Traces, approve: str) -> None:
     box = make_box(f"ask: {{approve: {approve}}}")

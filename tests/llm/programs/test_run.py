@@ -25,6 +25,7 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.core.question import Question
 from onetool_ipy.core.tool import HttpHooks, ServerFacts, ToolSpec
+from onetool_ipy.llm.ask.answer import mime_bundle
 from onetool_ipy.llm.programs.run import MAX_CALLS
 from onetool_ipy.terminal import approval_reply, program_text
 from tests.llm.programs.conftest import REMIND, Shop
@@ -84,6 +85,15 @@ def test_rule_3_arguments_are_checked_by_the_tool_itself(shop: Shop) -> None:
     answer = shop.run(code, "all")
     assert "customer" in answer.value
     assert not shop.writes
+
+
+@pytest.mark.parametrize("value", ["len", "[print]", "{'a': (int,)}"])
+def test_rule_3_a_function_is_not_given_to_a_tool(shop: Shop, value: str) -> None:
+    """A tool gets plain data, and never the text of an object of the sandbox."""
+    shop.add("crm.set", lambda x: shop.writes.append(x))
+    answer = shop.run(f"import crm\ncrm.set(x={value})", "all")
+    assert "takes plain data, and not a function" in str(answer.error)
+    assert shop.writes == []
 
 
 def test_rule_3_tools_for_people_are_not_there(shop: Shop) -> None:
@@ -509,6 +519,24 @@ def test_rule_9_the_value_is_whole_and_rows_are_a_frame(shop: Shop) -> None:
     assert answer.program == "import crm\ncrm.customers()"
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("10**5000", "0x31e2"),
+        ("raise SystemExit(3)", "RuntimeError: "),
+        ("lambda: 1", "<function"),
+        ("{1: {2, 3}}", "2"),
+    ],
+)
+def test_rule_9_an_odd_end_is_shown_in_words(shop: Shop, code: str, words: str) -> None:
+    """A number too long to be written, an exception that the sandbox cannot make, a function, a set."""
+    answer = shop.run(code)
+    text = mime_bundle(answer, str)["text/plain"]
+    assert words in text
+    assert "monty" not in text
+    assert answer.to_dict()
+
+
 def test_rule_10_stop_during_a_write_leaves_it_in_doubt(shop: Shop) -> None:
     def stop(customer: int) -> None:
         """Be stopped."""
@@ -583,6 +611,18 @@ def test_limit_of_calls_over_all_rounds(shop: Shop) -> None:
     answer = shop.run(code)
     assert isinstance(answer.error, ProgramLimit)
     assert len(shop.reads) == MAX_CALLS
+
+
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize(
+    "code", ["x=1\n" * 250_000, "(" * 1_000_000, "\n" * 19_999 + "1"], ids=["lines", "deep", "empty"]
+)
+def test_limit_of_the_programs_length_holds_before_it_is_read(shop: Shop, code: str) -> None:
+    """A program of 1 MB is refused at once, and one of many lines is read in time that grows with them."""
+    answer = shop.run(code)
+    is_long = len(code) > 20_000
+    assert isinstance(answer.error, ProgramLimit) == is_long
+    assert is_long or answer.value == 1
 
 
 def test_limit_of_writes_in_a_plan(shop: Shop) -> None:
