@@ -53,10 +53,6 @@ _FIRST = ("toolID", "bundleID", "slug", "version")
 Kind = TypeVar("Kind", bound="WireModel")
 
 
-def _alias(field: str) -> str:
-    return {"bundle_id": "bundleID", "tool_id": "toolID"}.get(field) or to_camel(field)
-
-
 def _utc(moment: datetime.datetime) -> datetime.datetime:
     if moment.tzinfo is None:
         raise ValueError("it needs a time zone, as in 2026-01-02T12:00:00Z")
@@ -109,7 +105,12 @@ class WireModel(BaseModel):
     """Base of all records: frozen, camelCase outside, unknown keys refused."""
 
     model_config = ConfigDict(
-        alias_generator=_alias, populate_by_name=True, extra="forbid", frozen=True, strict=True, allow_inf_nan=False
+        alias_generator=lambda field: {"bundle_id": "bundleID", "tool_id": "toolID"}.get(field) or to_camel(field),
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
     )
     _optional: ClassVar[frozenset[str]] = frozenset()
 

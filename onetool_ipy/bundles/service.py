@@ -232,8 +232,8 @@ class Bundles:
                     raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
             now = self._needs.clock().astimezone(datetime.UTC)
             created = now if before is None else before.bundle.created_at
-            given: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
-            bundle = Bundle(**given, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
+            contents: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
+            bundle = Bundle(**contents, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
             self._store.save_bundle(bundle, before)
         self._needs.refresh()
         return bundle.created() if before is None else bundle

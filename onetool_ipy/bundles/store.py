@@ -287,9 +287,9 @@ class BundleStore:
         if before is not None and stamp is not None and stamp == self._state.stamps.get(path):
             return before
         text = _read(path)
-        for known in (self._written.get(path), before):
-            if known is not None and known.text == text:
-                return known
+        for candidate in (self._written.get(path), before):
+            if candidate is not None and candidate.text == text:
+                return candidate
         return _parse(path, text)
 
     def _write(self, records: Mapping[Path, tuple[Bundle | Tool, Json]]) -> None:

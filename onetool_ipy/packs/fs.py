@@ -11,7 +11,7 @@ import os
 import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -267,16 +267,13 @@ def _require_kind(status: os.stat_result, flags: int, path: str) -> None:
             raise ExecutionFailed(f"'{path}' is not a directory.", hint="Read a file with fs.read_file.")
     elif stat.S_ISDIR(status.st_mode):
         raise ExecutionFailed(f"'{path}' is a directory.", hint="List it with fs.list_dir.")
-    elif not stat.S_ISREG(status.st_mode) or _is_of_kernel(status):
-        raise ExecutionFailed(f"'{path}' is not a regular file.")
-
-
-def _is_of_kernel(status: os.stat_result) -> bool:
-    """Whether a file is under /proc, which shows processes and their environment."""
-    try:
-        return status.st_dev == os.stat("/proc/self").st_dev
-    except OSError:
-        return False
+    else:
+        # What is under /proc shows processes and their environment.
+        kernel = -1
+        with suppress(OSError):
+            kernel = os.stat("/proc/self").st_dev
+        if not stat.S_ISREG(status.st_mode) or status.st_dev == kernel:
+            raise ExecutionFailed(f"'{path}' is not a regular file.")
 
 
 def _read_up_to(fd: int, limit: int) -> bytes:

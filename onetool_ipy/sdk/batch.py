@@ -243,7 +243,13 @@ class _ExecutorWorkers:
             return future, (False, "It was cancelled.")
         except Exception as exc:  # noqa: BLE001 - what an executor itself raises is the item's failure
             return future, (False, _message(exc))
-        return future, outcome if self._context is not None else _unpack_outcome(outcome)
+        if self._context is not None:
+            return future, outcome
+        ok, data = outcome
+        try:
+            return future, (ok, pickle.loads(data))  # noqa: S301 - packed by `_run_packed`
+        except Exception as exc:  # noqa: BLE001 - unpickling runs foreign code
+            return future, (False, f"The result cannot be read here: {_message(exc)}")
 
 
 def _in_window(items: Sequence[object], width: int, workers: _ExecutorWorkers, grace_s: float) -> Outcomes:
@@ -377,14 +383,6 @@ def _run_packed(function: bytes, item: bytes) -> tuple[bool, bytes]:
         return False, pickle.dumps(_message(exc))
     finally:
         current.leave(token)
-
-
-def _unpack_outcome(sent: tuple[bool, bytes]) -> Outcome:
-    ok, data = sent
-    try:
-        return ok, pickle.loads(data)  # noqa: S301 - packed by `_run_packed`
-    except Exception as exc:  # noqa: BLE001 - unpickling runs foreign code
-        return False, f"The result cannot be read here: {_message(exc)}"
 
 
 def _load_pack_file(place: _PackFunction) -> types.ModuleType:

@@ -7,7 +7,7 @@ The stubs describe `onetool_ipy.live`: in a stubs folder (`typings/` for Pylance
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.schema.read import identifier, python_names
@@ -29,7 +29,15 @@ def stubs(specs: Iterable[ToolSpec]) -> dict[str, str]:
     for pack, tools in packs.items():
         name = identifier(pack, taken)
         taken.add(name)
-        files[f"{_FOLDER}/_{name}.pyi"] = "\n".join([_HEAD, "from typing import Any, Literal\n", *_pack(name, tools)])
+        lines, members = [_HEAD, "from typing import Any, Literal\n"], dict[str, str]()
+        for spec in tools:
+            label = identifier(spec.short_name, set(members))
+            members[label] = f"_Tool_{label}"
+            lines.append(_tool(members[label], spec))
+        lines.append(
+            "\n".join([f"class _Pack_{name}:", *(f"    {label}: {kind}" for label, kind in members.items()), ""])
+        )
+        files[f"{_FOLDER}/_{name}.pyi"] = "\n".join([*lines, f"{name}: _Pack_{name}\n"])
         offered.append(f"from onetool_ipy.live._{name} import {name} as {name}\n")
     return {f"{_FOLDER}/__init__.pyi": _HEAD + "\n" + "".join(sorted(offered)), **files}
 
@@ -39,18 +47,6 @@ def complete_types(listed: str) -> str:
     return _INCOMPLETE.sub(
         lambda match: _COMPLETE.get(match[0]) or (match[0] if match[1] is None else f"{match[1]}: Any"), listed
     )
-
-
-def _pack(name: str, tools: Iterable[ToolSpec]) -> Iterator[str]:
-    taken: set[str] = set()
-    members: list[tuple[str, str]] = []
-    for spec in tools:
-        label = identifier(spec.short_name, taken)
-        taken.add(label)
-        members.append((label, f"_Tool_{label}"))
-        yield _tool(f"_Tool_{label}", spec)
-    yield "\n".join([f"class _Pack_{name}:", *(f"    {label}: {kind}" for label, kind in members), ""])
-    yield f"{name}: _Pack_{name}\n"
 
 
 def _tool(kind: str, spec: ToolSpec) -> str:

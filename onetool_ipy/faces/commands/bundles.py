@@ -445,11 +445,11 @@ def environment(context: CommandContext, options: Options) -> Page:
             hint=f"Make it: %tool bundle env {bundle.slug} {name[:40]} --base-url URL",
         )
     present = present_environment(bundle)
-    known = environments.get(name, Environment(base_url="", auth=present.auth))
-    auth, secret = known.auth, ""
+    former = environments.get(name, Environment(base_url="", auth=present.auth))
+    auth, secret = former.auth, ""
     if "--auth" in values:
         auth, secret = (None, "") if values["--auth"] == "none" else creation.read_auth(values["--auth"])
-    variables = dict(known.variables)
+    variables = dict(former.variables)
     for word in values.get("--set", ()):
         variable, sign, text = word.partition("=")
         if not sign:
@@ -461,7 +461,7 @@ def environment(context: CommandContext, options: Options) -> Page:
             )
         variables[variable.strip()] = text
     variables = {variable: text for variable, text in variables.items() if text}
-    chosen = Environment(base_url=values.get("--base-url", known.base_url).rstrip("/"), auth=auth, variables=variables)
+    chosen = Environment(base_url=values.get("--base-url", former.base_url).rstrip("/"), auth=auth, variables=variables)
     # Nobody typed the secrets of an environment that a file has. Where its host is new, too, all of them are named.
     is_new = not values and creation.unreached(box, creation.own_host(chosen.base_url))
     changed = chosen.applied(bundle, name)

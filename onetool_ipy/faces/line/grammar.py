@@ -246,9 +246,9 @@ def _read_option(name: str, value: str, kind: OptionKind) -> str | int | float:
     if kind == "variable" and value.isidentifier() and not keyword.iskeyword(value):
         return value
     got = f", not {show(value)}" if value else ""
-    wanted, example = _WANTED[kind]
+    noun, example = _WANTED[kind]
     hint = "Write %%tool save PACK above the functions to save." if name == "--save" else f"Write {name} {example}."
-    raise UsageProblem(f"{show(name)} needs {wanted}{got}.", hint=hint)
+    raise UsageProblem(f"{show(name)} needs {noun}{got}.", hint=hint)
 
 
 _ANYTHING = Expected.of({})

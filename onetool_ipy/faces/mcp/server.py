@@ -173,8 +173,8 @@ class ToolboxServer:
 
         def look() -> list[ToolSpec]:
             registry.refresh()
-            known = [spec for spec in registry.known() if not spec.disabled]
-            return registry.loaded(spec for spec in known if self._is_offered(spec) or self._is_listed(spec))
+            offered_specs = [spec for spec in registry.known() if not spec.disabled]
+            return registry.loaded(spec for spec in offered_specs if self._is_offered(spec) or self._is_listed(spec))
 
         specs = await asyncio.to_thread(look)
         self._note_client(context)

@@ -91,10 +91,14 @@ class HealthTools:
             "servers": {name: "connected" if up else "disconnected" for name, up in is_connected.items()},
             "states": states,
         }
+        try:
+            cwd = os.getcwd()
+        except FileNotFoundError:
+            cwd = "(deleted)"
         record = Health(
             version=__version__,
             python=sys.version.split()[0],
-            cwd=_cwd(),
+            cwd=cwd,
             registry={"status": "ok", "tool_count": len(self._box.registry.list())},
             proxy=proxy,
             problems=[
@@ -167,10 +171,3 @@ def missing(box: Toolbox) -> list[Problem]:
         for name, dep in needs
         if dep in absent
     ]
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return "(deleted)"

@@ -29,6 +29,7 @@ COLLECTION: dict[str, Any] = {
         {"key": "host", "value": "HOST"},
         {"key": "baseUrl", "value": "http://{{host}}/echo"},
         {"key": "tenant", "value": "acme"},
+        {"key": "tenant", "value": "another", "disabled": True},
         {"key": "pin", "value": "4711", "type": "secret"},
     ],
     "event": [{"listen": "prerequest", "script": {"exec": ["pm.globals.set('a', 1)"]}}],
@@ -179,6 +180,7 @@ def test_folders_are_tags_and_words_are_kept() -> None:
     assert list(by_name) == ["get-user", "users-list", "login", "orders-list", "upload", "ask", "signed"]
     assert by_name["get-user"]["tags"] == ["Users"]
     assert by_name["get-user"]["description"] == "One user."
+    assert by_name["users-list"]["displayName"] == "List"
     properties = by_name["get-user"]["argSchema"]["properties"]
     assert properties["userId"] == {"type": "integer", "description": "The user's number.", "default": 7}
     assert properties["fields"]["description"] == "What to give."
@@ -216,6 +218,30 @@ def test_two_credentials_of_one_name_are_two_secrets() -> None:
 
     values = [tool["http"]["request"]["auth"]["value"] for tool in draft.tools]
     assert values == ["${TWO_TOKEN}", "${TWO_TOKEN_2}", "${TWO_TOKEN}"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "auth"),
+    [
+        (
+            {"grant_type": "client_credentials", "accessTokenUrl": "https://a.test/t", "scope": "a b"},
+            {"type": "oauth2", "tokenUrl": "https://a.test/t", "scope": "a b"},
+        ),
+        ({"grant_type": "client_credentials", "accessTokenUrl": "https://a.test/t"}, {"type": "oauth2"}),
+        ({"grant_type": "client_credentials", "accessTokenUrl": "{{tokens}}"}, {"type": "bearer"}),
+        ({"grant_type": "authorization_code", "accessTokenUrl": "https://a.test/t"}, {"type": "bearer"}),
+    ],
+)
+def test_oauth2_is_asked_for_where_no_person_is_needed(fields: dict[str, str], auth: dict[str, str]) -> None:
+    own = {**fields, "clientId": "me-1", "clientSecret": "secret-1", "accessToken": "token-1"}
+    request = {"url": "https://a.test/x", "auth": {"type": "oauth2", "oauth2": own}}
+
+    made = draft_of({"info": {"name": "T"}, "item": [{"name": "x", "request": request}]}).tools[0]["http"]["request"]
+
+    assert {key: made["auth"][key] for key in auth} == auth
+    assert ("scope" in made["auth"]) is ("scope" in auth)
+    secrets = {"clientId", "clientSecret"} if auth["type"] == "oauth2" else {"value"}
+    assert {key for key, text in made["auth"].items() if text.startswith("${T_")} == secrets
 
 
 def test_a_server_is_named_where_the_collection_has_none() -> None:

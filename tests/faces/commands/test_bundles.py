@@ -285,6 +285,15 @@ def test_dry_shows_the_masked_request_and_sends_nothing(loaded: Kernel, api: Api
     assert "name" in wrong.text
 
 
+def test_a_body_that_is_no_json_is_sent_as_it_is(loaded: Kernel, api: Api) -> None:
+    loaded.execute(f"%tool new http my-api.note --url http://{api.host}/notes --body 'tea=1' --allow-host")
+
+    loaded.execute("%tool my-api.note")
+
+    assert api.seen[0]["body"] == "tea=1"
+    assert "json" not in api.seen[0]["headers"]["Content-Type"]
+
+
 def test_the_same_cell_can_be_run_again_and_another_needs_replace(loaded: Kernel, api: Api) -> None:
     line = f"%tool new http my-api.get --url http://{api.host}/x --allow-host"
 
