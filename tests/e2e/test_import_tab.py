@@ -67,6 +67,9 @@ def project(lab: Lab) -> Notebook:
     return notebook
 
 
+_TINT = "box => getComputedStyle(box).color"
+
+
 def test_operations_of_a_file_are_chosen_and_imported(project: Notebook) -> None:
     """A file of 32 operations: what reads is chosen at first; some are chosen by tag and by a filter, and imported."""
     page, panel, form = project.page, project.page.locator("#onetool-ipy-panel"), open_import(project)
@@ -83,6 +86,9 @@ def test_operations_of_a_file_are_chosen_and_imported(project: Notebook) -> None
     expect(form.get_by_label("Bundle", exact=True)).to_have_value("jupyter-server-api")
     form.get_by_role("button", name="All", exact=True).click()
     expect(take).to_have_text("Import 32 tools")
+    methods = form.locator(".onetool-Import-method")
+    tints = {name: methods.get_by_text(name, exact=True).first.evaluate(_TINT) for name in ("GET", "POST", "DELETE")}
+    assert len(set(tints.values())) == 3, "what deletes does not look like what writes"
     form.get_by_role("button", name="Only GET").click()
     expect(take).to_have_text("Import 15 tools")
     form.get_by_role("button", name="None").click()
@@ -102,6 +108,7 @@ def test_operations_of_a_file_are_chosen_and_imported(project: Notebook) -> None
     take.click()
 
     expect(form).to_contain_text("7 tools imported into kernels.")
+    assert form.locator(".onetool-Import-done").evaluate(_TINT) != tints["POST"], "success in the colour of warnings"
     expect(panel.locator(".onetool-Tool")).to_have_count(7)
     assert project.page_errors == []
 
