@@ -77,7 +77,9 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
     expect(page.locator(".Toastify__toast", has_text="voice.shout")).to_be_visible()
     notebook.run_cell(4)
     expect(notebook.output(4)).to_contain_text("HEY")
-    assert (notebook.path.parent / ".onetool" / "tools" / "voice.py").read_text(encoding="utf-8") == FUNCTION + "\n"
+    assert (notebook.path.parent / ".onetool" / "tools" / "voice.py").read_text(
+        encoding="utf-8"
+    ) == f'pack = "voice"\n\n\n{FUNCTION}\n'
 
     notebook.command("application:toggle-left-area")
     expect(page.locator("#onetool-ipy-panel")).to_be_hidden()
