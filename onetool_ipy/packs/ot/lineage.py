@@ -65,7 +65,7 @@ class LineageTools:
     def diff(self, a: Any, b: Any, key: Any = None) -> Any:
         """Compare two values: results, handles, tables, JSON or text.
 
-        Rows are matched by a key. Fractions are equal within a relative difference of 1e-9, and so are two missing cells.
+        Rows are matched by a key. Fractions are equal within a relative difference of 1e-9; so are missing cells.
 
         Args:
             a: The old value, or the handle of a stored result.
