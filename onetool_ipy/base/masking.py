@@ -52,7 +52,7 @@ class Form(NamedTuple):
         return "Form(***)"
 
 
-def _forms(value: str) -> Iterator[Form]:
+def forms_of(value: str) -> Iterator[Form]:
     """Yield every form of a value; for text of several lines, such as a key, also those of each long line."""
     whole = value.strip()
     lines = (line.strip() for line in whole.splitlines())
@@ -189,7 +189,7 @@ class Secrets:
         """Mask a value; False if it is masked already, or too short."""
         if value in self._forms or len(value.strip()) < SHORTEST:
             return False
-        self._forms = {**self._forms, value: tuple(_forms(value))}
+        self._forms = {**self._forms, value: tuple(forms_of(value))}
         return True
 
     def __repr__(self) -> str:

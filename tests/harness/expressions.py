@@ -22,6 +22,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import onetool_ipy
+from onetool_ipy.base.masking import forms_of
 from onetool_ipy.faces.notebook.inspection import ASSIGNED
 
 __all__ = ["Expression", "collect", "cost", "is_slow", "slow_text"]
@@ -36,7 +37,7 @@ _LOCALS: dict[str, Any] = {
     "name": "tool",
     "names": "tool|ask",
     "pack": "pack",
-    "self": SimpleNamespace(_head="\ue000", _is_base64=False, _text='a"\\b/c d'),
+    "self": SimpleNamespace(_head="\ue000", pattern=next(forms_of('a"\\b/c d')).pattern),
     "word": "word",
 }
 _COMMON = tuple(" \n\taA0.\"'\\()[]{}$`<>-/,=:#é")
