@@ -120,8 +120,8 @@ class Record(dict[str, Any]):
         """The record for a terminal of this width: its keys, and a table for each list of rows."""
         lines: list[str] = []
         for key, value in self.items():
-            shown = _shown(key, value)
-            text = f"{key}: {shown}" if shown is not value else flow({key: value})
+            entry = _shown(key, value)
+            text = f"{key}: {entry}" if entry is not value else flow({key: value})
             if _is_table(value):
                 lines += [f"{key}:", *(f"  {line}" for line in _aligned_table(value, width - 2))]
             elif len(text) > width and isinstance(value, list) and all(isinstance(each, str) for each in value):

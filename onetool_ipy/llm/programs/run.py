@@ -68,7 +68,7 @@ MAX_OPEN_WORLD = 20
 MAX_ROWS = 50_000
 MAX_RESULT = 8_000_000
 _MAX_MESSAGE = 1_000
-_MAX_KNOWN = 5_000
+_MAX_KNOWN, _MAX_KNOWN_SIZE = 5_000, 1 << 20
 _KINDS = {
     "schema": "TypeError",
     "json": "TypeError",
@@ -480,7 +480,9 @@ class ProgramRun:
 
         The program gets copies. A call that is given an equal one is given the original, so that its origin is known.
         """
-        waiting = [data] if isinstance(data, (list, dict)) and values.to_json(data) == data else []
+        # Each part is written as text, so a large value would cost more than its origin is worth.
+        is_small = isinstance(data, (list, dict)) and measure(data) <= _MAX_KNOWN_SIZE
+        waiting = [data] if is_small and values.to_json(data) == data else []
         while waiting and len(self._known) < _MAX_KNOWN:
             part = waiting.pop()
             if isinstance(part, (list, dict)) and part:
