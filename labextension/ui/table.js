@@ -21,7 +21,7 @@ export class TablePane {
     this.count = h('span.otx-muted', { role: 'status' });
     this.status = h('span.otx-muted', { role: 'status' });
     this.chips = h('div.otx-chips', { role: 'group', 'aria-label': 'Filters of columns', hidden: true });
-    this.heads = h('div.otx-table-head', { role: 'row' });
+    this.heads = h('div.otx-table-head', { role: 'row', hidden: true }); // a row without cells is none
     this.list = new VirtualList({ rowHeight: ROW_HEIGHT, label: 'Rows of the result', fetch: (offset, limit) => this.fetch(offset, limit), draw: (row, at) => this.row(row, at), onDraw: () => this.nameActive() });
     this.columnFilter = new ColumnFilter(this);
     const { element, spacer, body } = this.list;
@@ -161,6 +161,7 @@ export class TablePane {
 
   drawHeads() {
     const focused = document.activeElement?.dataset?.key;
+    this.heads.hidden = false;
     fill(this.heads, h('div.otx-cell.otx-number', { role: 'columnheader', title: "The row's label in the index of pandas; without an index its number from 0" }, '#'), this.visible.map(at => this.headCell(at)));
     if (focused) this.list.element.querySelector(`[data-key="${focused}"]`)?.focus();
   }

@@ -329,9 +329,13 @@ class PackFile:
 
     def _look(self) -> None:
         """Outline the file again if its text changed."""
-        if self._seen.stamp is not None and stamp_of(self.path) == self._seen.stamp:
+        stamp = self._seen.stamp
+        if stamp is not None and stamp_of(self.path) == stamp:
             return
         with self._looking:
+            # Another thread may have looked meanwhile. An outline that is read twice would import the file twice.
+            if self._seen.stamp is not stamp:
+                return
             outline, self._seen = self._seen.outline, self._outlined()
         if self._seen.outline is not outline:
             self._fault = ""

@@ -392,7 +392,8 @@ def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Pat
 
 def test_every_command_of_the_command_line_is_tried() -> None:
     shown = subprocess.run([sys.executable, "-m", "onetool_ipy", "--help"], capture_output=True, text=True, check=True)
-    assert set(re.findall(r"^  (\w+) ", shown.stdout, re.MULTILINE)) == {words[0] for words in COMMANDS}
+    commands = shown.stdout.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^(\w+) ", commands, re.MULTILINE)) == {words[0] for words in COMMANDS}
 
 
 def test_our_mcp_server_does_nothing(clone: Clone, watch: Watch) -> None:

@@ -41,7 +41,7 @@ CASES = {
         "There is no command 'no-such-command-here'.",
     ),
     "not a program": ({"type": "stdio", "command": "/etc/passwd"}, "There is no command '/etc/passwd'."),
-    "no such folder": (hostile(cwd="not/there"), "not/there' is not there."),
+    "no such folder": (hostile(cwd="not/there"), "not/there' does not exist."),
     "exits at once": (hostile("--exit=7"), "It ended with status 7. KeyError: 'the flux capacitor'"),
     "exits silently": ({"type": "stdio", "command": "true"}, "It ended with status 0."),
     "no handshake": (hostile("--mute", timeout_s=1), "It did not answer within 1 s."),

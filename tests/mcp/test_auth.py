@@ -489,7 +489,7 @@ def test_servers_that_nobody_signs_in_to(opened: Open, server: OAuthServer) -> N
     header = {"url": server.url, "headers": {"Authorization": "Bearer none"}}
     box = opened({"local": stdio, "header": header})
     for name in ("local", "header"):
-        with pytest.raises(UsageProblem, match=f"There is no sign-in to the server '{name}'"):
+        with pytest.raises(UsageProblem, match=f"The server '{name}' has no sign-in"):
             box.servers.sign_in(name)
     assert not box.call("header.whoami").ok
     assert "wants other credentials" in box.call("header.whoami").error.message  # type: ignore[union-attr]

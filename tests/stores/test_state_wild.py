@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from onetool_ipy import open_toolbox
+from onetool_ipy.base.files import is_young, stamp_of
 from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.llm.scripted import ScriptedModel
 from tests.core.support import Project, project
@@ -30,9 +31,12 @@ WILD: dict[str, bytes] = {
 
 @pytest.mark.parametrize("data", WILD.values(), ids=WILD.keys())
 def test_a_wild_file_in_the_state_folder_costs_itself_only(project: Project, data: bytes) -> None:
-    project.write(
+    pack = project.write(
         "tools/p.py", '"""P."""\npack = "p"\n__all__ = ["f"]\n\ndef f() -> int:\n    """F."""\n    return 7\n'
     )
+    # Of a file that was written just now nothing is kept.
+    while (stamp := stamp_of(pack)) is None or is_young(stamp):
+        pass
     definition: dict[str, Any] = {"name": "m", "description": "M.", "type": "function", "handler": "m"}
     definition |= {"parameters": {"type": "object"}, "implementation": {"type": "mock", "mock_response": 8}}
     config = json.dumps({"version": 1, "tools": [definition]})

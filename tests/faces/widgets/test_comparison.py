@@ -114,7 +114,7 @@ def test_the_table_has_only_the_changes_and_marks_changed_cells(box: Toolbox) ->
     ("before", "after", "key", "message"),
     [
         (OLD, NEW, ["change"], "The key is not unique: change='-' is in more than one row"),
-        (OLD, NEW, ["nope"], "There is no column 'nope' in both tables."),
+        (OLD, NEW, ["nope"], "Both tables need a column 'nope'."),
         (OLD, "text", [], "The first result is a list or table and the second is text, so they cannot be compared."),
         ({"a": 1}, [1], [], "The first result is an object and the second is a list or table"),
     ],
