@@ -37,7 +37,7 @@ _WHY_MAP = (
 
 def run() -> list[dict[str, Any]]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
         projects.with_packs(folder, 1, 1)
         env = {**os.environ, "ONETOOL_STATE": str(folder / "state")}
         box = stack.enter_context(open_toolbox(folder, env=env))

@@ -11,17 +11,15 @@ from onetool_ipy.base.frames import is_dataframe
 from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
-from onetool_ipy.core.difference import compare
 from onetool_ipy.core.lineage import ATTRS
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.llm.ask.answer import Answer
-from onetool_ipy.render.difference import Difference
-from onetool_ipy.render.origin import Origin
 from onetool_ipy.stores.results import is_handle
 
 if TYPE_CHECKING:
+    from onetool_ipy.render.difference import Difference
+    from onetool_ipy.render.origin import Origin
     from onetool_ipy.stores.calls.query import CallFamily, CallRow
     from onetool_ipy.toolbox import Toolbox
 
@@ -80,7 +78,7 @@ class LineageTools:
             ot.diff([{"id": 1, "price": 2.0}], [{"id": 1, "price": 2.5}])
         """
         try:
-            return Difference(compare(self._value(a), self._value(b), key))
+            return difference(self._value(a), self._value(b), key)
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
 
@@ -111,7 +109,7 @@ class LineageTools:
             if not may_repeat(self._box, row.tool, row.arguments, "ot.refresh"):
                 raise UsageProblem(f"'{row.tool}' was not called again.")
             result = self._box.call(row.tool, row.arguments, source="tool")
-            return Difference(compare(before, result.unwrap()), result=result)
+            return difference(before, result.unwrap(), result=result)
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
 
@@ -123,8 +121,8 @@ class LineageTools:
             raise UsageProblem(f"'{again['tool']}' was not called again.")
         result = self._box.call("ot.map", {**again, "data": frame}, source="tool")
         fresh = result.unwrap()
-        sides = (side.drop(columns=[name for name in ("ms",) if name in side]) for side in (table, fresh))
-        return Difference(compare(*sides), result=result)
+        sides = [side.drop(columns=[name for name in ("ms",) if name in side]) for side in (table, fresh)]
+        return difference(*sides, result=result)
 
     def _known_call(self, value: Any) -> tuple[CallRow, Any]:
         """Return the call that gave a value as the log has it, and the value that it gave."""
@@ -140,6 +138,8 @@ class LineageTools:
 
     def _value(self, value: Any) -> Any:
         """Return what is compared: the data of a result or an answer, the stored result of a handle, or the value."""
+        from onetool_ipy.llm.ask.answer import Answer
+
         if isinstance(value, ToolResult):
             return value.unwrap()
         if isinstance(value, Answer):
@@ -177,6 +177,14 @@ def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, sub
     return reply.action == "accept"
 
 
+def difference(old: Any, new: Any, key: Any = None, *, result: ToolResult | None = None) -> Difference:
+    """Compare two values, for people to look at. Raises UsageProblem."""
+    from onetool_ipy.core.difference import compare
+    from onetool_ipy.render.difference import Difference
+
+    return Difference(compare(old, new, key), result=result)
+
+
 class OriginTree:
     """Makes the tree of one family of calls."""
 
@@ -187,6 +195,8 @@ class OriginTree:
 
     def of(self, call_id: str, role: str = "", depth: int = 0) -> Origin:
         """Return the tree of a call. A call that is shown already, or is its own cause, has no parts again."""
+        from onetool_ipy.render.origin import Origin
+
         row = self._family.calls.get(call_id)
         if row is None:
             return Origin(call_id=call_id, tool="", call=f"call {call_id}", role=role, more="no longer in the call log")
