@@ -22,9 +22,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.resolve import Record, ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import Problem, ToolSpec
-from onetool_ipy.stores.calls import query
 from onetool_ipy.stores.calls.journal import ROTATE_BYTES, Journal
-from onetool_ipy.stores.calls.query import CallFamily, CallFilter, CallRow, Period, RunRow, UsageOverview, UsagePeriod
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, encode_inputs, excerpt, measure, short_text
 
 if TYPE_CHECKING:
@@ -34,6 +32,15 @@ if TYPE_CHECKING:
 
     from onetool_ipy.core.lineage import Lineage
     from onetool_ipy.stores.calls.compaction import Compactor, Retention
+    from onetool_ipy.stores.calls.query import (
+        CallFamily,
+        CallFilter,
+        CallRow,
+        Period,
+        RunRow,
+        UsageOverview,
+        UsagePeriod,
+    )
 
 Answer = TypeVar("Answer")
 
@@ -191,6 +198,8 @@ class CallLog:
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
     ) -> UsagePeriod:
         """Add up the calls of a period. Raises InvalidPeriod, StatsDisabled."""
+        from onetool_ipy.stores.calls import query
+
         moment = self._require_period(period, now)
         return self._ask(lambda database: query.usage_of(database, period=period, tool=tool, now=moment))
 
@@ -203,6 +212,8 @@ class CallLog:
         start: datetime.datetime | None = None,
     ) -> UsageOverview:
         """Give all there is to say of a period, or of the time since `start`. Raises InvalidPeriod, StatsDisabled."""
+        from onetool_ipy.stores.calls import query
+
         moment = self._require_period(period, now)
         return self._ask(
             lambda database: query.overview_of(database, period=period, tool=tool, now=moment, start=start)
@@ -218,15 +229,19 @@ class CallLog:
         text: str = "",
     ) -> list[CallRow]:
         """Give the newest calls, newest first; with `text` those with its words. Raises StatsDisabled."""
+        from onetool_ipy.stores.calls.query import CallFilter, history_of
+
         self._require_enabled()
         chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since, text=text)
-        return self._ask(lambda database: query.history_of(database, chosen))
+        return self._ask(lambda database: history_of(database, chosen))
 
     def family(self, call_id: str) -> CallFamily:
         """Give a call, the calls that its arguments came from, and those that each of them made.
 
         Raises StatsDisabled.
         """
+        from onetool_ipy.stores.calls import query
+
         self._require_enabled()
         return self._ask(lambda database: query.family_of(database, call_id))
 
@@ -235,6 +250,8 @@ class CallLog:
 
         Within a run its calls are the lines, those that failed first. Raises StatsDisabled.
         """
+        from onetool_ipy.stores.calls import query
+
         self._require_enabled()
         page = query.failures_first if chosen.run else query.lines_of
         return self._ask(lambda database: [*page(database, chosen, offset=offset, limit=limit)])
@@ -248,12 +265,16 @@ class CallLog:
         since: datetime.datetime | None = None,
     ) -> pd.DataFrame:
         """Give the calls as a DataFrame, newest first. Raises StatsDisabled."""
+        from onetool_ipy.stores.calls.query import CallFilter, frame_of
+
         self._require_enabled()
         chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since)
-        return self._ask(lambda database: query.frame_of(database, chosen))
+        return self._ask(lambda database: frame_of(database, chosen))
 
     def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
         """Give how often each tool was ever called, and when last."""
+        from onetool_ipy.stores.calls import query
+
         return self._ask(query.counts_of)
 
     def count_of(self, tool: str) -> tuple[int, datetime.datetime | None]:
@@ -267,6 +288,8 @@ class CallLog:
 
     def problems(self) -> list[Problem]:
         """Report what is wrong with the log now."""
+        from onetool_ipy.stores.calls import query
+
         problems = self._journal.problems()
         if not self.enabled or not self.folder.exists():
             return problems
@@ -392,6 +415,8 @@ class CallLog:
             raise StatsDisabled
 
     def _require_period(self, period: Period, now: datetime.datetime | None) -> datetime.datetime:
+        from onetool_ipy.stores.calls import query
+
         moment = now or (datetime.datetime.now(datetime.UTC) if self._clock is None else self._clock())
         query.since(period, moment)
         self._require_enabled()
