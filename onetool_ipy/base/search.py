@@ -184,7 +184,7 @@ class Index:
 
     def _saying(self, key: str) -> list[int]:
         """Return the entries whose description begins with a line equal to the query."""
-        rarest = min(map(self._having, key.split(" ")), key=len)
+        rarest = min(map(self._having, dict.fromkeys(key.split(" "))), key=len)
         lines = ((i, self._entries[i].description[:_MAX_QUERY].strip().partition("\n")[0]) for i in sorted(rarest))
         # A line that says only this is not much longer.
         return [i for i, line in lines if len(line) < 2 * len(key) + 20 and key_of(line) == key]
