@@ -268,6 +268,16 @@ def test_a_program_knows_its_variables_and_its_calls_know_what_they_were_given(b
     assert "program" in repr(tree)
 
 
+def test_a_program_looks_for_no_origin_of_large_values(box: Toolbox) -> None:
+    """Each part of a value would be written as text, so only values of up to a megabyte are known by their parts."""
+    result = box.call("nb.fresh", {"count": 2})
+    large = [*result.data, {"text": "x" * (1 << 20)}]
+    answer = box.ask.program("import nb\nnb.join(first=data[0])", variables={"data": large})
+
+    (joined,) = (part for part in answer.origin.parts if part.tool == "nb.join")
+    assert joined.parts == ()
+
+
 class Pipeline:
     """Random calls of all kinds over earlier results. What the log says is compared with what was handed over."""
 

@@ -48,6 +48,17 @@ test('a bad pattern is reported beside the input', async () => {
   viewer.close();
 });
 
+test('a table has no head until its columns are known', async () => {
+  let answer;
+  const { $, viewer } = await open({ handle: 'h', lines: 1, rows: 1, kinds: ['table', 'text'] }, { table: () => new Promise(resolve => { answer = resolve; }) });
+  await until(() => answer);
+  assert.equal($('.otx-table-head').hidden, true);
+  answer({ columns: COLUMNS, rows: [[1, '1', 'x']], total: 1 });
+  await until(() => $('[role="columnheader"] button'));
+  assert.equal($('.otx-table-head').hidden, false);
+  viewer.close();
+});
+
 test('a table sorts ascending, descending and not at all, over the whole result', async () => {
   const sorts = [];
   const { $, viewer } = await open(
