@@ -62,7 +62,11 @@ def seal(notebook: Path, box: Toolbox) -> Path:
     for handle in sorted({word for cell in cells for word in _HANDLE.findall(json.dumps(cell))}):
         files = [box.results.folder / f"{handle}.{end}" for end in ("txt", "json")]
         if is_handle(handle) and all(file.is_file() for file in files):
-            parts |= {f"results/{file.name}": file.read_bytes() for file in files}
+            texts = {f"results/{file.name}": file.read_bytes() for file in files}
+            # A value may have become a secret after the result was stored.
+            if any(box.mask(each) != each for each in (data.decode(errors="replace") for data in texts.values())):
+                raise UsageProblem(f"The result '{handle}' holds a secret of this project.", hint="Clear that output.")
+            parts |= texts
     manifest = {"version": VERSION, "notebook": notebook.name, "recordings": names}
     target = notebook.with_suffix(".sealed.zip")
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:

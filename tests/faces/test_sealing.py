@@ -16,6 +16,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.faces.cli import main
 from onetool_ipy.faces.sealing import run_sealed
@@ -160,6 +161,23 @@ def test_a_notebook_that_cannot_be_sealed_says_why(sealed: Path, capsys: pytest.
         assert main(["seal", "bad.ipynb"]) == 1
         assert message in capsys.readouterr().err
     assert not (sealed.parent / "bad.sealed.zip").exists()
+
+
+def test_a_stored_result_with_a_later_secret_is_not_sealed(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    work = sealed.parent
+    with open_toolbox(work / ".onetool" / "onetool.yaml", env=dict(os.environ)) as box:
+        handle = box.results.put("token sk-seal-0123456789", tool="shop.prices", call_id="")
+        box.results.store(handle)
+    text = (work / "report.ipynb").read_text(encoding="utf-8")
+    (work / "late.ipynb").write_text(text.replace("page=2", f"page=2 # {handle}"), encoding="utf-8")
+    assert main(["seal", "late.ipynb"]) == 0
+    (work / "late.sealed.zip").unlink()
+    (work / ".onetool" / "secrets.yaml").write_text('KEY: "sk-seal-0123456789"\n', encoding="utf-8")
+    (work / ".onetool" / "secrets.yaml").chmod(0o600)
+
+    assert main(["seal", "late.ipynb"]) == 1
+    assert f"The result '{handle}' holds a secret of this project." in capsys.readouterr().err
+    assert not (work / "late.sealed.zip").exists()
 
 
 def _archive(path: Path, *parts: tuple[str, bytes, int]) -> Path:
