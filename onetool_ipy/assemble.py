@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from onetool_ipy.base import forks
 from onetool_ipy.base.errors import Untrusted
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
 from onetool_ipy.config.trust import TRUST_ENV, TrustList
@@ -218,7 +219,8 @@ class Project:
 
     @_BuiltOnce
     def registry(self) -> Registry:
-        return self._builder.registry()
+        with collector_paused():
+            return self._builder.registry()
 
     @_BuiltOnce
     def executor(self) -> Executor:

@@ -66,6 +66,9 @@ class Host:
     an MCP client that cannot ask, no stdin. Stop, or the cancellation of the awaiting task, ends the question at once.
     """
 
+    notebook = ""
+    """The path of the notebook whose cells make the calls, where there is one."""
+
     def listen(self, call: ToolCall) -> CallListener | None:  # noqa: ARG002 - the signature is the host's
         """Return the listener of a call that a person makes, if anybody watches it."""
         return None

@@ -135,8 +135,8 @@ class PartBuilder:
             steps=[
                 *(traced(config.secrets.mask), span(config.secrets.mask)),
                 *([box.lineage.step] if box.log.enabled else []),
-                box.replays.step,
             ],
+            switched=box.replays.steps,
             record=box.log.recorder(box.lineage),
             background=box.background,
             tool_loop=box.tool_loop,
@@ -163,6 +163,7 @@ class PartBuilder:
                 mask=mask,
                 enabled=settings.stats.enabled,
                 run_later=self._box.workers.submit,
+                notebook=lambda: self._box.host.notebook,
             ),
             topics=Topics(settings.topics, config.paths.onetool_dir, clock=clock, mask=mask),
             clock=clock,

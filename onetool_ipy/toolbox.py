@@ -283,9 +283,10 @@ class Toolbox:
             if isinstance(tool, ResolvedCall)
             else self.resolve(tool, args, source=source, timeout=timeout, allow=allow, check=check)
         )
-        listener = self._listener(resolved)
+        listener = self.host.listen(resolved.call) if current.scope() is None else None
         if listener is None:
             return self.parts.executor.call(resolved)
+        resolved.heard = listener.heard
         with _seen_by(listener):
             result = self.parts.executor.call(resolved)
         listener.ended(result.ok)
@@ -307,9 +308,10 @@ class Toolbox:
             if isinstance(tool, ResolvedCall)
             else await self.aresolve(tool, args, source=source, timeout=timeout, allow=allow, check=check)
         )
-        listener = self._listener(resolved)
+        listener = self.host.listen(resolved.call) if current.scope() is None else None
         if listener is None:
             return await self.parts.executor.acall(resolved)
+        resolved.heard = listener.heard
         with _seen_by(listener):
             result = await self.parts.executor.acall(resolved)
         listener.ended(result.ok)
@@ -624,13 +626,6 @@ class Toolbox:
 
     def __repr__(self) -> str:
         return f"<Toolbox {self.config.paths.project}>"
-
-    def _listener(self, resolved: ResolvedCall) -> CallListener | None:
-        """Return who watches this call, if the person made it and somebody does."""
-        listener = self.host.listen(resolved.call) if current.scope() is None else None
-        if listener is not None:
-            resolved.heard = listener.heard
-        return listener
 
     async def _in_worker(self, work: Callable[[], _T]) -> _T:
         import asyncio

@@ -99,6 +99,28 @@ def test_opening_a_project_with_a_warm_cache_loads_nothing_heavy(project: Projec
     assert spent < 5
 
 
+def test_listing_the_tools_we_ship_loads_nothing_heavy(tmp_path: Path) -> None:
+    """The schema of a built-in tool is made by pydantic when the tool is called."""
+    code = f"""
+        import json, sys, onetool_ipy
+        box = onetool_ipy.open_toolbox()
+        listed = len(box.registry.list())
+        print(json.dumps([listed >= 24, [m for m in {HEAVY!r} if m in sys.modules]]))
+        """
+
+    assert _python(code, tmp_path) == [True, []]
+
+
+def test_the_tools_we_ship_are_listed_as_they_are_checked(tmp_path: Path) -> None:
+    with open_toolbox(env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        listed = box.registry.known()
+        loaded = box.registry.loaded(listed)
+
+        assert [spec.parameters for spec in listed] == [spec.parameters for spec in loaded]
+        assert [spec.fingerprint for spec in listed] == [spec.fingerprint for spec in loaded]
+        assert [spec.name for spec in loaded if spec.load is not None] == []
+
+
 def test_opening_runs_nothing_of_the_project(project: Project) -> None:
     marker = project.root / "ran"
     project.write("tools/x.py", f"import pathlib\npathlib.Path({str(marker)!r}).touch()\ndef f():\n    '''F.'''\n")

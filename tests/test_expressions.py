@@ -11,16 +11,14 @@ LIMIT_S = 600
 
 
 @pytest.mark.timeout(LIMIT_S)  # some 20 s of CPU time, beside others
-@pytest.mark.parametrize("module", ["expressions", "readers"])
-def test_foreign_text_takes_time_by_its_length(module: str) -> None:
+def test_foreign_text_takes_time_by_its_length() -> None:
     """Each expression of the package, and each reader, is given its worst texts, in a process of its own.
 
     Mend one that is slow with possessive quantifiers (`*+`), or with `partition` and `split`. One that hangs is the
     last of the output.
     """
-    process = subprocess.Popen(
-        [sys.executable, "-m", f"tests.harness.{module}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
+    command = [sys.executable, "-m", "tests.harness.readers"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         output, _ = process.communicate(timeout=LIMIT_S - 60)
     except subprocess.TimeoutExpired:
@@ -30,4 +28,4 @@ def test_foreign_text_takes_time_by_its_length(module: str) -> None:
 
     assert process.returncode == 0, output
     assert [line for line in output.splitlines() if line.startswith("slow:")] == []
-    assert len(output.splitlines()) > 40
+    assert len(output.splitlines()) > 240

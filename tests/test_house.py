@@ -24,7 +24,6 @@ import onetool_ipy
 from tests.code_map import source
 from tests.harness.surroundings import OUTSIDE, ROOT
 
-MAX_FUNCTION_LINES = 60
 MAX_TOOLBOX_METHODS = 25
 HEAVY = ("IPython", "pandas", "httpx", "pydantic", "ipywidgets", "mcp")
 
@@ -100,16 +99,7 @@ def test_threads_import_at_the_same_time() -> None:
 
 
 def test_no_function_of_the_package_is_longer_than_it_should_be() -> None:
-    long = {
-        f"{path.relative_to(ROOT)}: {node.name}: {lines} lines"
-        for path in _sources()
-        if path.suffix == ".py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
-    }
-
-    assert long == set(), "split the function"
+    assert source.long_functions(_package()) == [], "split the function"
 
 
 def test_a_public_class_name_means_one_thing() -> None:
@@ -131,7 +121,7 @@ def test_no_class_is_recognised_by_its_name_in_a_string() -> None:
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in _sources()
         if path.suffix == ".py" and path.name != "adopted.py"
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in _nodes(path)
         if isinstance(node, ast.Compare | ast.ListComp | ast.SetComp | ast.GeneratorExp)
         for part in ([node.left, *node.comparators] if isinstance(node, ast.Compare) else [node.elt])
         if isinstance(part, ast.Attribute) and part.attr in ("__name__", "__qualname__")
@@ -230,6 +220,11 @@ def _package() -> list[source.Module]:
     return source.read_package(ROOT / "onetool_ipy")
 
 
+@cache
+def _nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def _run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
@@ -259,7 +254,7 @@ def _sources() -> list[Path]:
 def _imported(path: Path) -> set[str]:
     """Top-level names of the modules a file imports, anywhere in it."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in _nodes(path):
         if isinstance(node, ast.Import):
             names.update(alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level and node.module:

@@ -517,7 +517,7 @@ def clock_stopped() -> Iterator[None]:
 
 
 def require_wanted() -> None:
-    """Raise Abandoned in a call that was abandoned. For code that waits for a person, a little at a time."""
+    """Raise Abandoned in a call that was abandoned. For code that waits for a person or an API, a little at a time."""
     worker = _current_worker()
     if worker is not None:
         worker.require_wanted()

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import errno
 import os
-import platform
 import re
 import stat
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.interrupts import deferred
@@ -40,7 +38,6 @@ _LONGEST_NAP_S = 0.02
 _STALE_S = 24 * 3600.0
 _DROP_EVERY = 8 * 1024 * 1024
 _TEMP_NAME = re.compile(r"\.onetool-(?P<host>.+)-(?P<pid>\d+)-[0-9a-f]{16}\.tmp")
-_HOST = re.sub(r"[^A-Za-z0-9_.]", "_", platform.node())[:60]
 
 # A read must not wait for the writer of a FIFO, and an append not for its reader.
 _COMMON_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
@@ -97,8 +94,7 @@ class Unreadable(Exception):
     """A file that is there and cannot be used; the message is the reason."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class Content(NamedTuple):
     """What the file held, and what it looked like (mode, size, time) at that moment."""
 
     data: bytes
@@ -222,7 +218,7 @@ class AtomicFile:
     def __init__(self, path: Path, *, mode: int = 0o600) -> None:
         self.path = path
         self.size = 0
-        self._temp = path.with_name(f".onetool-{_HOST}-{os.getpid()}-{os.urandom(8).hex()}.tmp")
+        self._temp = path.with_name(f".onetool-{_host()}-{os.getpid()}-{os.urandom(8).hex()}.tmp")
         self._mode = mode
         self._fd = -1
         self._dropped = 0
@@ -348,11 +344,18 @@ def remove_stale_temp_files(folder: Path) -> int:
             continue
         path = folder / name
         with suppress(OSError):
-            is_dead = match["host"] == _HOST and not is_running(int(match["pid"]))
+            is_dead = match["host"] == _host() and not is_running(int(match["pid"]))
             if is_dead or time.time() - os.lstat(path).st_mtime > _STALE_S:
                 os.unlink(path)
                 count += 1
     return count
+
+
+def _host() -> str:
+    """The name of this machine, as it stands in the name of a temporary file."""
+    import platform  # late: most processes write no file
+
+    return re.sub(r"[^A-Za-z0-9_.]", "_", platform.node())[:60]
 
 
 def append(path: Path, data: bytes, *, sync: bool = False) -> None:
@@ -381,6 +384,8 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
 def append_to(fd: int, data: bytes) -> None:
     """Add one record to a file that is open with O_APPEND, as `append` does. Raises OSError."""
     written = os.write(fd, data)
+    if written == len(data):
+        return
     start = os.lseek(fd, 0, os.SEEK_CUR) - written
     try:
         # After a short write the next one tells why it was short, or completes the record.

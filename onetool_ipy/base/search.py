@@ -184,10 +184,15 @@ class Index:
 
     def _saying(self, key: str) -> list[int]:
         """Return the entries whose description begins with a line equal to the query."""
-        rarest = min(map(self._having, dict.fromkeys(key.split(" "))), key=len)
-        lines = ((i, self._entries[i].description[:_MAX_QUERY].strip().partition("\n")[0]) for i in sorted(rarest))
-        # A line that says only this is not much longer.
-        return [i for i, line in lines if len(line) < 2 * len(key) + 20 and key_of(line) == key]
+        words = key.split(" ")
+        rarest = min(map(self._having, dict.fromkeys(words)), key=len)
+        lines: dict[int, str] = {}
+        for i in sorted(rarest):
+            line = self._entries[i].description[:_MAX_QUERY].strip().partition("\n")[0]
+            # A line that says only this is not much longer, nor shorter unless it has a ligature that becomes letters.
+            if len(line) < 2 * len(key) + 20 and (len(line) >= len(key) or not line.isascii()):
+                lines[i] = line
+        return [i for i, line in zip(lines, _lines([*lines.values()]), strict=False) if line.split() == words]
 
     def _starting(self, text: str, key: str) -> Iterator[int]:
         """Yield the names that start with the query, first those where a word ends there."""

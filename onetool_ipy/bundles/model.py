@@ -8,9 +8,12 @@ schema compiles, a slug is free or a function exists is not checked here.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
+import orjson
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -24,7 +27,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import InvalidRequest, OneToolError
+from onetool_ipy.base.errors import BodyTooLarge, InvalidRequest, OneToolError
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import ActiveEnvironment, Auth, BaseUrl, HttpDefinition, ToolLimits
 from onetool_ipy.bundles.validation import fault, of_validation, require_id, require_slug, require_version, whole
@@ -44,6 +47,8 @@ _READING = ("GET", "HEAD")
 _MAX_NAME = 256
 _MAX_TEXT = 100_000
 _MAX_TAGS = 64
+_MAX_BYTES = 1024 * 1024
+"""The largest record of a tool that may be stored, as JSON."""
 _READ_ONLY = frozenset(
     ("toolID", "bundleID", "isBuiltIn", "available", "reason", "createdAt", "modifiedAt", "callCount", "lastCalledAt")
 )
@@ -107,6 +112,7 @@ class WireModel(BaseModel):
     model_config = ConfigDict(
         alias_generator=lambda field: {"bundle_id": "bundleID", "tool_id": "toolID"}.get(field) or to_camel(field),
         populate_by_name=True,
+        defer_build=True,
         extra="forbid",
         frozen=True,
         strict=True,
@@ -341,7 +347,7 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
     """Make a record of foreign data, or raise InvalidRequest naming every field that is wrong.
 
     With `own`, the slug and version that a tool is PUT under, fields that only the store sets are ignored, so that a
-    record that was read can be sent back.
+    record that was read can be sent back. Raises BodyTooLarge for a tool that is too large to be stored.
     """
     if isinstance(data, WireModel):
         data = data.to_dict()
@@ -355,7 +361,7 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
             if field in fresh and check(fresh.pop(field)) != label:
                 message = f"it is another one than '{label}', which it is PUT under."
                 raise InvalidRequest(f"{field}: {message}", details=[fault(f"/{field}", message)])
-        data = _own_copy(fresh)
+        data = _own_copy(fresh, most=_MAX_BYTES)
     try:
         return kind.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as exc:
@@ -364,18 +370,18 @@ def read(kind: type[Kind], data: Any, *, own: tuple[str, str] | None = None) -> 
         raise whole("The tool is nested too deeply.") from None
 
 
-def _own_copy(data: Mapping[str, Any]) -> Any:
-    """A deep copy of JSON. Refuses lone surrogates, which no JSON file can hold."""
-    import json
-
-    import orjson
-
+def _own_copy(data: Mapping[str, Any], *, most: float = math.inf) -> Any:
+    """A deep copy of JSON of at most so many bytes. Refuses lone surrogates, which no JSON file can hold."""
+    loads: Callable[[bytes], Any] = orjson.loads
     try:
-        return orjson.loads(orjson.dumps(data))
-    except (TypeError, ValueError):  # numbers of more than 64 bits, halves of characters
-        pass
-    try:
-        return json.loads(json.dumps(data, ensure_ascii=False).encode("utf-8"))
-    except UnicodeEncodeError as exc:
-        excerpt = ascii(exc.object[max(0, exc.start - 20) : exc.end])
-        raise whole(f"The text {excerpt} ends in half a character (a lone surrogate).") from None
+        text = orjson.dumps(data)
+    except TypeError:  # numbers of more than 64 bits, halves of characters
+        try:
+            text, loads = json.dumps(data, ensure_ascii=False).encode("utf-8"), json.loads
+        except UnicodeEncodeError as exc:
+            excerpt = ascii(exc.object[max(0, exc.start - 20) : exc.end])
+            raise whole(f"The text {excerpt} ends in half a character (a lone surrogate).") from None
+    if len(text) > most:
+        message = f"The tool has {len(text):,} bytes; at most {most:,} are kept."
+        raise BodyTooLarge(message, details=[fault("", message)])
+    return loads(text)

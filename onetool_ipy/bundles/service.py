@@ -9,15 +9,11 @@ through the executor by the name of the version, and returns a ToolResult.
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
-import orjson
-
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
-    BodyTooLarge,
     Conflict,
     Forbidden,
     InvalidRequest,
@@ -50,9 +46,6 @@ from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.read import params
 
 _ANYWHERE = "http://localhost/"
-MAX_BYTES = 1024 * 1024
-"""The largest record, as JSON."""
-
 _SHARED = "Arguments and secrets must not share a name; rename the argument."
 REAP_AFTER = datetime.timedelta(days=2)
 """How long a deleted bundle stays before it is removed for good."""
@@ -92,14 +85,6 @@ def _wrong_parts(http: HttpDefinition, arguments: Set[str]) -> Iterator[tuple[st
 
 def _require_callable(body: ToolBody, name: str, *, runners: Runners, secrets: Collection[str]) -> None:
     """Raise InvalidRequest, which names every wrong field, for a tool that could not be called as it is written."""
-    record = body.shared()
-    try:
-        size = len(orjson.dumps(record))
-    except TypeError:  # a number of more than 64 bits
-        size = len(json.dumps(record, ensure_ascii=False).encode())
-    if size > MAX_BYTES:
-        message = f"The tool has {size:,} bytes; at most {MAX_BYTES:,} are kept."
-        raise BodyTooLarge(message, details=[fault("", message)])
     both = sorted({param.name for param in params(body.arg_schema)} & set(secrets)) if secrets else []
     wrong = [_at("/argSchema", "argSchema", f"'{name}' is also the name of a secret.", _SHARED) for name in both]
     try:
@@ -317,13 +302,13 @@ class Bundles:
         """Create a tool. A tool of the same slug and version is a conflict, and stays as it is."""
         return self.put_tools(bundle_id, [(slug, version, record)])[0]
 
+    @collector_paused()
     def put_tools(self, bundle_id: str, tools: Sequence[tuple[str, str, Mapping[str, Any]]]) -> list[Tool]:
         """Create several tools of a bundle at once. If one of them is refused, none is created."""
         own = require_id(bundle_id)
         _refuse_built_in(own)
         bundle = self._catalog.bundle(own)
-        with collector_paused():
-            bodies = [self._checked(*tool, bundle) for tool in tools]
+        bodies = [self._checked(*tool, bundle) for tool in tools]
         with self._store.writing() as snapshot:
             stored = self._stored(snapshot, own)
             _refuse_off(stored.bundle)

@@ -15,7 +15,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path as FilePath
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -182,7 +181,7 @@ def check_settings(
             snippets.report((*base, name), f"is ignored, since {named[name].where} has this name.")
         else:
             named[name] = definition
-    return replace(settings, snippets=MappingProxyType(named))
+    return settings._replace(snippets=MappingProxyType(named))
 
 
 def check_prompts(file: ConfigFile) -> Mapping[str, str]:
@@ -283,16 +282,18 @@ class _Reader:
         """Return the value in the types of a part of the schema; report whatever does not fit it."""
         import jsonschema_rs
 
-        coerced: Json = _coerced(data, {"$ref": ref}, self.schema)
         root = {"$ref": ref, "$defs": self.schema["$defs"]} if ref != "#" else self.schema
         validator = jsonschema_rs.validator_for(root, offline=True)
-        # Tools are checked by `sources.declared`, and can be large. Half a character can come from the environment.
+        # Tools can be large, and `sources.declared` checks what is in them: here they need only be objects.
+        tools = data["tools"] if ref == "#" and isinstance(data.get("tools"), list) else None
+        coerced: Json = _coerced(data if tools is None else {**data, "tools": []}, {"$ref": ref}, self.schema)
         plain = coerced
-        if ref == "#" and isinstance(coerced.get("tools"), list):
-            plain = {**coerced, "tools": [{} if isinstance(tool, dict) else tool for tool in coerced["tools"]]}
+        if tools is not None:
+            plain = {**coerced, "tools": [{} if isinstance(tool, dict) else tool for tool in tools]}
+            coerced["tools"] = tools
         try:
             errors = list(validator.iter_errors(plain))
-        except UnicodeEncodeError:
+        except UnicodeEncodeError:  # half a character can come from the environment
             errors = list(validator.iter_errors(values.map_text(plain, values.encodable)))
         placed = []
         for error in errors:
@@ -463,7 +464,7 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
             for _, topic in _items(reader, data, "topics")
             if topic["file"] not in withheld.get("file", ())
         ),
-        fs=replace(fs, roots=tuple(root for root in fs.roots if root not in withheld.get("folder", ()))),
+        fs=FsSettings(tuple(root for root in fs.roots if root not in withheld.get("folder", ()))),
         timeouts=_section(reader, data, "timeouts", TimeoutSettings),
     )
     if not is_trusted:
@@ -473,9 +474,8 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
             if is_name and isinstance(raw, dict) and reader.is_good(("servers", name)):
                 where, written = file.where(("servers", name)), file.written(("servers", name))
                 servers[name] = Definition(_server_as_written(raw), where, written)
-        return replace(settings, servers=MappingProxyType(servers))
-    return replace(
-        settings,
+        return settings._replace(servers=MappingProxyType(servers))
+    return settings._replace(
         packs=_packs(reader, data),
         servers=_servers(reader, data),
         http=_http(reader, data, withheld),
@@ -543,7 +543,7 @@ def _http(reader: _Reader, data: Json, withheld: Pins) -> HttpSettings:
     ]
     if "http.allow_private" in withheld.get("setting", ()):
         section.pop("allow_private", None)
-    return replace(_section(reader, {"http": section}, "http", HttpSettings), allowed_hosts=tuple(hosts))
+    return _section(reader, {"http": section}, "http", HttpSettings)._replace(allowed_hosts=tuple(hosts))
 
 
 def _models(reader: _Reader, data: Json, withheld: Pins) -> Models:

@@ -301,7 +301,7 @@ class _Loading:
         where = self._folder + (CONFIG_NAME if file is None else file.name)
         hint = f"Put it into ~/{FOLDER}/{CONFIG_NAME}, or give it with the call: approve=[...], %ask --approve."
         self._note(Problem(where, "ask.approve: is ignored in a project.", hint))
-        return replace(settings, ask=replace(settings.ask, approve=()))
+        return settings._replace(ask=settings.ask._replace(approve=()))
 
     def _state(self, chosen: str | None) -> Path:
         """The state folder in force."""

@@ -104,8 +104,7 @@ class Paths:
         return None if self.onetool_dir is None else self.onetool_dir / "secrets.yaml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfigLocation:
+class ConfigLocation(NamedTuple):
     """The result of the search. `named` means that the user named this configuration, so it must exist.
 
     `start` is the folder that the search began in; None if there was no search.

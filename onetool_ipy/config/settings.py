@@ -1,7 +1,8 @@
 """The settings as values: one class per section of onetool.yaml, with the defaults of contract 3.
 
 Owns the name, type, default and meaning of every key. `check` reads them from parsed files; `template` documents them.
-No `repr` here shows a value that `${NAME}` may have filled with a secret.
+No `repr` here shows a value that `${NAME}` may have filled with a secret. The sections are NamedTuples, because every
+start makes these classes, and as dataclasses they took a tenth of its time.
 """
 
 from __future__ import annotations
@@ -9,13 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Provider = Literal["openai", "ollama", "gemini", "anthropic"]
 
-
-def _no_entries() -> Mapping[str, Any]:
-    return MappingProxyType({})
+_NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -42,16 +41,14 @@ class Definition:
         return f"Definition({', '.join(self.data)} at {self.where})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class Topic(NamedTuple):
     """Where `ot.notify` writes messages whose topic matches `pattern`; `file` is relative to `.onetool/`."""
 
     pattern: str
     file: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class HttpSettings:
+class HttpSettings(NamedTuple):
     """What tools may reach over HTTP. An empty `allowed_hosts` allows nothing."""
 
     allowed_hosts: tuple[str, ...] = ()
@@ -63,15 +60,13 @@ class HttpSettings:
         return f"HttpSettings({len(self.allowed_hosts)} allowed hosts, allow_private={self.allow_private})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FsSettings:
+class FsSettings(NamedTuple):
     """Folders the fs tools may see, relative to the project folder."""
 
     roots: tuple[str, ...] = (".",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutputSettings:
+class OutputSettings(NamedTuple):
     """How much of a result is shown or sent; how much is stored, and for how long."""
 
     max_inline_bytes: int = 50_000
@@ -80,8 +75,7 @@ class OutputSettings:
     max_store_bytes: int = 1_073_741_824
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatsSettings:
+class StatsSettings(NamedTuple):
     """Whether usage is counted, and the assumptions behind the two estimates of `ot.stats()`."""
 
     enabled: bool = True
@@ -90,8 +84,7 @@ class StatsSettings:
     chars_per_token: float = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Model:
+class Model(NamedTuple):
     """A language model: its wire format, name and address. `key` is the NAME of a secret, never its value.
 
     `options` are sent along as the provider names them, such as temperature. `images` says whether it takes images;
@@ -104,7 +97,7 @@ class Model:
     base_url: str | None
     key: str | None
     where: str
-    options: Mapping[str, Any] = field(default_factory=_no_entries)
+    options: Mapping[str, Any] = _NO_ENTRIES
     images: bool | None = None
     price: Mapping[str, float] | None = None
 
@@ -112,16 +105,14 @@ class Model:
         return f"Model({self.name!r}, provider={self.provider!r})"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Models:
+class Models(NamedTuple):
     """The models by name, and the one to ask by default."""
 
     default: str | None = None
-    named: Mapping[str, Model] = field(default_factory=_no_entries)
+    named: Mapping[str, Model] = _NO_ENTRIES
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskSettings:
+class AskSettings(NamedTuple):
     """Defaults of `ask`: `tool_allow` None means every tool, empty means none.
 
     The `max_` values limit a single ask: rounds with tools, calls, tokens read and written, dollars, seconds without
@@ -141,26 +132,24 @@ class AskSettings:
     stream: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TimeoutSettings:
+class TimeoutSettings(NamedTuple):
     """Seconds for local tools called by models, REST, MCP or the command line, and for MCP servers."""
 
     local_s: float = 8
     mcp_s: float = 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Settings:
+class Settings(NamedTuple):
     """All of onetool.yaml and snippets.yaml, checked, with `${NAME}` filled in packs, servers, models and http."""
 
     version: int = 1
     tools_dir: tuple[str, ...] = ("tools/*.py",)
-    packs: Mapping[str, Definition] = field(default_factory=_no_entries)
+    packs: Mapping[str, Definition] = _NO_ENTRIES
     tools: tuple[Definition, ...] = ()
     recommended: tuple[str, ...] = ()
-    aliases: Mapping[str, str] = field(default_factory=_no_entries)
-    snippets: Mapping[str, Definition] = field(default_factory=_no_entries)
-    servers: Mapping[str, Definition] = field(default_factory=_no_entries)
+    aliases: Mapping[str, str] = _NO_ENTRIES
+    snippets: Mapping[str, Definition] = _NO_ENTRIES
+    servers: Mapping[str, Definition] = _NO_ENTRIES
     topics: tuple[Topic, ...] = ()
     http: HttpSettings = HttpSettings()
     fs: FsSettings = FsSettings()

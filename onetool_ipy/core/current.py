@@ -10,12 +10,15 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
 
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.question import Question, Reply
-from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
+
+if TYPE_CHECKING:
+    # `%load_ext` without a configuration loads this module, and neither of these.
+    from onetool_ipy.core.question import Question, Reply
+    from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 
 
 class CallClient(Protocol):
@@ -54,10 +57,6 @@ class Scope:
     asked_by: CallSource | None = None
     ask: Callable[[Question], Reply] | None = None
     client: CallClient | None = None
-
-    def __post_init__(self) -> None:
-        if self.asked_by is None and self.call is not None:
-            self.asked_by = self.call.source
 
     def while_importing(self) -> Scope:
         """Return the same scope, marked as importing a pack file; without client and `meta`."""

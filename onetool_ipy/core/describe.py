@@ -1,7 +1,7 @@
 """A Python function -> ToolSpec: its schema from annotations, its words from a Google-style docstring.
 
 pydantic makes the schema of every type, and converts arguments to those types that JSON does not have (datetime, Path,
-Enum, dataclasses, models, tuples). It is imported with the first function that is described, not at `%load_ext`. A type
+Enum, dataclasses, models, tuples). It is imported with the first argument that is described, not at `%load_ext`. A type
 that pydantic does not know is checked by `isinstance`: only Python code can pass such an object. A docstring is read as
 far as possible; the rest of it is description.
 """
@@ -23,6 +23,7 @@ from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import FunctionFacts, Origin, ToolSpec
 from onetool_ipy.schema.check import Converter, accepts
+from onetool_ipy.schema.read import ANNOTATION
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -47,6 +48,10 @@ _OWN_LINE = re.compile(r"^(\s|[-*+] |\d+[.)] )")
 _Param = inspect.Parameter
 _BY_POSITION = (_Param.POSITIONAL_ONLY, _Param.POSITIONAL_OR_KEYWORD)
 _JSON_TYPES = (str, int, float, bool, None, type(None), list, dict, Any, object)
+_PLAIN_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+
+TypeSchema = Callable[[Any, str, Json], tuple[Json, Converter | None]]
+"""Gives the JSON Schema of an argument's type, and what converts its values; adds definitions to the last argument."""
 
 
 class Docstring(NamedTuple):
@@ -119,9 +124,13 @@ def from_function(
     example: str = "",
     origin: Origin = "cell",
     cache_key: Callable[..., Any] | None = None,
+    type_schema: TypeSchema | None = None,
     **fields: Any,
 ) -> ToolSpec:
-    """Describe a function as a tool; these arguments replace what the function says of itself."""
+    """Describe a function as a tool; these arguments replace what the function says of itself.
+
+    By default pydantic makes the schemas of types, as every call needs them. `written_type` is for lists.
+    """
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as exc:
@@ -135,7 +144,7 @@ def from_function(
     hints = _hints_of(inner)
     sections = read(_doc(fn, inner))
     try:
-        parameters, converters = _schema(signature, hints, sections.args)
+        parameters, converters = _schema(signature, hints, sections.args, type_schema or _typed)
     except InvalidTool as exc:
         raise InvalidTool(f"'{name}': {exc.message}", hint=exc.hint) from exc
     hint = hints.get("return", signature.return_annotation)
@@ -217,7 +226,10 @@ def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable
 
 
 def _schema(
-    signature: inspect.Signature, hints: Mapping[str, object], descriptions: Mapping[str, str]
+    signature: inspect.Signature,
+    hints: Mapping[str, object],
+    descriptions: Mapping[str, str],
+    type_schema: TypeSchema,
 ) -> tuple[Json, dict[str, Converter]]:
     properties: Json = {}
     required: list[str] = []
@@ -227,9 +239,9 @@ def _schema(
     for param in signature.parameters.values():
         hint = _hint(param, hints)
         if param.kind is _Param.VAR_KEYWORD:
-            extra = _typed(hint, param.name, defs)[0] or True
+            extra = type_schema(hint, param.name, defs)[0] or True
             continue
-        schema, converter = _typed(hint, param.name, defs)
+        schema, converter = type_schema(hint, param.name, defs)
         if converter is not None:
             converters[param.name] = converter
         if descriptions.get(param.name):
@@ -318,6 +330,23 @@ def _returned(hint: object) -> Json | None:
     except Exception:  # noqa: BLE001 - pydantic runs the author's own classes
         return None
     return None if '"format": "binary"' in json.dumps(schema) else schema or None
+
+
+def written_type(hint: Any, name: str, defs: Json) -> tuple[Json, None]:
+    """The type of an argument as it is written, for a tool that is listed. No call is checked by it.
+
+    It knows the types that our own packs use. Anything else is shown by its name.
+    """
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return {"enum": [*inner], "type": "string"}, None
+    if origin in (Union, types.UnionType):
+        return {"anyOf": [written_type(option, name, defs)[0] for option in inner]}, None
+    if hint in _PLAIN_TYPES:
+        return {"type": _PLAIN_TYPES[hint]}, None
+    if (origin or hint) is dict:
+        return {"type": "object", "additionalProperties": True}, None
+    return {} if hint is Any else {ANNOTATION: str(getattr(hint, "__name__", hint))}, None
 
 
 def _typed(hint: Any, name: str, defs: Json) -> tuple[Json, Converter | None]:

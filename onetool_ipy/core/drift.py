@@ -62,20 +62,17 @@ def _own_function(fn: Any, depth: int = 0) -> Any:
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """Say how a tool changed, a line for each change; nothing if it is the same tool."""
+    was_reading, is_reading = bool(before.get("read_only")), bool(after.get("read_only"))
+    reading = "it is read-only now" if is_reading else "it was read-only, and may change something now"
     lines = [
         *_argument_changes(_object(before.get("parameters")), _object(after.get("parameters"))),
-        *_reading_changes(before.get("read_only"), after.get("read_only")),
+        *([reading] if is_reading != was_reading else []),
         *(["what it returns changed"] if before.get("returns") != after.get("returns") else []),
         *_text_changes("its description", before.get("description"), after.get("description")),
     ]
     if not lines and before.get("fingerprint") != after.get("fingerprint"):
         return ["its code or its definition changed"]
     return lines
-
-
-def _reading_changes(before: object, after: object) -> Iterator[str]:
-    if bool(before) != bool(after):
-        yield "it is read-only now" if after else "it was read-only, and may change something now"
 
 
 def _argument_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from typing import Any
 from weakref import ref
 
@@ -53,6 +54,9 @@ _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 class Executor:
     """Folds the steps around one run. `record` is called with every call at its end; it changes nothing.
 
+    `switched` are the inner steps that are on now: their owner changes the list, and a call costs nothing for one that
+    is off.
+
     `background` is the loop of our own async work. Async tools run on `tool_loop`, so that one that blocks its loop
     blocks no server.
     """
@@ -62,6 +66,7 @@ class Executor:
         *,
         owner: object = None,
         steps: Sequence[Step] = (),
+        switched: Sequence[Step] = (),
         record: Record | None = None,
         background: Background,
         tool_loop: Background,
@@ -74,6 +79,7 @@ class Executor:
         self._owner = owner
         self._site = CallSite((lambda: None) if owner is None else ref(owner), mask)
         self._steps = tuple(steps)
+        self._switched = switched
         self._record = record
         self._mask = mask
 
@@ -104,7 +110,8 @@ class Executor:
         return self._leave(resolved, entered, result, began)
 
     def _enter(self, resolved: ResolvedCall, entered: _Steps) -> ToolResult | None:
-        for step in self._steps:
+        """Begin the steps. Returns the result of a call that a step answers, or that may not run."""
+        for step in (*self._steps, *self._switched) if self._switched else self._steps:
             try:
                 running = step(resolved)
                 if running is None:
@@ -118,7 +125,7 @@ class Executor:
                 return self._failed(resolved, exc)
             else:
                 entered.append(running)
-        return None
+        return None if resolved.failure is None else self._failed(resolved, resolved.failure)
 
     def _leave(self, resolved: ResolvedCall, entered: _Steps, result: ToolResult, began: float) -> ToolResult:
         with deferred:
@@ -167,12 +174,14 @@ class Executor:
 
     def _invoke(self, resolved: ResolvedCall) -> ToolResult:
         try:
-            spec, limit_s = resolved.require(), resolved.left_s
+            spec, limit_s = resolved.spec, resolved.limit_s and resolved.left_s
+            assert spec is not None
             # An async tool runs on its loop, which keeps the limit; a sync one needs a thread for it.
             if limit_s is None or spec.is_async:
-                return ToolResult(True, self._direct(resolved, spec, limit_s))
-            value = self.workers.run(lambda: self._direct(resolved, spec, limit_s), limit_s)
-            return ToolResult(True, value)
+                return ToolResult(True, self._direct(resolved, spec, limit_s), None, {})
+            # A lambda would make cells of these variables, which every call pays for.
+            value = self.workers.run(partial(self._direct, resolved, spec, limit_s), limit_s)
+            return ToolResult(True, value, None, {})
         except BaseException as exc:  # the one place where a tool's fault becomes data
             if (stop := interrupt_in(exc)) is exc:
                 raise
@@ -228,13 +237,15 @@ class Executor:
             if spec.is_async:
                 if limit_s is None and spec.http is not None:
                     return spec.http.send(args)
-                return self._await(lambda: spec.run(args), self._loop_of(spec), limit_s)
+                return self._await(partial(spec.run, args), self._loop_of(spec), limit_s)
             value = spec.run(args)
-            if type(value) not in LAZY:
-                return value
-            return drain(value) if isinstance(value, Generator) else self._await(lambda: value, self.tool_loop, limit_s)
+            return value if type(value) not in LAZY else self._finish(value, limit_s)
         finally:
             current.leave(token)
+
+    def _finish(self, value: Any, limit_s: float | None) -> Any:
+        """Run a generator or a coroutine that a sync tool returned to its end."""
+        return drain(value) if isinstance(value, Generator) else self._await(lambda: value, self.tool_loop, limit_s)
 
     def _convert(self, resolved: ResolvedCall, spec: ToolSpec) -> Json:
         """Return the arguments as the tool's own types, which is code of the tool."""
@@ -266,6 +277,11 @@ class Executor:
 
         self.workers.require_room()
         task = self.workers.submit(run)
+        # A quick tool has ended when its thread is known to have started. To wait for its future on the loop would cost
+        # more than the tool; one turn of the loop lets other tasks run, and a cancellation arrive.
+        if task.future.done():
+            await asyncio.sleep(0)
+            return task.future.result()
         outer = asyncio.wrap_future(task.future)
         # Somebody must take the exception of an abandoned call, or asyncio prints it with all its frames.
         outer.add_done_callback(lambda future: future.cancelled() or future.exception())
@@ -288,7 +304,7 @@ class Executor:
     def _scope(self, resolved: ResolvedCall, spec: ToolSpec) -> current.Scope:
         outer, call, meta = current.scope(), resolved.call, resolved.meta
         if outer is None:
-            return current.Scope(self._owner, call, spec, 1, resolved.heard, None, None, meta)
+            return current.Scope(self._owner, call, spec, 1, resolved.heard, None, None, meta, False, call.source)
         require_wanted()
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
@@ -296,7 +312,7 @@ class Executor:
             )
         return current.Scope(
             *(self._owner, call, spec, outer.depth + 1, outer.progress, outer.left, outer.printed, meta),
-            asked_by=outer.asked_by,
+            asked_by=outer.asked_by or call.source,
             ask=outer.ask,
             client=outer.client,
         )
@@ -319,12 +335,13 @@ class CallIds:
         forks.register(self)
 
     def __call__(self) -> str:
-        return f"{self._head}{next(self._count):06x}"
+        return f"{self._head}{next(self._count)}"
 
     def after_fork(self) -> None:
         """Start a new series of ids."""
         self._head = f"{int(time.time()):08x}{os.urandom(4).hex()}"
-        self._count = itertools.count(1)
+        # Numbers of one length are in order as text, too.
+        self._count = itertools.count(10_000_000)
 
 
 def span(mask: Callable[[str], str]) -> Step:

@@ -28,7 +28,8 @@ ATTRS = "onetool"
 Inputs = tuple[tuple[str, str], ...]
 """Arguments and the ids of the calls whose results they came from."""
 
-_PLAIN = frozenset((str, int, float, bool, bytes, type(None)))
+_NUMBERS = frozenset((int, float, bool, type(None)))
+_PLAIN = _NUMBERS | {str, bytes}
 _CONTAINERS = frozenset((list, dict, tuple))
 _MAX_SIZE = 1 << 20
 _MAX_TOTAL = 8 << 20
@@ -73,9 +74,11 @@ class Lineage:
 
     def step(self, resolved: ResolvedCall) -> None:
         """The executor's step: find out where the arguments came from, before the tool may change them."""
-        if resolved.failure is not None:
+        copier = resolved.copier
+        # Without a list or dict, and with less text than a handle has, nothing can have come from a result.
+        if (copier is None and resolved.args_size < _HANDLE_LENGTH) or resolved.failure is not None:
             return
-        args, copier = resolved.call.args, resolved.copier
+        args = resolved.call.args
         inputs = [
             (name, call_id)
             for name, value in args.items()
@@ -98,7 +101,7 @@ class Lineage:
         """Remember what a call gave. `size` is that of its data, in characters."""
         if isinstance(resolved.lent, _Held):
             self._forget(resolved.lent)
-        if result.error is None:
+        if type(result.data) not in _NUMBERS and result.error is None:
             self.remember(resolved.call.id, result.data, size, holder=result)
 
     def remember(self, call_id: str, data: object, size: int, *, holder: object = None) -> None:

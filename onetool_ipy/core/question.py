@@ -19,6 +19,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import ExecutionFailed, InvalidTool
 from onetool_ipy.base.values import Json
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.schema.check import Checker, Violation
 
 ReplyAction = Literal["accept", "decline", "cancel"]
@@ -65,6 +66,13 @@ class ProposedCall:
     args: tuple[tuple[str, str], ...] = ()
     badges: tuple[str, ...] = ()
     note: str = ""
+
+    @classmethod
+    def of(cls, spec: ToolSpec, args: Mapping[str, object], note: str = "") -> ProposedCall:
+        """Make the call of a tool with these arguments."""
+        texts = tuple((str(key), json.dumps(values.to_json(value), ensure_ascii=False)) for key, value in args.items())
+        badges = (*([f"server {spec.server}"] if spec.server else ()), *spec.badges)
+        return cls(spec.name, spec.summary, texts, badges, note)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from onetool_ipy.base import values
@@ -64,17 +64,17 @@ class ResolvedCall:
     call: ToolCall
     spec: ToolSpec | None
     tool: str
-    args: dict[str, Any] = field(default_factory=dict)
+    is_checked: bool
+    args: dict[str, Any]
+    meta: dict[str, Any]
     limit_s: float | None = None
     load_s: float = 0.0
     failure: BaseException | None = None
-    is_checked: bool = True
     args_size: int = -1
     copier: values.Copier | None = None
     inputs: tuple[tuple[str, str], ...] = ()
     lent: object = None
     heard: Heard | None = None
-    meta: dict[str, Any] = field(default_factory=dict)
 
     @property
     def left_s(self) -> float | None:
@@ -131,7 +131,7 @@ class Resolver:
         self._local_s = local_s
         self._mask = mask
         self._generation = -1
-        self._permitted: dict[str, ToolSpec] = {}
+        self._permitted: set[ToolSpec] = set()
 
     def resolve(
         self,
@@ -157,10 +157,13 @@ class Resolver:
                 resolver = self if self._in_force is None else self._in_force()
                 spec = resolver.registry.find(name)
         tool = spec.name if spec is not None else name if is_name else values.safe_repr(name, 80)
-        if not callable(args) and type(args) is not dict and isinstance(args, Mapping):
-            args = dict(args)
-        call = ToolCall(call_id, name, {} if callable(args) else args, source)
-        resolved = ResolvedCall(call, spec, tool, is_checked=check)
+        reader = None
+        if type(args) is not dict:
+            if callable(args):
+                reader, args = args, {}
+            elif isinstance(args, Mapping):
+                args = dict(args)
+        resolved = ResolvedCall(ToolCall(call_id, name, args, source), spec, tool, check, {}, {})
         try:
             resolver._permit(resolved, allow, timeout_s)
         except BaseException as exc:
@@ -168,20 +171,21 @@ class Resolver:
             if interrupt_in(exc) is not None or is_cancellation(exc):
                 raise
             resolved.failure = exc
-        if callable(args) and resolved.spec is not None:
-            resolved.call = ToolCall(call_id, name, args(resolved.spec), source)
-        if resolved.failure is None:
+        if reader is not None and resolved.spec is not None:
+            resolved.call = ToolCall(call_id, name, reader(resolved.spec), source)
+        if resolved.failure is None and resolved.spec is not None:
             try:
-                resolver._check(resolved, resolved.require())
+                resolver._check(resolved, resolved.spec)
             except OneToolError as exc:
-                resolved.failure = exc
+                # Its traceback holds this frame, and so the call itself: only the collector could free them.
+                resolved.failure = exc.with_traceback(None)
         return resolved
 
     def is_quick(self, name: str) -> bool:
         """Whether resolving a call of this tool waits for nothing: no server, no person, no import."""
-        is_known = type(name) is str and self._generation == self.registry.generation
-        spec = self._permitted.get(name) if is_known else None
-        return spec is not None and spec.origin not in _IMPORTED
+        spec = self.registry.get(name) if type(name) is str else None
+        is_permitted = spec in self._permitted and self._generation == self.registry.generation
+        return spec is not None and is_permitted and spec.origin not in _IMPORTED
 
     def _permit(self, resolved: ResolvedCall, allow: Allow | None, timeout_s: float | None) -> None:
         """Find out whether the tool may be called, and load it. Raises what is in the way."""
@@ -191,8 +195,8 @@ class Resolver:
             if not is_allowed:
                 raise NotAllowed(f"The tool '{spec.name}' is not among those allowed here.")
         if self._generation != self.registry.generation:
-            self._generation, self._permitted = self.registry.generation, {}
-        if spec is None or self._permitted.get(spec.name) is not spec:
+            self._generation, self._permitted = self.registry.generation, set()
+        if spec is None or spec not in self._permitted:
             if self._admit is not None and (spec is None or spec.origin in PROJECT_ORIGINS):
                 self._admit(resolved.tool, spec)
             if spec is None:
@@ -202,12 +206,13 @@ class Resolver:
                 raise Disabled.of(spec.name, spec.disabled)
             if spec.deps and self._require is not None:
                 self._require(spec)
-            self._permitted[spec.name] = spec
+            self._permitted.add(spec)
         if timeout_s is not None:
             resolved.limit_s = timeout_s
-        elif not spec.limits_itself or source in REMOTE:
-            has_own = spec.timeout_s is not None or source not in LIMITED
-            resolved.limit_s = spec.timeout_s if has_own else self._local_s
+        elif (spec.timeout_s is not None or source in LIMITED) and (
+            not spec.limits_itself or (source in REMOTE and spec.http is None)
+        ):
+            resolved.limit_s = self._local_s if spec.timeout_s is None else spec.timeout_s
         if spec.load is not None:
             self._load(resolved, spec, spec.load)
 

@@ -223,6 +223,11 @@ class ToolSpec:
         return fingerprint(self)
 
     @once
+    def first_fingerprint(self) -> str:
+        """The fingerprint as it was first asked for here. A tool that changes is another ToolSpec after its `load`."""
+        return self.fingerprint
+
+    @once
     def params(self) -> tuple[Param, ...]:
         """The arguments one by one, required ones first."""
         return tuple(schema_params(self.parameters))

@@ -27,7 +27,6 @@ from onetool_ipy.toolbox import Toolbox
 if TYPE_CHECKING:
     from onetool_ipy.bundles.importing.draft import BundleDraft, OperationChoice
     from onetool_ipy.bundles.model import Bundle, Tool
-    from onetool_ipy.net.body import HttpResponse
     from onetool_ipy.net.client import Rules
 
 NEW_BUNDLE = "-tools"
@@ -228,15 +227,17 @@ def read_source(box: Toolbox, source: str, *, also: Sequence[str] = ()) -> tuple
     if not is_url(source):
         return _read_file(Path(source).expanduser()), None
     try:
-        reply = box.http_client.request("GET", source, rules=_rules(box, also), headers=_WANTED)
+        return fetch(box, source, also=also)
     except CallFailure as exc:
         raise UsageProblem(exc.message, hint=exc.hint) from exc
-    return _body(reply, source)
 
 
-async def afetch(box: Toolbox, url: str) -> tuple[bytes, str | None]:
-    """Fetch a document without blocking the event loop."""
-    return _body(await box.http_client.arequest("GET", url, rules=_rules(box, ()), headers=_WANTED), url)
+def fetch(box: Toolbox, url: str, *, also: Sequence[str] = ()) -> tuple[bytes, str]:
+    """Fetch a document; returns it with the URL it came from. Raises a CallFailure."""
+    reply = box.http_client.request("GET", url, rules=_rules(box, also), headers=_WANTED)
+    if not 200 <= reply.status < 300:
+        raise ExecutionFailed(f"'{url}' answered {reply.status} instead of the document.")
+    return reply.body, reply.url
 
 
 def name_bundle(box: Toolbox, draft: BundleDraft, typed: str | None) -> list[str]:
@@ -269,7 +270,13 @@ def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_nam
         try:
             tools = bundles.put_tools(bundle.bundle_id, entries)
         except (InvalidRequest, BodyTooLarge):
-            sound = [entry for entry in entries if _is_sound(box, entry, draft.notes)]
+            sound = []
+            for entry in entries:
+                try:
+                    bundles.draft(entry[2], name=entry[0])
+                    sound.append(entry)
+                except OneToolError as exc:
+                    draft.notes.append(f"the tool '{entry[0]}' is left out: {exc.message}")
             if not sound or len(sound) == len(entries):
                 raise
             tools = bundles.put_tools(bundle.bundle_id, sound)
@@ -287,16 +294,6 @@ def _origin(url: str) -> str:
 _WANTED = {"Accept": "application/json, application/yaml, text/yaml, */*"}
 
 
-def _is_sound(box: Toolbox, entry: tuple[str, str, dict[str, Any]], notes: list[str]) -> bool:
-    """Whether a tool could be stored; adds the reason to the notes if not."""
-    try:
-        box.bundles.draft(entry[2], name=entry[0])
-    except OneToolError as exc:
-        notes.append(f"the tool '{entry[0]}' is left out: {exc.message}")
-        return False
-    return True
-
-
 def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
     from onetool_ipy.net.client import Rules
     from onetool_ipy.net.hosts import Hosts
@@ -304,12 +301,6 @@ def _rules(box: Toolbox, also: Sequence[str]) -> Rules:
     http = box.config.settings.http
     hosts = Hosts([*http.allowed_hosts, *also])
     return replace(Rules.of(http), hosts=hosts, max_bytes=_MAX_BYTES, timeout_s=max(http.timeout_s, _FETCH_S))
-
-
-def _body(reply: HttpResponse, url: str) -> tuple[bytes, str]:
-    if not 200 <= reply.status < 300:
-        raise ExecutionFailed(f"'{url}' answered {reply.status} instead of the document.")
-    return reply.body, reply.url
 
 
 def _read_file(file: Path) -> bytes:

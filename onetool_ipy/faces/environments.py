@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Environment(BaseModel):
     """Where the tools of a bundle send to, how they sign in, and the texts for `${name}` in their requests."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     base_url: str
     auth: Json | None = None
@@ -38,7 +38,7 @@ class Environment(BaseModel):
         return changed_bundle(bundle, self.base_url.rstrip("/"), self.auth, active)
 
 
-_FILE = TypeAdapter(dict[str, dict[str, Environment]])
+_FILE = TypeAdapter(dict[str, dict[str, Environment]], config=ConfigDict(defer_build=True))
 
 
 def environments_of(box: Toolbox, slug: str) -> dict[str, Environment]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import Conflict
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in, secrets_of
-from onetool_ipy.bundles.model import Bundle
 from onetool_ipy.faces.creation import wire_auth
 from onetool_ipy.toolbox import Toolbox
+
+if TYPE_CHECKING:
+    from onetool_ipy.bundles.model import Bundle
 
 _PORTS = {"http": 80, "https": 443}
 _HEAD = re.compile(r"[^.\[|]+")

@@ -113,6 +113,8 @@ def _to_langchain(module: ModuleType, tool: ExportedTool) -> Any:
     async def arun(**args: Any) -> tuple[str, ToolResult]:
         return parts(await tool.acall(args))
 
+    # LangChain evaluates the annotations of both functions again at each call.
+    run.__annotations__, arun.__annotations__ = {}, {}
     return module.StructuredTool(
         name=tool.name,
         description=tool.description,
@@ -168,21 +170,17 @@ def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
 
     required = tool.parameters.get("required", [])
     name = tool.name.replace("-", "_")
+    inputs: dict[str, Json] = {}
+    for key, schema in tool.parameters.get("properties", {}).items():
+        kind = schema.get("type")
+        inputs[key] = {"description": f"The {key}.", **schema, "type": kind if kind in _SMOL_TYPES else "any"}
+        inputs[key] |= {} if key in required else {"nullable": True}
     fields = {
         "name": name,
         "description": tool.description,
-        "inputs": {
-            key: _smol_input(key, schema, is_required=key in required)
-            for key, schema in tool.parameters.get("properties", {}).items()
-        },
+        "inputs": inputs,
         "output_type": "any",
         "forward": forward,
         "skip_forward_signature_validation": True,
     }
     return type(name, (module.Tool,), fields)()
-
-
-def _smol_input(name: str, schema: Json, *, is_required: bool) -> Json:
-    kind = schema.get("type")
-    about: Json = {"description": f"The {name}.", **schema, "type": kind if kind in _SMOL_TYPES else "any"}
-    return about if is_required else {**about, "nullable": True}

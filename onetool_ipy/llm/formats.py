@@ -30,6 +30,7 @@ _BY_NAME = ("properties", "patternProperties", "$defs", "definitions", "dependen
 _MAX_GEMINI_DEPTH = 12
 _MAX_SCHEMAS = 2000
 _KINDS = ("string", "number", "integer", "boolean", "array", "object")
+_VALUE_KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
 _TEXT = ("title", "description", "pattern")
 _COUNTS = {
     "array": ("minItems", "maxItems"),
@@ -153,7 +154,8 @@ def _cut(schema: object, tree: _Document, path: tuple[str, ...], depth: int) -> 
         out["nullable"] = True
     if schema.get("default") is not None:
         out["default"] = schema["default"]
-    options = [_cut(option, tree, path, depth + 1) for option in _options(schema)]
+    choices: list[Any] = next((schema[key] for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list)), [])
+    options = [_cut(option, tree, path, depth + 1) for option in choices if not _is_null(option)]
     if options:
         out |= _one_of(options)
     elif len(kinds) == 1:
@@ -164,7 +166,13 @@ def _cut(schema: object, tree: _Document, path: tuple[str, ...], depth: int) -> 
         out.setdefault("type", kinds[0])
     if options and kinds == ["object"] and "properties" in schema:
         out |= _members(schema, tree, path, depth)
-    return _noted(out, schema)
+    allowed = _values(schema)
+    if allowed and "enum" not in out and "anyOf" not in out:
+        # The subset cannot express these values, so the description lists them.
+        examples = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in allowed[:_MAX_LISTED])
+        note = f"One of: {examples}{', ...' if len(allowed) > _MAX_LISTED else ''}."
+        out["description"] = f"{out['description']} {note}" if out.get("description") else note
+    return out
 
 
 def _of_kind(kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
@@ -177,9 +185,19 @@ def _of_kind(kind: str, schema: Schema, tree: _Document, path: tuple[str, ...], 
             out["enum"] = list(dict.fromkeys(words))
     out |= {key: schema[key] for key in _COUNTS.get(kind, ()) if isinstance(schema.get(key), int)}
     if kind in ("number", "integer"):
-        out |= _bounds(schema)
+        # Only inclusive bounds are known, so an exclusive one is loosened.
+        for name in ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum"):
+            if type(schema.get(name)) in (int, float):
+                out[name.removeprefix("exclusive").lower()] = schema[name]
     if kind == "array":
-        out["items"] = _items(schema, tree, path, depth)
+        places = schema.get("prefixItems") if "prefixItems" in schema else schema.get("items")
+        if isinstance(places, list):
+            # A tuple holds what any of its places may hold.
+            choices = [_cut(place, tree, path, depth + 1) for place in places]
+            distinct = [choice for i, choice in enumerate(choices) if choice not in choices[:i]]
+            out["items"] = _one_of(distinct) if distinct and {} not in distinct else {}
+        else:
+            out["items"] = _cut(schema.get("items"), tree, path, depth + 1)
     if kind == "object":
         out |= _members(schema, tree, path, depth)
     return out
@@ -203,27 +221,9 @@ def _members(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int)
     return {**out, "required": required} if required else out
 
 
-def _items(schema: Schema, tree: _Document, path: tuple[str, ...], depth: int) -> dict[str, Any]:
-    """Return what an array holds; for a tuple, what any of its places may hold."""
-    items = schema.get("items")
-    places = schema.get("prefixItems") if "prefixItems" in schema else items
-    if isinstance(places, list):
-        choices = [_cut(place, tree, path, depth + 1) for place in places]
-        distinct = [choice for i, choice in enumerate(choices) if choice not in choices[:i]]
-        return _one_of(distinct) if distinct and {} not in distinct else {}
-    return _cut(items, tree, path, depth + 1)
-
-
 def _one_of(options: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a choice between options; a single option is itself."""
     return dict(options[0]) if len(options) == 1 else {"anyOf": options}
-
-
-def _options(schema: Schema) -> list[Any]:
-    for key in ("anyOf", "oneOf"):
-        if isinstance(schema.get(key), list):
-            return [option for option in schema[key] if not _is_null(option)]
-    return []
 
 
 def _is_null(option: object) -> bool:
@@ -237,52 +237,21 @@ def _kinds(schema: Schema) -> tuple[list[str], bool]:
     choices = [option for key in ("anyOf", "oneOf") for option in (schema.get(key) or ())]
     nullable = "null" in types or any(_is_null(option) for option in choices) or schema.get("nullable") is True
     kinds = [kind for kind in types if kind in _KINDS]
-    return kinds or _implied(schema), nullable
-
-
-def _implied(schema: Schema) -> list[str]:
-    """Return the types that a schema without `type` implies."""
-    if allowed := [value for value in _values(schema) if value is not None]:
-        return list(dict.fromkeys(_kind_of(value) for value in allowed))
-    if isinstance(schema.get("properties"), Mapping):
-        return ["object"]
-    return ["array"] if "items" in schema or "prefixItems" in schema else []
-
-
-def _kind_of(value: object) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    for kind, types in (("integer", int), ("number", float), ("string", str), ("array", list)):
-        if isinstance(value, types):
-            return kind
-    return "object"
+    if not kinds:
+        # A schema without `type` implies one by its values or its parts.
+        allowed = [value for value in _values(schema) if value is not None]
+        kinds = list(dict.fromkeys(_VALUE_KINDS.get(type(value), "object") for value in allowed))
+        if not kinds and isinstance(schema.get("properties"), Mapping):
+            kinds = ["object"]
+        elif not kinds and ("items" in schema or "prefixItems" in schema):
+            kinds = ["array"]
+    return kinds, nullable
 
 
 def _values(schema: Schema) -> list[Any]:
     if "const" in schema:
         return [schema["const"]]
     return schema["enum"] if isinstance(schema.get("enum"), list) else []
-
-
-def _bounds(schema: Schema) -> dict[str, Any]:
-    """Return inclusive bounds; an exclusive bound is loosened."""
-    out: dict[str, Any] = {}
-    for key, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
-        for name in (exclusive, key):
-            value = schema.get(name)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                out[key] = value
-    return out
-
-
-def _noted(out: dict[str, Any], schema: Schema) -> dict[str, Any]:
-    """List the allowed values in the description, if the subset cannot express them."""
-    allowed = _values(schema)
-    if not allowed or "enum" in out or "anyOf" in out:
-        return out
-    examples = ", ".join(json.dumps(value, ensure_ascii=False, default=str) for value in allowed[:_MAX_LISTED])
-    note = f"One of: {examples}{', ...' if len(allowed) > _MAX_LISTED else ''}."
-    return {**out, "description": f"{out['description']} {note}" if out.get("description") else note}
 
 
 def _refs(schema: Schema) -> tuple[str, ...]:
@@ -299,17 +268,13 @@ def _merged(schema: Schema, tree: _Document, path: tuple[str, ...]) -> dict[str,
     elif isinstance(ref, str):
         parts.append({"type": "object"})
     for part in parts:
-        if isinstance(part, Mapping):
-            out = _joined(out, _merged(part, tree, (*path, *_refs(part))) if len(path) <= _MAX_GEMINI_DEPTH else {})
-    return out
-
-
-def _joined(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    out = {**second, **first}
-    if isinstance(first.get("properties"), Mapping) and isinstance(second.get("properties"), Mapping):
-        out["properties"] = {**second["properties"], **first["properties"]}
-    if isinstance(first.get("required"), list) and isinstance(second.get("required"), list):
-        out["required"] = [*first["required"], *(n for n in second["required"] if n not in first["required"])]
+        if isinstance(part, Mapping) and len(path) <= _MAX_GEMINI_DEPTH:
+            first, second = out, _merged(part, tree, (*path, *_refs(part)))
+            out = {**second, **first}
+            if isinstance(first.get("properties"), Mapping) and isinstance(second.get("properties"), Mapping):
+                out["properties"] = {**second["properties"], **first["properties"]}
+            if isinstance(first.get("required"), list) and isinstance(second.get("required"), list):
+                out["required"] = [*first["required"], *(n for n in second["required"] if n not in first["required"])]
     return out
 
 

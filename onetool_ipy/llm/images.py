@@ -86,7 +86,9 @@ def _drawn(value: Any) -> Image | None:
 
 def fitted(image: Image, limits: ImageLimits) -> Image:
     """Return an image that a provider takes, scaled if needed. Raises TooLarge where it cannot be scaled."""
-    side = _longer_side(image)
+    # A PNG names its size at a fixed place; the size of another image is not known.
+    is_png = image.mime == "image/png" and len(image.data) >= 24 and image.data[12:16] == b"IHDR"
+    side = max(int.from_bytes(image.data[16:20]), int.from_bytes(image.data[20:24])) if is_png else 0
     if len(image.data) <= limits.max_bytes and side <= limits.max_side:
         return image
     if find_spec("PIL") is None:
@@ -114,13 +116,6 @@ def _scaled(image: Image, limits: ImageLimits) -> Image:
                 return Image("image/png", buffer.getvalue())
             side = side * 2 // 3
     raise TooLarge(f"An image of {len(image.data):,} bytes could not be made small enough for the model.")
-
-
-def _longer_side(image: Image) -> int:
-    """Return the longer side in pixels, or 0 if it is not known. A PNG names its size at a fixed place."""
-    if image.mime == "image/png" and len(image.data) >= 24 and image.data[12:16] == b"IHDR":
-        return max(int.from_bytes(image.data[16:20]), int.from_bytes(image.data[20:24]))
-    return 0
 
 
 def without_pictures(data: object, limits: Callable[[], ImageLimits | None]) -> tuple[object, tuple[Image, ...]]:

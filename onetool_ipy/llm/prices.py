@@ -6,7 +6,6 @@ It matches names loosely, so `matched` says which model's price was taken. Witho
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 
 from onetool_ipy.config.settings import Model
@@ -30,7 +29,10 @@ class ModelPrice:
         if self._model is None:
             return None
         if (price := self._model.price) is not None:
-            return _by_price(price, usage)
+            # The tokens from the cache are a part of the input, and a price is for a million tokens.
+            cached = min(usage.cached, usage.input)
+            dollars = (usage.input - cached) * price["input"] + cached * price.get("cached", price["input"])
+            return (dollars + usage.output * price["output"]) / 1_000_000
         provider = _PROVIDERS.get(self._model.provider)
         if provider is None or self._model.base_url is not None or find_spec(_TABLE) is None:
             return None
@@ -47,11 +49,3 @@ class ModelPrice:
             return None
         self.matched = calculation.model.id
         return float(calculation.total_price)
-
-
-def _by_price(price: Mapping[str, float], usage: TokenUsage) -> float:
-    """Return dollars by a price per million tokens. Tokens from the cache are a part of the input."""
-    cached = min(usage.cached, usage.input)
-    fresh = usage.input - cached
-    dollars = fresh * price["input"] + cached * price.get("cached", price["input"]) + usage.output * price["output"]
-    return dollars / 1_000_000

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,7 +161,13 @@ def _turn(reply: ScriptedReply, request: ScriptedRequest) -> Turn:
         else:
             calls.append(_call(part, request, len(calls) + 1))
     output = text + "".join(json.dumps(values.to_json(call.to_dict())) for call in calls)
-    usage = TokenUsage(_tokens("".join(_texts(request))), _tokens(output))
+    texts = []
+    for message in request.messages:
+        if isinstance(message, System | User | Turn):
+            texts.append(message.text)
+        else:
+            texts += [json.dumps(values.to_json(item.content)) for item in message.items]
+    usage = TokenUsage(_tokens("".join(texts)), _tokens(output))
     return Turn(text, tuple(calls), usage, "calls" if calls else "done")
 
 
@@ -177,14 +183,6 @@ def _call(part: object, request: ScriptedRequest, number: int) -> Call:
         f"A scripted model cannot say {values.safe_repr(part, 80)}.",
         hint="Give it a text, (tool, {arguments}), or a list of them.",
     )
-
-
-def _texts(request: ScriptedRequest) -> Iterator[str]:
-    for message in request.messages:
-        if isinstance(message, System | User | Turn):
-            yield message.text
-        else:
-            yield from (json.dumps(values.to_json(item.content)) for item in message.items)
 
 
 def _tokens(text: str) -> int:

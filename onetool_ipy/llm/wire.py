@@ -14,12 +14,12 @@ from urllib.parse import quote
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput
+from onetool_ipy.base.values import Json
 from onetool_ipy.llm.answer_type import is_strict
 from onetool_ipy.llm.formats import declare, object_schema
 from onetool_ipy.llm.images import ImageLimits
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, Stop, System, TokenUsage, Turn, User
 
-Json = dict[str, Any]
 Images = tuple[tuple[str, str], ...]
 
 _STOPS: Mapping[str, Stop] = {

@@ -119,6 +119,8 @@ def meta_of(result: Any) -> Json:
     meta: Json = {"annotations": notes} if any(notes) else {}
     if result.meta:
         meta["_meta"] = dict(result.meta)
+    if not meta:
+        return meta
     plain: Json = values.to_json(meta)
     return plain if len(json.dumps(plain)) <= _MAX_META else {}
 

@@ -41,7 +41,8 @@ class MessageTrace:
     """The last messages. `note` takes one; `rows` are all that are kept, for people; `message` is one of them whole."""
 
     def __init__(self) -> None:
-        self._seen: deque[_Seen] = deque(maxlen=_MOST)
+        self._seen: deque[_Seen] = deque()
+        self._size = 0
         self._count = 0
         self._waiting: dict[tuple[bool, Any], tuple[float, str]] = {}
 
@@ -57,9 +58,11 @@ class MessageTrace:
             began, method = self._waiting.pop((not is_sent, number), (now, ""))
             ms = (now - began) * 1000
         self._count += 1
-        self._seen.append(_Seen(self._count, now, is_sent, method, number, len(data), ms, data[:_MAX_KEPT]))
-        while sum(len(seen.start) for seen in self._seen) > _MAX_TOTAL:
-            self._seen.popleft()
+        start = data[:_MAX_KEPT]
+        self._seen.append(_Seen(self._count, now, is_sent, method, number, len(data), ms, start))
+        self._size += len(start)
+        while self._size > _MAX_TOTAL or len(self._seen) > _MOST:
+            self._size -= len(self._seen.popleft().start)
 
     def message(self, number: int, mask: Callable[[str], str]) -> str | None:
         """Return one message as indented JSON, or None if it is no longer kept."""

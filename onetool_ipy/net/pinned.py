@@ -21,7 +21,7 @@ from contextvars import ContextVar
 import httpcore
 import httpx
 
-from onetool_ipy.base.background import SIGNAL_CHECK_S
+from onetool_ipy.base.background import SIGNAL_CHECK_S, require_wanted
 from onetool_ipy.net.hosts import literal_address, require_public
 
 MAX_CONNECTIONS = 20
@@ -166,6 +166,7 @@ class _TimedStream(httpcore.NetworkStream):
             try:
                 return self._stream.read(max_bytes, min(left_s, SIGNAL_CHECK_S))
             except httpcore.ReadTimeout:
+                require_wanted()
                 if left_s <= SIGNAL_CHECK_S:
                     raise
 

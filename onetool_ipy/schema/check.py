@@ -33,7 +33,8 @@ Violation = dict[str, Any]
 MOST = 20_000
 """More schemas for one value than any schema that a person writes has; checked in some milliseconds."""
 
-_FEW_REFS = 12
+FEW_REFS = 12
+"""Fewer references than this cannot multiply."""
 _BACKTRACKS = 10_000
 _MAX_ROUNDS = 8
 _MAX_VALUE = 60
@@ -103,7 +104,10 @@ class Checker:
     a number or truth value is written out where only text fits: the arguments of a request end up as text.
     """
 
-    __slots__ = ("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator", "_writes")
+    __slots__ = (
+        *("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator", "_writes"),
+        "params",
+    )
 
     def __init__(
         self, parameters: Schema, converters: Mapping[str, Converter] | None = None, *, writes_text: bool = False
@@ -113,7 +117,8 @@ class Checker:
         self._validator = compile_schema(parameters)
         self._valid: Callable[[object], bool] = self._validator.is_valid
         self._converters = dict(converters or {})
-        self._ints = tuple(p.name for p in params(parameters) if p.schema.get("type") == "integer")
+        self.params = params(parameters)
+        self._ints = tuple(p.name for p in self.params if p.schema.get("type") == "integer")
         # Arguments that may be anything are not looked at, however large they are.
         listed = parameters.get("properties") if parameters.keys() <= _PLAIN_ROOT else None
         self._unconstrained = frozenset(
@@ -134,9 +139,10 @@ class Checker:
         """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
         if not self._fits(ready, plain):
             self._complete(ready, plain, tool, mask)
-        for name in self._ints:
-            if type(ready.get(name)) is float and ready[name].is_integer():
-                ready[name] = int(ready[name])
+        if float in map(type, ready.values()):
+            for name in self._ints:
+                if type(ready.get(name)) is float and ready[name].is_integer():
+                    ready[name] = int(ready[name])
 
     def complete(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return a copy of the arguments, as JSON, that fits the schema. Raises InvalidArgs.
@@ -173,7 +179,10 @@ class Checker:
             raise self._invalid(tool, violations)
 
     def _errors(self, args: Mapping[Any, object], mask: Mask) -> tuple[list[ValidationError], list[Violation]]:
-        """Check every argument that is plain JSON. Also give what is wrong with the names themselves."""
+        """Check every argument that is plain JSON. Also give what is wrong with the names themselves.
+
+        Of a choice, the errors are those of the option that the value is meant for.
+        """
         view: dict[str, object] = {}
         skipped: set[object] = set()
         violations: list[Violation] = []
@@ -192,9 +201,8 @@ class Checker:
             errors = list(self._validator.iter_errors(view))
         except ValueError:  # half a character
             errors = list(self._validator.iter_errors(values.to_json(view)))
-        return [
-            error for error in errors if not error.instance_path or error.instance_path[0] not in skipped
-        ], violations
+        checked = (error for error in errors if not error.instance_path or error.instance_path[0] not in skipped)
+        return [*relevant_errors(checked)], violations
 
     def _describe(
         self,
@@ -205,19 +213,19 @@ class Checker:
         noun: str,
     ) -> Iterator[Violation]:
         yield from violations
-        for error in relevant_errors(errors):
+        for error in errors:
             keyword, path = _keyword(error), list(error.instance_path)
-            unknown = _unknown_names(error, path, args, self._parameters)
+            unknown = _unknown_names(error, keyword, path, args, self._parameters)
             if keyword == "required" and not path:
                 messages = [f"missing {noun} '{error.kind.as_dict().get('property')}'"]
             elif unknown and not path:
                 messages = []
                 for name in unknown:
-                    near = suggest(name, [param.name for param in params(self._parameters)], limit=1)
+                    near = suggest(name, [param.name for param in self.params], limit=1)
                     hint = f" (did you mean '{near[0]}'?)" if near else ""
                     messages.append(f"unknown {noun} '{values.cut(mask(name), _MAX_MESSAGE)}'{hint}")
             else:
-                message = describe_error(error, args, self._parameters, mask)
+                message = _describe_at(error, keyword, path, unknown, args, self._parameters, mask)
                 messages = [f"{noun} '{dotted(path)}': {message}" if path else message]
             for message in messages:
                 yield {"pointer": pointer(path), "message": message, "keyword": keyword}
@@ -225,15 +233,15 @@ class Checker:
     def _coerce(self, errors: list[ValidationError], args: Json, plain: bool) -> bool:
         """Fill in defaults, parse text that stands for JSON, write out numbers. Returns whether anything changed."""
         is_changed = False
-        for error in relevant_errors(errors):
+        for error in errors:
             place = list(error.instance_path)
             if _keyword(error) == "required":
                 name = error.kind.as_dict()["property"]
                 value = default_of(schema_at(place, self._parameters), name, self._parameters)
                 place = [*place, name]
             else:
-                value = _parse_nested(error, args)
                 plain_value = value_at(place, args, None)
+                value = _parse_nested(error, plain_value) if place else NO_DEFAULT
                 if self._writes and type(plain_value) in (int, float, bool) and _expected_types(error) == {"string"}:
                     value = json.dumps(plain_value)
             if value is NO_DEFAULT or not (plain or len(place) == 1):
@@ -292,22 +300,26 @@ def compile_schema(parameters: Schema) -> Validator:
 def require_schema(parameters: Schema) -> None:
     """Raise InvalidTool if this is not a JSON Schema. Only what has references or patterns is compiled."""
     import jsonschema_rs
+    import orjson
 
-    text = str(parameters)
-    if "$ref" in text or "pattern" in text:
+    schema = dict(parameters)
+    try:
+        text = orjson.dumps(schema)
+    except TypeError:  # a number that JSON readers do not agree on, or half a character
+        text = str(schema).encode("utf-8", "replace")
+    if b"$ref" in text or b"pattern" in text:
         compile_schema(parameters)
         return
     try:
-        jsonschema_rs.meta.validate(dict(parameters))
+        jsonschema_rs.meta.validate(schema)
     except (ValueError, TypeError, jsonschema_rs.ValidationError, jsonschema_rs.ReferencingError) as exc:
         raise InvalidTool(_schema_fault(exc)) from exc
 
 
 def branch_count(schema: Schema) -> int:
     """Return the largest number of schemas that one value is checked against; counting ends beyond `MOST`."""
-    nodes = list(_nodes(schema))
-    # Few references cannot multiply.
-    if sum("$ref" in node for node in nodes) < _FEW_REFS:
+    nodes = _nodes(schema)
+    if sum("$ref" in node for node in nodes) < FEW_REFS:
         return 1
     named = {f"#{node['$anchor']}": node for node in nodes if isinstance(node.get("$anchor"), str)}
     named |= {node["$id"]: node for node in nodes if isinstance(node.get("$id"), str)}
@@ -339,19 +351,18 @@ def branch_count(schema: Schema) -> int:
         return MOST + 1
 
 
-def _nodes(schema: object) -> Iterator[Mapping[str, Any]]:
-    """Yield every object inside once, schema or not. A Python dict may hold itself."""
-    waiting, seen = [schema], set[int]()
-    while waiting:
-        node = waiting.pop()
+def _nodes(schema: Schema) -> list[Mapping[str, Any]]:
+    """Return every object inside once, schema or not. A Python dict may hold itself."""
+    waiting: list[Any] = [schema]
+    nodes, seen = [], set[int]()
+    for node in waiting:
         if id(node) not in seen:
             seen.add(id(node))
-            if isinstance(node, dict):
-                yield node
-            inside: Iterable[object] = (
-                node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-            )
-            waiting += [inner for inner in inside if isinstance(inner, (dict, list))]
+            is_list = isinstance(node, list)
+            nodes += [] if is_list else [node]
+            # The loop goes on with what is added here.
+            waiting += [inner for inner in (node if is_list else node.values()) if isinstance(inner, (dict, list))]
+    return nodes
 
 
 def relevant_errors(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:
@@ -385,9 +396,21 @@ def relevant_errors(errors: Iterable[ValidationError]) -> Iterator[ValidationErr
 
 def describe_error(error: ValidationError, value: object, parameters: Schema, mask: Mask) -> str:
     """Say what is wrong at the place of one error in a value, without saying where that is."""
-    path = list(error.instance_path)
-    unknown = _unknown_names(error, path, value, parameters)
-    node = schema_at(path, parameters) if _keyword(error) in ("anyOf", "oneOf") else {}
+    keyword, path = _keyword(error), list(error.instance_path)
+    unknown = _unknown_names(error, keyword, path, value, parameters)
+    return _describe_at(error, keyword, path, unknown, value, parameters, mask)
+
+
+def _describe_at(
+    error: ValidationError,
+    keyword: str,
+    path: Place,
+    unknown: list[str],
+    value: object,
+    parameters: Schema,
+    mask: Mask,
+) -> str:
+    node = schema_at(path, parameters) if keyword in ("anyOf", "oneOf") else {}
     return values.cut(
         _words(error, value_at(path, value, error.instance), unknown, node, parameters, mask), _MAX_MESSAGE
     )
@@ -451,11 +474,11 @@ def _schema_fault(error: Exception) -> str:
     return f"Not a JSON Schema{where}: {reason}"
 
 
-def _unknown_names(error: ValidationError, path: Place, args: object, parameters: Schema) -> list[str]:
+def _unknown_names(error: ValidationError, keyword: str, path: Place, args: object, parameters: Schema) -> list[str]:
     """Return the keys that may not be there. Where no key may, the library names the value of one alone."""
-    if _keyword(error) in ("additionalProperties", "unevaluatedProperties"):
+    if keyword in ("additionalProperties", "unevaluatedProperties"):
         return [str(name) for name in error.kind.as_dict().get("unexpected") or ()]
-    if _keyword(error) != "falseSchema" or list(error.schema_path)[-1:] != ["additionalProperties"]:
+    if keyword != "falseSchema" or list(error.schema_path)[-1:] != ["additionalProperties"]:
         return []
     holder, properties = value_at(path, args, None), schema_at(path, parameters).get("properties")
     schemas = properties if isinstance(properties, Mapping) else {}
@@ -510,11 +533,9 @@ def _keyword(error: object) -> str:
     return str(getattr(getattr(error, "kind", None), "name", "") or "")
 
 
-def _parse_nested(error: ValidationError, args: Mapping[str, object]) -> Any:
+def _parse_nested(error: ValidationError, text: object) -> Any:
     """Return the list or object that text stands for as JSON, where one is expected and the text is refused."""
-    path = list(error.instance_path)
-    text = value_at(path, args, None)
-    if type(text) is not str or not path or text.lstrip()[:1] not in ("[", "{"):
+    if type(text) is not str or text.lstrip()[:1] not in ("[", "{"):
         return NO_DEFAULT
     try:
         value = json.loads(text)

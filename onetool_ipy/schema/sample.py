@@ -1,21 +1,27 @@
 """Sample arguments made from a schema, for trying a tool: the least it takes, everything it names, and edge values.
 
 Deterministic and small. Every sample fits the schema as far as its plain keywords say.
+
+A text for a `pattern` is written from the parse tree of Python's `re`, which reads most of what JSON Schema's
+(ECMAScript's) expressions are made of. Look-aheads and anchors inside are passed over, so the text is checked. No
+expression of somebody else is run here: a bad one would take for ever.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from onetool_ipy.base.errors import InvalidTool
 from onetool_ipy.base.values import Json
 from onetool_ipy.schema.check import compile_schema
-from onetool_ipy.schema.pattern import text_for
 from onetool_ipy.schema.read import params, resolve
 
 _MAX_DEPTH = 5
+_LONGEST = 500
+_LETTERS = "abcxyz0123456789ABC_-. /:@#,+" + "".join(map(chr, range(33, 127))) + " é\n"
 
 
 def samples(parameters: Mapping[str, object]) -> Iterator[tuple[str, Json]]:
@@ -108,3 +114,74 @@ def _edge(node: object, root: Mapping[str, object]) -> Any:
     if kind in ("integer", "number") and not {"minimum", "exclusiveMinimum"} & set(schema):
         return 0
     return _value(schema, root, 0)
+
+
+def text_for(pattern: str, *, more: int = 0) -> str | None:
+    """A short text that the expression likely matches, always the same; None if none is known.
+
+    Each part that may repeat does so `more` times beyond its least.
+    """
+    # A named group is (?<name>...) in ECMAScript, and (?P<name>...) in Python.
+    written = re.sub(r"\(\?<(?=[A-Za-z_])", "(?P<", pattern)
+    try:
+        parser = re._parser  # type: ignore[attr-defined]  # it has no public name since Python 3.11
+        return _PatternWriter(more).text(parser.parse(written))
+    except (re.error, RecursionError, OverflowError, _TooLong):
+        return None
+
+
+class _TooLong(Exception):
+    """The shortest text is longer than a sample should be."""
+
+
+class _PatternWriter:
+    """Writes a text for the parse tree of an expression."""
+
+    def __init__(self, more: int) -> None:
+        self._more = more
+        self._groups: dict[int, str] = {}
+
+    def text(self, tree: Iterable[Any]) -> str:
+        out = ""
+        for code, value in tree:
+            out += self._piece(str(code), value)
+            if len(out) > _LONGEST:
+                raise _TooLong
+        return out
+
+    def _piece(self, code: str, value: Any) -> str:
+        if code == "LITERAL":
+            return chr(value)
+        if code in ("NOT_LITERAL", "ANY", "IN"):
+            choices = [("NEGATE", None), ("LITERAL", value)] if code == "NOT_LITERAL" else value or [("NEGATE", None)]
+            return next((letter for letter in _LETTERS if _is_in(letter, choices)), "")
+        if code in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
+            least, most, inside = value
+            count = min(int(least) + self._more, int(most), _LONGEST + 1)
+            once = self.text(inside)
+            if count * len(once) > _LONGEST:
+                raise _TooLong
+            return once * count
+        if code == "SUBPATTERN":
+            group, inside = value[0], value[-1]
+            self._groups[group] = self.text(inside)
+            return self._groups[group]
+        if code == "BRANCH":
+            return self.text(value[1][0])
+        if code == "ATOMIC_GROUP":
+            return self.text(value)
+        return self._groups.get(value, "") if code == "GROUPREF" else ""
+
+
+def _is_in(letter: str, choices: Iterable[Any]) -> bool:
+    """Whether a character is in a set such as `[^a-z\\d]`."""
+    tests = [(str(code), value) for code, value in choices]
+    plain = {"DIGIT": letter.isdigit(), "SPACE": letter.isspace(), "WORD": letter.isalnum() or letter == "_"}
+    categories = {f"CATEGORY_{name}" if is_one else f"CATEGORY_NOT_{name}" for name, is_one in plain.items()}
+    is_hit = any(
+        (kind == "LITERAL" and ord(letter) == value)
+        or (kind == "RANGE" and value[0] <= ord(letter) <= value[1])
+        or (kind == "CATEGORY" and str(value) in categories)
+        for kind, value in tests
+    )
+    return is_hit != (("NEGATE", None) in tests)

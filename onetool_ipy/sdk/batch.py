@@ -163,7 +163,8 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
         deque(todo, maxlen=0)
         if left and grace_s:
             until = time.monotonic() + grace_s
-            for thread in threads:
+            # Stop may have come before all threads were started.
+            for thread in filter(threading.Thread.is_alive, threads):
                 thread.join(max(0.0, until - time.monotonic()))
 
 

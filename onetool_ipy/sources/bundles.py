@@ -226,12 +226,12 @@ class Switched:
         return self._inner.refresh() or self._last_listed != self._switches.reasons
 
     def _switched(self, spec: ToolSpec) -> ToolSpec:
-        if spec.name not in self._funcs:
+        reason = self._switches.reason(spec.name) if spec.name in self._funcs else ""
+        if not reason:
             return spec
-        reason = self._switches.reason(spec.name)
         switched = self._specs.get(spec.name)
         if switched is None or switched.disabled != reason:
-            switched = self._specs[spec.name] = spec.replace(disabled=reason)
+            switched = self._specs[spec.name] = spec.replace(disabled=reason, load=None)
         return switched
 
 

@@ -22,8 +22,8 @@ from onetool_ipy.schema.check import require_schema
 
 HTTP_REFUSED = "HTTP tools not yet supported (coming in v2)"
 _KINDS = ("mock", "builtin", "internal")
-_KEYS = ("name", "description", "type", "handler", "parameters", "implementation", "tags", "read_only")
-_INNER_KEYS = ("type", "handler", "mock_response")
+_KEYS = frozenset(("name", "description", "type", "handler", "parameters", "implementation", "tags", "read_only"))
+_INNER_KEYS = frozenset(("type", "handler", "mock_response"))
 _log = logging.getLogger("onetool_ipy.sources")
 
 Handlers = Callable[[], Mapping[str, Mapping[str, ToolSpec]]]
@@ -84,7 +84,8 @@ def read_definition(
 
     def forward(args: Json) -> object:
         assert handler is not None
-        return handler.run(handler.checker.check(args, handler.name))
+        loaded = handler if handler.load is None else handler.load()
+        return loaded.run(loaded.checker.check(args, loaded.name))
 
     try:
         require_schema(parameters)
@@ -135,7 +136,7 @@ def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpe
 
 def _unknown_keys(data: Mapping[str, Any]) -> list[str]:
     inner = data.get("implementation")
-    keys: list[tuple[str, tuple[str, ...]]] = [(str(key), _KEYS) for key in data if key not in _KEYS]
+    keys = [(key, _KEYS) for key in sorted(data.keys() - _KEYS, key=str)]
     if isinstance(inner, Mapping) and inner.get("type") in _KINDS:
-        keys += [(f"implementation.{key}", _INNER_KEYS) for key in inner if key not in _INNER_KEYS]
-    return [f"'{data.get('name')}': unknown key '{key}' (known: {', '.join(valid)})." for key, valid in keys]
+        keys += [(f"implementation.{key}", _INNER_KEYS) for key in sorted(inner.keys() - _INNER_KEYS, key=str)]
+    return [f"'{data.get('name')}': unknown key '{key}' (known: {', '.join(sorted(valid))})." for key, valid in keys]

@@ -7,10 +7,11 @@ that are not in the cache.
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import orjson
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.files import StoreError, read_own, write_whole
@@ -72,16 +73,14 @@ class PackOutline(NamedTuple):
 
     @classmethod
     def from_json(cls, data: Any) -> PackOutline:
-        """Undo `to_json`; raise TypeError, ValueError or KeyError for anything else."""
+        """Undo `to_json`; raise TypeError, ValueError or KeyError for anything else. `data` is used up."""
         tools = []
         for tool in data["tools"]:
-            positional = None if tool["positional"] is None else tuple(tool["positional"])
-            deps = tuple(Dep(*dep) for dep in tool["deps"])
-            texts = (tool["function"], tool["name"], tool["description"], tool["resource"], *tool["tags"])
-            is_typed = isinstance(tool["parameters"], dict) and isinstance(tool["line"], int)
-            if {*map(type, texts)} != {str} or not is_typed:
-                raise TypeError("not a tool's outline")
-            tools.append(ToolOutline(**{**tool, "tags": tuple(tool["tags"]), "positional": positional, "deps": deps}))
+            tool["tags"] = tuple(tool["tags"])
+            tool["deps"] = tuple(Dep(*dep) for dep in tool["deps"])
+            if tool["positional"] is not None:
+                tool["positional"] = tuple(tool["positional"])
+            tools.append(ToolOutline(**tool))
         faults = tuple(OutlineFault(*fault) for fault in data["faults"])
         if not isinstance(data["pack"], str) or not isinstance(data["error"], str):
             raise TypeError("not an outline")
@@ -119,15 +118,16 @@ class OutlineCache:
         self._is_new = False
         entries = {key: value for key, value in self._read().items() if key in self._asked}
         with suppress(StoreError, ValueError, TypeError, RecursionError):
-            text = json.dumps({"format": _FORMAT, "entries": entries})
-            write_whole(self._path, text.encode(), nofollow=True)
+            # A number beyond 64 bits is a TypeError: such a project is read anew at each start.
+            data = orjson.dumps({"format": _FORMAT, "entries": entries}, default=list)
+            write_whole(self._path, data, nofollow=True)
 
     def _read(self) -> Json:
         if self._entries is None:
             self._entries = {}
             # A file that is damaged, or of another format, is as good as none.
             with suppress(ValueError, RecursionError, TypeError, KeyError):
-                data = json.loads(read_own(self._path, _MAX_BYTES) or b"")
+                data = orjson.loads(read_own(self._path, _MAX_BYTES) or b"")
                 if data["format"] == _FORMAT and isinstance(data["entries"], dict):
                     self._entries = data["entries"]
         return self._entries

@@ -44,8 +44,6 @@ from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import FunctionFacts, Origin, Problem, ToolSpec
-from onetool_ipy.sdk.requirements import merge_deps
-from onetool_ipy.sources.functions import spec_of
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ class PackFileSearch:
         self._real = os.path.realpath(root)
         self._folders: dict[str, bool] = {str(root): True, self._real: True}
 
-    def files(self, patterns: Sequence[str]) -> list[Path]:
+    def files(self, patterns: Sequence[str]) -> list[str]:
         """Return the files in the order of the patterns, then by name."""
         paths: dict[str, None] = {}
         for pattern in patterns:
@@ -101,7 +99,7 @@ class PackFileSearch:
         if len(chosen) > MAX_FILES:
             excess = f"finds {len(chosen):,} pack files; only the first {MAX_FILES:,} count."
             self._report("tools_dir", excess, "Remove some, or join them.")
-        return [Path(path) for path in chosen[:MAX_FILES]]
+        return chosen[:MAX_FILES]
 
     def _report(self, where: str, message: str, hint: str = "") -> None:
         problem = Problem(printable(where), printable(message), printable(hint))
@@ -110,10 +108,10 @@ class PackFileSearch:
 
     def _matching(self, parts: Sequence[str]) -> Iterator[str]:
         """Yield the paths that match a pattern; a folder stands for the Python files in it."""
+        may_be_folder = not any(_MAGIC & set(part) for part in parts)
         for path in self._walk(str(self._root), parts, 0):
-            if os.path.isdir(path):
-                if not any(_MAGIC & set(part) for part in parts):
-                    yield from self._walk(path, ["*.py"], 0)
+            if may_be_folder and os.path.isdir(path):
+                yield from self._walk(path, ["*.py"], 0)
             elif path.endswith(".py") and not os.path.basename(path).startswith("_"):
                 yield path
 
@@ -137,7 +135,9 @@ class PackFileSearch:
         else:
             for name in fnmatch.filter(self._names(folder), first):
                 inner = os.path.join(folder, name)
-                if not rest or os.path.isdir(inner):
+                if not rest:
+                    yield inner
+                elif os.path.isdir(inner):
                     yield from self._walk(inner, rest, depth + 1)
 
     def _names(self, folder: str) -> list[str]:
@@ -223,7 +223,9 @@ class PackFile:
     ) -> None:
         self.path = path
         self._on_import = on_import
-        self._shown = printable(str(path))
+        # Every call asks for the file's stamp. A Path would put its text together again each time.
+        self._file = str(path)
+        self._shown = printable(self._file)
         self._owners = owners
         self._require_trust = require_trust
         self._origin: Origin = origin
@@ -330,7 +332,7 @@ class PackFile:
     def _look(self) -> None:
         """Outline the file again if its text changed."""
         stamp = self._seen.stamp
-        if stamp is not None and stamp_of(self.path) == stamp:
+        if stamp is not None and stamp_of(self._file) == stamp:
             return
         with self._looking:
             # Another thread may have looked meanwhile. An outline that is read twice would import the file twice.
@@ -437,6 +439,10 @@ class PackFile:
             raise ImportError(f"'{top}' would be imported from '{printable(origin)}', which is not the installed pack")
 
     def _described(self, module: types.ModuleType, outline: PackOutline) -> _Loaded:
+        # late: they are needed for a pack that is called, and not to list it
+        from onetool_ipy.sdk.requirements import merge_deps
+        from onetool_ipy.sources.functions import spec_of
+
         loaded = _Loaded(outline, {}, {})
         for tool in outline.tools:
             fn = getattr(module, tool.function, None)
@@ -478,8 +484,8 @@ class PackFiles:
         self._require_trust = require_trust
         self._patterns = tuple(patterns)
         self._cache = cache
-        self._files: dict[Path, PackFile] = {}
-        self._listed: list[Path] = []
+        self._files: dict[str, PackFile] = {}
+        self._listed: list[str] = []
         self._problems: list[Problem] = []
         self.refresh()
 
@@ -508,14 +514,14 @@ class PackFiles:
         paths = search.files(self._patterns)
         self._problems = search.problems
         changed = paths != self._listed
-        files: dict[Path, PackFile] = {}
+        files: dict[str, PackFile] = {}
         owners = Owners(self._root)
         with collector_paused():
             for path in paths:
                 file = self._files.get(path)
                 if file is None:
                     file = PackFile(
-                        path,
+                        Path(path),
                         cache=self._cache,
                         require_trust=self._require_trust,
                         owners=owners,

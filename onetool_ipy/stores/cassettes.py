@@ -6,7 +6,7 @@ failure, and for an HTTP tool its requests. Secrets are masked in all of it, so 
 recording caller got the true value. If `stores.encoding` cannot give a result back, the line says why instead. A file
 with a line that we cannot read is refused as a whole and never written to.
 
-`stores.replays` knows which cassettes are on in a toolbox; its `step` in the executor asks the active one.
+`stores.replays` knows which cassettes are on in a toolbox, and gives the executor the step of the active one.
 Only the outermost call is recorded. Tools of `ot` always run. A tool's own failure is recorded and replayed; a passing
 one (a time-out, no network) and a call that never began (bad arguments) are not.
 """

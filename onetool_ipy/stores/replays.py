@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -12,8 +12,7 @@ from onetool_ipy.base.errors import UsageProblem
 if TYPE_CHECKING:
     import datetime
 
-    from onetool_ipy.core.resolve import ResolvedCall
-    from onetool_ipy.core.result import ToolResult
+    from onetool_ipy.core.resolve import Step
     from onetool_ipy.stores.cassettes import Cassette
 
 Mode = Literal["auto", "replay", "refresh"]
@@ -24,12 +23,19 @@ _CI_ENV = "CI"
 
 
 class Replays:
-    """The cassettes that are on. The one begun last is `active` and answers. A reload keeps them."""
+    """The cassettes that are on. The one begun last is `active` and answers. A reload keeps them.
+
+    `steps` holds the step of the active cassette for the executor, and nothing while none is on.
+    """
 
     def __init__(self) -> None:
         self.env: Mapping[str, str] = {}
-        self.active: Cassette | None = None
+        self.steps: list[Step] = []
         self._on: list[Cassette] = []
+
+    @property
+    def active(self) -> Cassette | None:
+        return self._on[-1] if self._on else None
 
     def mode(self, name: str | None) -> Mode:
         """Return the mode with this name, else $ONETOOL_REPLAY, else `replay` in CI, else auto."""
@@ -40,21 +46,16 @@ class Replays:
             raise UsageProblem(f"No mode '{name}' of replay.", hint=f"Valid: {', '.join(get_args(Mode))}.")
         return name  # type: ignore[return-value]  # it is one of them
 
-    def step(self, resolved: ResolvedCall) -> Generator[None, ToolResult, ToolResult | None] | None:
-        """The executor's step: it answers calls from the active cassette."""
-        active = self.active
-        return None if active is None else active.around(resolved)
-
     def begin(self, cassette: Cassette) -> None:
         """Let a cassette answer, until it ends or another begins."""
         self._on.append(cassette)
-        self.active = cassette
+        self.steps[:] = [cassette.around]
 
     def end(self, cassette: Cassette) -> None:
         """Switch a cassette off; does nothing if it is off already."""
         if cassette in self._on:
             self._on.remove(cassette)
-            self.active = self._on[-1] if self._on else None
+            self.steps[:] = [self._on[-1].around] if self._on else []
             cassette.close()
 
     def close(self, *, but: Cassette | None = None) -> None:

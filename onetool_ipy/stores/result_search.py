@@ -40,6 +40,7 @@ _ENDS_OF_TEXT = re.compile(r"\\[Az]|\(\?[a-zA-Z]*-[a-zA-Z]*m")
 """Syntax for the ends of the text instead of the line: `\\A`, `\\z`, and switching `(?m)` off."""
 
 _FUZZY_CHUNK = 1024 * 1024
+_FUZZY_PIECE = _FUZZY_CHUNK // 8
 _MIN_SCORE = 70
 _EXACT = 3
 _MAX_QUERY = 200
@@ -192,12 +193,15 @@ def find_similar(text: ResultText, query: str, *, skip: int, limit: int, budget_
 
 
 def _chunk_scores(words: list[str], text: ResultText, first: int, end: int, deadline: float) -> Scores:
-    """Return the score of each line of a range; of a line longer than a chunk, that of its best piece."""
+    """Return the score of each line of a range; of a line longer than a chunk, that of its best piece.
+
+    rapidfuzz may need forty bytes for each character of a long line, so the pieces are small.
+    """
     if end > first + 1:
         data = text.read(text.bounds(first)[0], text.bounds(end - 1)[1])
         return _scores(words, data.decode("utf-8", "replace").lower().split("\n"))
     best = _scores(words, [""])
-    for data, begin, stop in text.pieces(first, _FUZZY_CHUNK):
+    for data, begin, stop in text.pieces(first, _FUZZY_PIECE):
         _require_time(deadline)
         best = max(best, _scores(words, [data[begin:stop].decode("utf-8", "ignore").lower()]), key=lambda one: one[0])
     return best

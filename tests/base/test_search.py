@@ -87,6 +87,12 @@ def test_a_description_that_equals_the_words_typed_comes_first() -> None:
     assert index.search("docs.send_message")[0].item.name == "docs.send_message"
 
 
+def test_a_description_with_ligatures_equals_the_words_typed_without() -> None:
+    index = Index([Entry("disk.look", "\ufb01nd \ufb01les"), Entry("find.files_later", "Later.")])
+
+    assert (index.search("find files")[0].item.name, index.search("find files")[0].tier) == ("disk.look", "exact")
+
+
 def test_shorter_names_come_first_within_a_tier(index: Index) -> None:
     assert names(index.search("git.git_dif"))[:2] == ["git.git_diff", "git.git_diff_staged"]
 

@@ -35,14 +35,13 @@ _LINEAR = 1.15
 _ROUNDS = 5
 
 _WHY_STATS = (
-    "Row 23: of the first ot.stats(), more than a quarter is the import of what builds the registry, a sixth the import"
-    " of the stores, an eighth building the registry, a fifth jsonschema-rs (half of it the email, decimal and uuid"
-    " modules that it imports), a sixth the question itself. A month adds up the histograms of 30 days and of up to 23"
-    " hours for each tool, so it depends on the time of day."
+    "Row 23: most of the first ot.stats() is imports and building the registry. A month adds up the histograms of some"
+    " weeks, of up to 6 days and of up to 23 hours for each tool, so it depends on the day and its time."
 )
 _WHY_PACKS = (
-    "Row 25: a third is finding 1,000 files (status, owner, links), a quarter their cached outlines, a sixth the"
-    " registry, a sixth imports. One cached answer for the folder would save most of it, and miss a file that changed."
+    "Row 25: a third is imports, a third finding 1,000 files (their status and owner, when the project is opened and"
+    " again when it is listed), the rest their cached outlines and the registry. One cached answer for the folder would"
+    " save most of it, and miss a file that changed."
 )
 _FIRST_STATS = """
     import os, sys, time

@@ -120,8 +120,8 @@ def _lines(found: Rounds, cpu: Mapping[str, float]) -> Iterator[dict[str, Any]]:
     why = (
         f"Row 21: one Python process serves all clients, and takes {say(cpu[many])} of CPU for an invoke, so {_MANY} "
         f"clients can be at most {times(most)} faster than one. Of that, {say(cpu[f'{_LISTING} {_MANY}'])} are Jupyter "
-        "Server's own (tornado, sign-in, the log), as for its listing; the rest is httpx on our event loop and the "
-        "hand-over between the two. On two cores the clients and the API take their share, too."
+        "Server's own (tornado, sign-in, the log), as for its listing; the rest is the worker thread, the look at the "
+        "project's files, and httpx. On two cores the clients and the API take their share, too."
     )
     target = at_least(gain, 2)
     yield line(21, f"{_MANY} clients against one", times(gain), peer_gain, name=_LISTING, note=why, **target)

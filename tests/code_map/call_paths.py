@@ -54,11 +54,9 @@ def measure(package: Path) -> dict[str, list[str]]:
     with tempfile.TemporaryDirectory(prefix="code-map-") as folder, _http_server() as port:
         recorder = Recorder(package)
         threading.setprofile(recorder)  # threads cannot be given one later before Python 3.12, so it is always there
-        sys.setprofile(recorder)
         try:
             return _run(Path(folder).resolve(), port, recorder)
         finally:
-            sys.setprofile(None)
             threading.setprofile(None)
 
 
@@ -82,8 +80,12 @@ def _run(folder: Path, port: int, recorder: Recorder) -> dict[str, list[str]]:
                 _cell(shell, line)
             recorder.files = set()
             recorder.is_on = True
-            _cell(shell, line)
-            recorder.is_on = False
+            sys.setprofile(recorder)
+            try:
+                _cell(shell, line)
+            finally:
+                sys.setprofile(None)
+                recorder.is_on = False
             found[name] = sorted(recorder.files)
         found["REST invoke"] = _rest_call(folder / "project")
     finally:

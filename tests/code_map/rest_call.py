@@ -25,7 +25,6 @@ def main() -> None:
     folder, tool = sys.argv[1:]
     recorder = Recorder(ROOT / "onetool_ipy")
     threading.setprofile(recorder)
-    sys.setprofile(recorder)
     from jupyter_server.serverapp import ServerApp
 
     token = secrets.token_hex(16)
@@ -40,7 +39,9 @@ def main() -> None:
     # The port is chosen when the loop starts.
     asker = threading.Thread(target=_ask, args=(app, f"onetool/tools/{tool}/invoke", token, recorder))
     app.io_loop.add_callback(asker.start)
+    sys.setprofile(recorder)
     app.start()
+    sys.setprofile(None)
     print(json.dumps(sorted(recorder.files)))  # noqa: T201 - the caller reads it
 
 

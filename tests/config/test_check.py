@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, replace
-
 import pytest
 
 from onetool_ipy.base.errors import InvalidConfig
@@ -79,7 +77,7 @@ def test_every_key_is_read(project: Project) -> None:
     config = project.load(FULL)
     assert ["ask.approve: is ignored in a project." in str(problem) for problem in config.problems] == [True]
     s = config.settings
-    for name in Settings.__slots__:
+    for name in Settings._fields:
         assert name == "version" or getattr(s, name) != getattr(Settings(), name), name
     assert s.packs["brave"].data == {"timeout": 5, "nested": {"a": [1, "two"]}}
     assert s.tools[0].data["implementation"] == {"type": "mock", "mock_response": {"n": 1.5, "ok": True, "none": None}}
@@ -153,12 +151,11 @@ def test_entries_know_where_they_stand(project: Project) -> None:
 def test_settings_are_frozen() -> None:
     """A value is changed by making another one."""
     s = Settings()
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(AttributeError):
         s.version = 2  # type: ignore[misc]  # the point of the test
-    # Python 3.11 says it with a TypeError.
-    with pytest.raises((AttributeError, TypeError)):
+    with pytest.raises(AttributeError):
         s.http.extra = 1  # type: ignore[attr-defined]  # the point of the test
-    changed = replace(s, http=replace(s.http, timeout_s=3))
+    changed = s._replace(http=s.http._replace(timeout_s=3))
     assert (changed.http.timeout_s, s.http.timeout_s) == (3, 10)
     with pytest.raises(TypeError):
         s.aliases["a"] = "b"  # type: ignore[index]  # the point of the test
@@ -340,7 +337,7 @@ def test_a_name_that_looks_like_a_number_or_a_path_is_a_name(project: Project, n
 
 def test_empty_sections_are_the_defaults(project: Project) -> None:
     """A section whose lines are all commented out is no mistake."""
-    text = "".join(f"{name}:\n" for name in Settings.__slots__ if name != "version")
+    text = "".join(f"{name}:\n" for name in Settings._fields if name != "version")
     config = project.load(text)
     assert config.problems == ()
     assert config.settings == Settings()

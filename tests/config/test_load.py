@@ -97,10 +97,10 @@ PLAIN = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-NAMES = st.sampled_from([*Settings.__slots__, "alias", "htp"])
+NAMES = st.sampled_from([*Settings._fields, "alias", "htp"])
 INNER = st.sampled_from(
     [
-        *HttpSettings.__slots__,
+        *HttpSettings._fields,
         "default",
         "type",
         "command",

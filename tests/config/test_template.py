@@ -65,11 +65,11 @@ def test_every_key_is_documented_and_every_example_is_valid(project: Project) ->
 
 def test_schema_has_the_keys_and_defaults_of_the_settings() -> None:
     """The values have their defaults in Python, where they are typed; editors read them in the schema."""
-    assert set(SCHEMA["properties"]) == {*Settings.__slots__, "alias"}
+    assert set(SCHEMA["properties"]) == {*Settings._fields, "alias"}
     for key, properties in SECTIONS.items():
         if key != "models":
             section = getattr(Settings(), key)
-            values = {name: getattr(section, name) for name in section.__slots__}
+            values = {name: getattr(section, name) for name in section._fields}
             plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
             assert {name: node["default"] for name, node in properties.items()} == plain, key
     assert SCHEMA["properties"]["tools_dir"]["default"] == list(Settings().tools_dir)

@@ -573,3 +573,24 @@ def test_calls_import_no_event_loop_unless_they_need_one() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+async def test_async_calls_of_quick_tools_let_the_loop_run(bench: MakeBench) -> None:
+    def act() -> int:
+        """Act."""
+        return 1
+
+    table, turns = bench(act), 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count_turns())
+    for _ in range(20):
+        assert (await table.acall("t.act")).data == 1
+    counting.cancel()
+
+    assert turns >= 20

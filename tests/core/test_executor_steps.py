@@ -49,6 +49,23 @@ def test_steps_stand_around_the_call_in_order(bench: MakeBench) -> None:
     assert notes == ["one before t.act", "two before t.act", "act", "two after True", "one after True"]
 
 
+def test_a_step_that_is_switched_on_stands_inside_the_others(bench: MakeBench) -> None:
+    notes: list[str] = []
+    switched = [_noting("inner", notes)]
+
+    def act() -> None:
+        """Act."""
+
+    table = bench(act, steps=[_noting("outer", notes)], switched=switched)
+    table.call("t.act")
+    assert notes == ["outer before t.act", "inner before t.act", "inner after True", "outer after True"]
+
+    notes.clear()
+    switched.clear()
+    table.call("t.act")
+    assert notes == ["outer before t.act", "outer after True"]
+
+
 def test_steps_see_calls_that_find_no_tool(bench: MakeBench) -> None:
     notes: list[str] = []
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import re
 import shutil
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +240,42 @@ def test_a_call_is_resolved_once(box: Toolbox, use: Any, resolutions: int) -> No
         assert use(box) == 3
 
     assert counts == {"Resolver.resolve": resolutions, "Executor._leave": resolutions}
+
+
+def test_a_recorded_call_runs_few_functions(box: Toolbox) -> None:
+    """A call asks nothing twice, and a step that is off is not on its way."""
+
+    def increase(a: int, b: int = 2) -> int:
+        """Increase a number."""
+        return a + b
+
+    box.adopt(increase)
+    box.call("nb.increase", {"a": 1})
+    functions: list[str] = []
+
+    def note(frame: Any, event: str, _arg: object) -> None:
+        if event == "call":
+            functions.append(frame.f_code.co_qualname)
+
+    sys.setprofile(note)
+    box.call("nb.increase", {"a": 1})
+    sys.setprofile(None)
+
+    # They are 43; the collector may add a callback of something that it frees.
+    assert len(functions) <= 50, functions
+
+
+def test_a_call_with_wrong_arguments_leaves_nothing_to_the_collector(box: Toolbox) -> None:
+    gc.disable()
+    try:
+        error = box.call("calc.add", {"a": "x"}).error
+        assert error is not None
+        assert error.exception is not None
+        failure = weakref.ref(error.exception)
+        del error
+        assert failure() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_call_of_an_mcp_client_is_resolved_once(box: Toolbox) -> None:

@@ -39,21 +39,30 @@ def prices(page: int) -> list:
 '''
 
 
-@pytest.fixture
-def sealed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A notebook that was run in a project, with its recording, and sealed by the command line."""
-    work = tmp_path / "work"
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project whose notebook was run once, with its recording."""
+    root = tmp_path_factory.mktemp("sealing")
+    work = root / "work"
     (work / ".onetool" / "tools").mkdir(parents=True)
     (work / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
     (work / ".onetool" / "tools" / "shop.py").write_text(PACK, encoding="utf-8")
+    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
+    client = NotebookClient(node, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(work)}})
+    client.execute(env={**os.environ, "ONETOOL_STATE": str(root / "state"), "CI": ""})
+    nbformat.write(node, work / "report.ipynb")
+    return work
+
+
+@pytest.fixture
+def sealed(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The notebook in a project of the test's own, sealed by the command line."""
+    work = tmp_path / "work"
+    shutil.copytree(report, work)
     monkeypatch.setenv("ONETOOL_STATE", str(tmp_path / "state"))
     monkeypatch.setenv("ONETOOL_TRUST", str(work))
     monkeypatch.setenv("CI", "")
     monkeypatch.chdir(work)
-    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in CELLS])
-    client = NotebookClient(node, timeout=HANG_S, kernel_name="python3", resources={"metadata": {"path": str(work)}})
-    client.execute(env=dict(os.environ))
-    nbformat.write(node, work / "report.ipynb")
     assert main(["lock"]) == 0
     assert main(["seal", "report.ipynb"]) == 0
     return work / "report.sealed.zip"

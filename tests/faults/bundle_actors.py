@@ -71,6 +71,7 @@ def slugs(home: str, processes: int) -> dict[str, Any]:
                 return {"made": 0}
             return {"made": 1}
 
+    bundle_in(Path(home))
     outcomes = in_children(processes, act)
     with opened(Path(home)) as box:
         found = [bundle for bundle in box.bundles.list_bundles() if bundle.slug == "same"]

@@ -11,7 +11,6 @@ import pytest
 
 from onetool_ipy.base.files import write_whole
 
-SWEEPERS = 12
 SWEEP = """
 import os, sys
 from pathlib import Path
@@ -24,11 +23,13 @@ while os.getppid() == parent:  # who ends at its limit leaves none behind
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("count", [200, pytest.param(20_000, marks=pytest.mark.soak)])
-def test_a_sweep_never_takes_a_living_writers_file(tmp_path: Path, count: int, record_property: Any) -> None:
+@pytest.mark.parametrize(("count", "sweeps"), [(200, 4), pytest.param(20_000, 12, marks=pytest.mark.soak)])
+def test_a_sweep_never_takes_a_living_writers_file(
+    tmp_path: Path, count: int, sweeps: int, record_property: Any
+) -> None:
     """Many sweeps at once lock a new file now and then before its writer can: it then writes under another name."""
     command = [sys.executable, "-c", SWEEP, str(tmp_path)]
-    sweepers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(SWEEPERS)]
+    sweepers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(sweeps)]
     try:
         for sweeper in sweepers:
             assert sweeper.stdout is not None
@@ -39,6 +40,6 @@ def test_a_sweep_never_takes_a_living_writers_file(tmp_path: Path, count: int, r
         for sweeper in sweepers:
             sweeper.kill()
             sweeper.communicate()
-    record_property("figures", f"{count} writes beside {SWEEPERS} sweepers, none taken")
+    record_property("figures", f"{count} writes beside {sweeps} sweepers, none taken")
     assert {path.read_bytes() for path in tmp_path.glob("file*")} == {b"whole"}
     assert [path for path in tmp_path.iterdir() if not path.name.startswith("file")] == []

@@ -381,13 +381,28 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
 )
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Path, words: tuple[str, ...]) -> None:
-    line = [sys.executable, "-m", "onetool_ipy", *(word.format(out=tmp_path) for word in words)]
+RUN_ALL = """
+import contextlib, io, json, sys
+from onetool_ipy.faces.cli import main
+for words in json.loads(sys.argv[1]):
+    text = io.StringIO()
+    with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        main(words)
+    print(json.dumps(text.getvalue()))
+"""
+
+
+def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
+    """All commands in one process, in the repository."""
+    lines = [[word.format(out=tmp_path) for word in words] for words in COMMANDS]
+    command = [sys.executable, "-c", RUN_ALL, json.dumps(lines)]
     env = {**os.environ, **clone.env()}
-    done = subprocess.run(line, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False)
-    assert "Traceback" not in done.stderr, done.stderr
-    watch.check(" ".join(words), done.stdout + done.stderr)
+    done = subprocess.run(command, cwd=clone.folder, env=env, capture_output=True, text=True, timeout=100, check=False)
+    assert done.stderr == ""
+    texts = [json.loads(line) for line in done.stdout.splitlines()]
+    for line, text in zip(lines, texts, strict=True):
+        assert "Traceback" not in text
+        watch.check(" ".join(line), text)
 
 
 def test_every_command_of_the_command_line_is_tried() -> None:

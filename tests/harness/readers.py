@@ -1,6 +1,7 @@
 """What reads text of other people, as functions of one text, and the texts that make a bad one slow.
 
-`python -m tests.harness.readers` prints each reader as it begins, and a line `slow: ...` for each bad one.
+`python -m tests.harness.readers` prints each expression and each reader as it begins, and a line `slow: ...` for each
+bad one.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from onetool_ipy.faces.server_setup import read_pasted
 from onetool_ipy.llm.ask.asker import _DIRECT
 from onetool_ipy.render import html, markdown, prose, yaml_flow
 from onetool_ipy.snippets import expansion
+from tests.harness import expressions
 from tests.harness.expressions import cost
 
 PARTS = (
@@ -166,7 +168,8 @@ def is_slow(reader: Callable[[str], object], part: str) -> bool:
 
 
 def main() -> None:
-    """Print every reader, and what it is slow on."""
+    """Print every expression and reader, and what it is slow on."""
+    expressions.main()
     for name, reader in READERS.items():
         sys.stdout.write(f"{name}\n")
         sys.stdout.flush()

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import sys
 from pathlib import Path
+
+import certifi
 
 __all__ = ["OUTSIDE", "ROOT", "enter", "leave", "private"]
 
 ROOT = Path(__file__).resolve().parents[2]
 _KEPT = "ONETOOL_TESTS_OUTSIDE"
+_LIGHT = str(Path(__file__).with_name("light"))
 # A worker of a parallel run is started inside the surroundings: what was outside is handed on to it.
 OUTSIDE: dict[str, str] = json.loads(os.environ[_KEPT]) if _KEPT in os.environ else dict(os.environ)
 
@@ -35,6 +40,7 @@ _UNWANTED = (
     "PYTHONDONTWRITEBYTECODE",
     "PYTHONPATH",
     "PYTHONSTARTUP",
+    "SSL_CERT_DIR",
 )
 
 
@@ -66,6 +72,13 @@ def enter(home: Path) -> None:
     for name in _UNWANTED:
         os.environ.pop(name, None)
     os.environ.update(private(home))
+    os.environ["PYTHONPATH"] = _LIGHT
+    sys.path.insert(0, _LIGHT)
+    # Reading all certificates of a machine takes 50 ms of CPU for each HTTP client. No test meets a server of theirs,
+    # so one certificate is enough.
+    certificates = home / "certificates.pem"
+    certificates.write_text(re.split("(?<=-----END CERTIFICATE-----\n)", certifi.contents())[0], encoding="utf-8")
+    os.environ["SSL_CERT_FILE"] = str(certificates)
     os.environ[_KEPT] = json.dumps(OUTSIDE)
 
 

@@ -96,10 +96,14 @@ def interrupted(home: Path, times: int) -> None:
             _wait_for_cancels(home / "journal", turn + 1)
             assert kernel.execute("%tool deaf.echo text=on").result_text == "on"
         assert alive(below(kernel.pid)).keys() == alive(before).keys()
-        running = kernel.start_execute("print('now'); _box = ot._box; [_box.servers.restart('wrapped') for _ in 'abc']")
+        kernel.execute("from onetool_ipy.core import current")
+        restarts = "[current.require().servers.restart('wrapped') for _ in 'abc']"
+        running = kernel.start_execute(f"print('now'); {restarts}")
         running.wait_for_output("now")
         kernel.interrupt()
-        running.wait(allow_errors=True)
+        stopped = running.wait(allow_errors=True).error
+        assert stopped is not None
+        assert stopped.ename == "KeyboardInterrupt"
         assert kernel.execute("%tool wrapped.echo message=on", HANG_S).result_text == "Echo: on"
         pids = below(kernel.pid) | before
         kernel.kill()

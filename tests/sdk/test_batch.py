@@ -313,6 +313,23 @@ def test_stop_ends_the_batch_and_leaves_running_items_to_themselves(box: Toolbox
     assert rest == "2 []\n"
 
 
+def test_stop_while_the_threads_start_is_a_stop() -> None:
+    """In a process of its own: the first item stops the batch before the last of 200 threads has been started."""
+    code = (
+        "import os, signal\n"
+        "from onetool_ipy.sdk.batch import run_items\n"
+        "def stop(item):\n"
+        "    if item == 0: os.kill(os.getpid(), signal.SIGINT)\n"
+        "try:\n"
+        "    list(run_items(range(100_000), stop, 200, grace_s=5.0))\n"
+        "except KeyboardInterrupt:\n"
+        "    print('stopped', flush=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (done.stdout, done.stderr) == ("stopped\n", "")
+
+
 def test_functions_of_a_module_run_in_processes(box: Toolbox, processes: ProcessPoolExecutor) -> None:
     text = batch_execute([3, 13, 4], remote_functions.square, engine=processes)
 

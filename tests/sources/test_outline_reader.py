@@ -302,6 +302,15 @@ def test_a_damaged_cache_is_as_good_as_none(tmp_path: Path, content: bytes) -> N
     assert OutlineCache(path).get("key") == _full()
 
 
+def test_a_number_that_the_cache_cannot_hold_is_not_rounded(tmp_path: Path) -> None:
+    outline = _outline(f"def a(x: int = {2**70 + 1}): ...")
+    cache = OutlineCache(tmp_path / "packs.json")
+    cache.put("key", outline)
+    cache.save()
+
+    assert OutlineCache(tmp_path / "packs.json").get("key") in (None, outline)
+
+
 @pytest.mark.parametrize("kind", ["folder is a file", "cache is a folder", "no place"])
 def test_a_cache_that_cannot_be_written_stops_nothing(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "sub" / "packs.json"

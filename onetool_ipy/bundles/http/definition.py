@@ -66,7 +66,13 @@ _SCALARS = (str, int, float, bool)
 
 class _Record(BaseModel):
     model_config = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True, strict=True, allow_inf_nan=False
+        alias_generator=to_camel,
+        populate_by_name=True,
+        defer_build=True,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        allow_inf_nan=False,
     )
 
 

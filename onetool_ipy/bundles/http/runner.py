@@ -50,7 +50,6 @@ from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.errors import Mask, masking
 from onetool_ipy.schema.check import Checker, compile_schema, describe_error, pointer
-from onetool_ipy.schema.read import params
 
 if TYPE_CHECKING:
     from jsonschema_rs import Validator
@@ -334,9 +333,8 @@ class HttpRunner:
         hide: Callable[[str], object] = str,
         clock: Callable[[], datetime.datetime],
     ) -> None:
-        schema = dict(arg_schema or {"type": "object"})
-        parameters = params(schema)
-        arguments = {param.name for param in parameters}
+        self._checker = Checker(dict(arg_schema or {"type": "object"}), writes_text=True)
+        arguments = {param.name for param in self._checker.params}
         plan = definition.plan()
         clashes = arguments & {step for step, _ in plan} if len(plan) > 1 else set()
         if clashes:
@@ -352,8 +350,7 @@ class HttpRunner:
         self._variables = definition.environment.variables if definition.environment else {}
         names = {ref.name for ref in refs if ref.kind == "secret"}
         self.secrets = tuple(sorted({secret for each in names for secret in secrets_of(each, self._variables)}))
-        self._checker = Checker(schema, writes_text=True)
-        self._defaults = {param.name: param.schema["default"] for param in parameters if param.has_default}
+        self._defaults = {param.name: param.schema["default"] for param in self._checker.params if param.has_default}
         self._output = OutputCheck(output_schema, is_strict=is_output_strict)
         self._client = client
         self._rules = replace(rules, max_bytes=min(rules.max_bytes, limits.max_response_bytes or rules.max_bytes))
@@ -399,14 +396,6 @@ class HttpRunner:
         trace = CallTrace(self._mask)
         try:
             return trace.done(self._call(self._checked(args), trace))
-        except CallFailure as exc:
-            return trace.failed(exc, self.name)
-
-    async def atrace(self, args: Mapping[str, object]) -> dict[str, Any]:
-        """`trace` without blocking the event loop."""
-        trace = CallTrace(self._mask)
-        try:
-            return trace.done(await self._acall(self._checked(args), trace))
         except CallFailure as exc:
             return trace.failed(exc, self.name)
 

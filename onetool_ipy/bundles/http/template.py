@@ -76,6 +76,8 @@ class Ref(NamedTuple):
 
 def pieces(text: str) -> list[str | Placeholder]:
     """Split a text at its placeholders; raises ValueError for a `${` without end or name."""
+    if "${" not in text:
+        return [text] if text else []
     split: list[str | Placeholder] = []
     end = 0
     for match in _PLACEHOLDER.finditer(text):

@@ -15,13 +15,13 @@ from onetool_ipy.bundles.importing.postman import import_postman, is_postman
 _PLAIN = ImportRequest()
 
 
+@collector_paused()
 def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequest = _PLAIN) -> BundleDraft:
     """Import a document; raises InvalidRequest if its format is unknown or it has no usable server."""
-    with collector_paused():
-        notes = ImportNotes()
-        root = parse_document(source, notes)
-        if is_postman(root):
-            return import_postman(root, notes, request)
-        if "entries" in as_dict(root.get("log")):
-            raise InvalidRequest("HAR files are not imported. In the browser, copy the request as cURL and paste that.")
-        return import_openapi(root, notes, request)
+    notes = ImportNotes()
+    root = parse_document(source, notes)
+    if is_postman(root):
+        return import_postman(root, notes, request)
+    if "entries" in as_dict(root.get("log")):
+        raise InvalidRequest("HAR files are not imported. In the browser, copy the request as cURL and paste that.")
+    return import_openapi(root, notes, request)

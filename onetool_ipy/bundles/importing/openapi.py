@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
@@ -39,7 +39,7 @@ from onetool_ipy.bundles.importing.labels import (
     slug,
     version,
 )
-from onetool_ipy.schema.check import MOST, branch_count, compile_schema
+from onetool_ipy.schema.check import FEW_REFS, MOST, branch_count, compile_schema
 
 Direction = Literal["request", "response"]
 
@@ -117,7 +117,7 @@ def import_openapi(root: Mapping[str, object], notes: ImportNotes, request: Impo
         bundle={"slug": name, "displayName": (title or name)[:256], "description": about[:2000], "isEnabled": True},
         tools=tools,
         secrets=[{"name": key, "description": words} for key, words in sorted(maker.security.secrets.items())],
-        hosts=sorted({host for host in maker.hosts.values() if host is not None}),
+        hosts=sorted({host for _, host in maker.servers.values() if host is not None}),
         notes=notes.list(),
         offered=maker.offered.count,
     )
@@ -142,7 +142,7 @@ def _as_openapi_3(root: Mapping[str, object], notes: ImportNotes, base_url: str 
 
 
 class _ToolMaker:
-    """Makes tools of the operations of one document. `hosts` are those of the servers that the tools call, by URL."""
+    """Makes tools of the operations of one document. `servers` are the URL and host of each server that it names."""
 
     def __init__(self, api: OpenApiDocument, name: str, request: ImportRequest) -> None:
         self._api = api
@@ -150,7 +150,7 @@ class _ToolMaker:
         self._schemas = SchemaTranslator(api)
         self.offered = OfferedOperations(request.choice)
         self.security = SecuritySchemes(api, name)
-        self.hosts: dict[str, str | None] = {}
+        self.servers: dict[str, tuple[str, str | None]] = {}
 
     def tools(self, version: str) -> Iterator[Json]:
         """Name all operations first, so that a name does not depend on what is left out later; then make the tools."""
@@ -235,11 +235,12 @@ class _ToolMaker:
         if more or "json" not in str(mime).lower() or not as_dict(source):
             return {}
         schema, refs = self._schemas.translated(source, "response")
-        whole: Json = self._schemas.with_definitions(dict(schema) if isinstance(schema, dict) else {}, refs, "response")
+        plain = schema if isinstance(schema, dict) else {}
+        whole, count = self._schemas.with_definitions(plain, refs, "response")
         if len(text_of(whole)) > _MAX_OUTPUT:
             self._api.notes.add(f"{place}: its outputSchema is left out, since it is very large")
             return {}
-        if "$defs" in whole and branch_count(whole) > MOST:
+        if count >= FEW_REFS and branch_count(whole) > MOST:
             self._api.notes.add(f"{place}: its outputSchema is left out: its references multiply")
             return {}
         return whole
@@ -253,10 +254,12 @@ class _ToolMaker:
         def default(match: re.Match[str]) -> str:
             return str(as_dict(variables.get(match[1])).get("default", match[0]))
 
-        url = self._request.url_of(_IN_BRACES.sub(default, as_text(server.get("url"))))
-        if url not in self.hosts:
-            self.hosts[url] = host_of(url) if _BAD_IN_SERVER.isdisjoint(url) else None
-        if self.hosts[url] is None:
+        text = _IN_BRACES.sub(default, as_text(server.get("url")))
+        if text not in self.servers:
+            url = self._request.url_of(text)
+            self.servers[text] = url, host_of(url) if _BAD_IN_SERVER.isdisjoint(url) else None
+        url, host = self.servers[text]
+        if host is None:
             self._api.notes.add(f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out")
             return None
         return url.rstrip("/")
@@ -292,7 +295,7 @@ class Operation:
         self.place = place
         self._path = path.partition("#")[0]
         self._arguments = UniqueNames(mark="_", longest=120, taken=reserved)
-        self._refs: set[str] = set()
+        self._refs: list[str] = []
         self._in_path: dict[str, str] = {}
         self._properties: Json = {}
         self._required: list[str] = []
@@ -328,8 +331,8 @@ class Operation:
         if self._required:
             out["required"] = self._required
         out["additionalProperties"] = False
-        whole = self._schemas.with_definitions(out, self._refs, "request")
-        if "$defs" not in whole or branch_count(whole) <= MOST:
+        whole, count = self._schemas.with_definitions(out, self._refs, "request")
+        if count < FEW_REFS or branch_count(whole) <= MOST:
             return whole
         self._note("the schemas of its arguments are not kept: their references multiply")
         loose = {
@@ -396,7 +399,7 @@ class Operation:
         if label != name:
             self._note(f"'{name}' is the argument '{label}'")
         schema, refs = self._schemas.translated({} if source is None else source, "request")
-        self._refs.update(refs)
+        self._refs += refs
         if isinstance(schema, dict):
             schema = dict(schema)
             words = about or as_text(schema.get("description"))
@@ -683,7 +686,7 @@ def _parameter_schema(parameter: Json) -> Json:
 
 
 class _Translation(NamedTuple):
-    """A translated schema, and its references to others."""
+    """A translated schema, and every reference in it."""
 
     schema: Json | bool
     refs: list[str]
@@ -706,23 +709,23 @@ class SchemaTranslator:
         # The document outlives this object, so that an id means one schema.
         return self._translation(id(schema), schema, direction)
 
-    def with_definitions(self, schema: Json, refs: Iterable[str], direction: Direction) -> Json:
-        """The schema with the `$defs` of these references and of the references inside of them."""
+    def with_definitions(self, schema: Json, refs: list[str], direction: Direction) -> tuple[Json, int]:
+        """The schema with the `$defs` of these references and of those inside of them, and how many these are."""
         components: dict[str, Json | bool] = {}
-        waiting = list(refs)
-        while waiting:
-            ref = waiting.pop()
+        uses = list(refs)
+        for ref in uses:
             if ref not in components:
                 components[ref], inner = self._translation(ref, self._api.at(ref), direction)
-                waiting += inner
+                # The loop goes on with these.
+                uses += inner
         definitions = {self._name(ref): components[ref] for ref in sorted(components)}
-        return {**schema, "$defs": definitions} if definitions else schema
+        return {**schema, "$defs": definitions} if definitions else schema, len(uses)
 
     def _translation(self, key: str | int, schema: object, direction: Direction) -> _Translation:
         if (key, direction) not in self._translations:
-            refs: set[str] = set()
+            refs: list[str] = []
             translated = self._translate(schema, direction, refs, 0)
-            self._translations[key, direction] = _Translation(translated, sorted(refs))
+            self._translations[key, direction] = _Translation(translated, refs)
         return self._translations[key, direction]
 
     def _name(self, ref: str) -> str:
@@ -731,7 +734,7 @@ class SchemaTranslator:
             self._names[ref] = self._unique.take(plain)
         return self._names[ref]
 
-    def _translate(self, node: object, direction: Direction, refs: set[str], depth: int) -> Json | bool:
+    def _translate(self, node: object, direction: Direction, refs: list[str], depth: int) -> Json | bool:
         if isinstance(node, bool):
             return node
         if not isinstance(node, Mapping) or depth > _MAX_DEPTH:
@@ -769,7 +772,7 @@ class SchemaTranslator:
         hidden = "readOnly" if direction == "request" else "writeOnly"
         return key == "properties" and as_dict(schema).get(hidden) is True
 
-    def _reference(self, node: Mapping[str, Any], refs: set[str]) -> Json:
+    def _reference(self, node: Mapping[str, Any], refs: list[str]) -> Json:
         ref = node["$ref"]
         if ref == "#":
             self._notes.add("a schema refers to the whole document, and takes anything there")
@@ -777,7 +780,7 @@ class SchemaTranslator:
         # Of a reference that leads nowhere or out of the document, `at` notes that it is left out.
         if self._api.at(ref) is None:
             return {}
-        refs.add(ref)
+        refs.append(ref)
         out: Json = {"$ref": f"#/$defs/{self._name(ref)}"}
         if not self._is_old and isinstance(node.get("description"), str):
             out["description"] = node["description"][:_MAX_DESCRIPTION]

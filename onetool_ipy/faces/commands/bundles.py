@@ -9,6 +9,7 @@ changed and the line to add is shown. The value of a secret is never shown.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, NotFound, UsageProblem
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.bundles.validation import require_slug, require_version
 from onetool_ipy.config.edit import allow_host, save_secret
@@ -24,13 +26,6 @@ from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, confirmed, one_word
-from onetool_ipy.faces.environments import (
-    Environment,
-    active_environment,
-    environments_of,
-    present_environment,
-    save_environment,
-)
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.pack_names import require_free_name
@@ -153,7 +148,11 @@ def new_http(context: CommandContext, options: Options) -> object:
     lines = _description(bundle, tool, draft, is_new=is_new)
     lines += consent.secrets(draft.secrets, is_given="--save-secrets" in line.values)
     lines += consent.hosts(draft.hosts, is_given="--allow-host" in line.values)
-    return context.page(*lines, *_example(bundle, tool))
+    required = [param.name for param in params(tool.arg_schema) if param.required]
+    line_text = " ".join([f"%tool {bundle.slug}.{tool.slug}", *(f"{name}=..." for name in required)])
+    spelled = f"{identifier(bundle.slug)}.{identifier(tool.slug)}"
+    python = f"{spelled}({', '.join(f'{identifier(name)}=...' for name in required)})"
+    return context.page(*lines, f"Try it: {line_text}    or    {python}")
 
 
 def _store(
@@ -195,7 +194,16 @@ class _NewHttp:
         self._arguments: list[str] = []
         self._curl: list[str] = []
         self._cell = cell.strip()
-        self.bundle, self.slug, self.version = _name(words[0])
+        bundle, dot, rest = words[0].partition(".")
+        slug, _, version = rest.partition("@")
+        if not dot or not bundle or not slug:
+            hint = "Write BUNDLE.TOOL, as in my-api.get-user."
+            raise UsageProblem(f"'{words[0]}' is not a valid tool name.", hint=hint)
+        try:
+            self.bundle, self.slug = require_slug(bundle), require_slug(slug)
+            self.version = require_version(version or "1")
+        except InvalidRequest as exc:
+            raise UsageProblem(f"'{words[0]}': {exc.message}", hint=exc.hint) from exc
         self.is_relative = False
         self._read(words[1:])
 
@@ -221,7 +229,8 @@ class _NewHttp:
             raise UsageProblem("No address is given.", hint=f"For example: {NEW_HTTP}")
         if not pasted:
             self._curl = [self._whole(word, before, base_url) for before, word in pairwise(["", *self._curl])]
-        return pasted or " ".join(["curl", *(_double(word) for word in self._curl)])
+        # In double quotes `$name` stays a variable of the shell.
+        return pasted or " ".join(["curl", *('"' + re.sub(r'([\\"`])', r"\\\1", word) + '"' for word in self._curl)])
 
     def _whole(self, word: str, before: str, base_url: str | None) -> str:
         if not word.startswith("/") or (before.startswith("-") and before != "--url"):
@@ -270,17 +279,6 @@ class _NewHttp:
             self.values[name] = value
 
 
-def _name(text: str) -> tuple[str, str, str]:
-    bundle, dot, rest = text.partition(".")
-    slug, _, version = rest.partition("@")
-    if not dot or not bundle or not slug:
-        raise UsageProblem(f"'{text}' is not a valid tool name.", hint="Write BUNDLE.TOOL, as in my-api.get-user.")
-    try:
-        return require_slug(bundle), require_slug(slug), require_version(version or "1")
-    except InvalidRequest as exc:
-        raise UsageProblem(f"'{text}': {exc.message}", hint=exc.hint) from exc
-
-
 def _typed(arguments: dict[str, Any], text: str) -> dict[str, Any]:
     """The schema with `NAME[:TYPE][=DEFAULT]` applied to one argument."""
     head, equals, default = text.partition("=")
@@ -320,23 +318,10 @@ def _description(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool
     return lines
 
 
-def _example(bundle: Bundle, tool: Tool) -> list[str]:
-    required = [param.name for param in params(tool.arg_schema) if param.required]
-    line = " ".join([f"%tool {bundle.slug}.{tool.slug}", *(f"{name}=..." for name in required)])
-    spelled = f"{identifier(bundle.slug)}.{identifier(tool.slug)}"
-    return [f"Try it: {line}    or    {spelled}({', '.join(f'{identifier(name)}=...' for name in required)})"]
-
-
 def _essence(record: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(
         record.get(key) or None for key in ("http", "argSchema", "outputSchema", "description", "tags", "type")
     )
-
-
-def _double(word: str) -> str:
-    """A word in double quotes, in which `$name` stays a variable of the shell."""
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
-    return f'"{escaped}"'
 
 
 def list_bundles(context: CommandContext, options: Options) -> Listing | Page:
@@ -426,11 +411,13 @@ def _share(
 
 def environment(context: CommandContext, options: Options) -> Page:
     """`%tool bundle env NAME [ENV]`: list the environments of a bundle, switch to one, make or change one."""
+    from onetool_ipy.faces import environments as env  # late: it loads pydantic, and the first %tool loads this module
+
     words, box, values = options.words, context.box, options.values
     bundle, _ = _named(context, replace(options, words=words[:1]), "env")
-    environments = environments_of(box, bundle.slug)
+    environments = env.environments_of(box, bundle.slug)
     if len(words) < 2:
-        active = active_environment(box, bundle)
+        active = env.active_environment(box, bundle)
         lines = [
             "  ".join([f"{'*' if name == active else ' '} {name}", one.base_url, *map("=".join, one.variables.items())])
             for name, one in environments.items()
@@ -444,8 +431,8 @@ def environment(context: CommandContext, options: Options) -> Page:
             f"The bundle '{bundle.slug}' has no environment '{name[:40]}'. {near}".strip(),
             hint=f"Make it: %tool bundle env {bundle.slug} {name[:40]} --base-url URL",
         )
-    present = present_environment(bundle)
-    former = environments.get(name, Environment(base_url="", auth=present.auth))
+    present = env.present_environment(bundle)
+    former = environments.get(name, env.Environment(base_url="", auth=present.auth))
     auth, secret = former.auth, ""
     if "--auth" in values:
         auth, secret = (None, "") if values["--auth"] == "none" else creation.read_auth(values["--auth"])
@@ -461,14 +448,16 @@ def environment(context: CommandContext, options: Options) -> Page:
             )
         variables[variable.strip()] = text
     variables = {variable: text for variable, text in variables.items() if text}
-    chosen = Environment(base_url=values.get("--base-url", former.base_url).rstrip("/"), auth=auth, variables=variables)
+    chosen = env.Environment(
+        base_url=values.get("--base-url", former.base_url).rstrip("/"), auth=auth, variables=variables
+    )
     # Nobody typed the secrets of an environment that a file has. Where its host is new, too, all of them are named.
     is_new = not values and creation.unreached(box, creation.own_host(chosen.base_url))
     changed = chosen.applied(bundle, name)
     page = _share(context, options, changed, [secret] if secret else [], made_up=None if is_new else ())
     if bundle.base_url and not environments and name != "default":
-        save_environment(box, bundle.slug, "default", present)
-    save_environment(box, bundle.slug, name, chosen)
+        env.save_environment(box, bundle.slug, "default", present)
+    env.save_environment(box, bundle.slug, name, chosen)
     return page
 
 
@@ -522,6 +511,7 @@ def delete_bundle(context: CommandContext, options: Options) -> Page:
     return context.page(f"The bundle {bundle.slug} is deleted, with {counted(len(rest), 'tool')}.")
 
 
+@collector_paused()
 def import_tools(context: CommandContext, options: Options) -> object:
     """`%tool import FILE_OR_URL`: a bundle of a document's operations. `openapi` may stand before the file."""
     from onetool_ipy.bundles.importing.draft import ImportRequest

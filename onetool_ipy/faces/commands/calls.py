@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import CallFailure, UsageProblem
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolSpec
@@ -24,7 +25,6 @@ from onetool_ipy.schema.sample import samples
 
 if TYPE_CHECKING:
     from onetool_ipy.stores.cassettes import Cassette
-    from onetool_ipy.stores.tasks import SavedTask
 
 _CHECK_S = 10.0
 """Seconds that one call of `%tool check` may take."""
@@ -36,8 +36,20 @@ def jobs(context: CommandContext, options: Options) -> object:
     """`%tool jobs [ID]`: the calls in the background, or one of them."""
     words = options.words
     if not words:
-        tasks = [_task_row(context, task) for task in context.box.servers.tasks()]
-        return Listing([*tasks, *(_job_row(context, job) for job in context.box.jobs.list())])
+        mask = context.box.mask
+        rows: list[Json] = []
+        for task in context.box.servers.tasks():
+            began = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
+            progress = f"since {began}; get its result: %tool jobs {task.id}"
+            row: Json = {"id": task.id, "tool": mask(printable_line(task.tool)[:200]), "status": "at its server"}
+            rows.append({**row, "progress": progress, "elapsed": seconds(time.time() - task.started, is_over=True)})
+        for job in context.box.jobs.list():
+            done, total, text = job.progress
+            far = "" if (done, total) == (0, None) else f"{done:g}" if total is None else f"{done:g}/{total:g}"
+            row = {"id": job.number, "tool": mask(job.call.name), "status": job.status}
+            progress = mask(f"{far} {text}".strip())
+            rows.append({**row, "progress": progress, "elapsed": seconds(job.elapsed_s, is_over=True)})
+        return Listing(rows)
     if len(words) > 1:
         raise UsageProblem(_JOBS, hint="See: %tool jobs")
     return context.box.resume(words[0], source="magic") if words[0].startswith("t") else _job(context, words[0])
@@ -62,29 +74,6 @@ def _job(context: CommandContext, word: str) -> Job:
     if job is None:
         raise UsageProblem(f"No job '{word[:40]}'.", hint="See: %tool jobs")
     return job
-
-
-def _job_row(context: CommandContext, job: Job) -> dict[str, Any]:
-    done, total, text = job.progress
-    far = "" if (done, total) == (0, None) else f"{done:g}" if total is None else f"{done:g}/{total:g}"
-    return {
-        "id": job.number,
-        "tool": context.box.mask(job.call.name),
-        "status": job.status,
-        "progress": context.box.mask(f"{far} {text}".strip()),
-        "elapsed": seconds(job.elapsed_s, is_over=True),
-    }
-
-
-def _task_row(context: CommandContext, task: SavedTask) -> dict[str, Any]:
-    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(task.started))
-    return {
-        "id": task.id,
-        "tool": context.box.mask(printable_line(task.tool)[:200]),
-        "status": "at its server",
-        "progress": f"since {began}; get its result: %tool jobs {task.id}",
-        "elapsed": seconds(time.time() - task.started, is_over=True),
-    }
 
 
 def replay(context: CommandContext, options: Options) -> Page:
@@ -117,7 +106,9 @@ def check(context: CommandContext, options: Options) -> Listing:
     calls = [*map(str.strip, examples), *(format_call(spec.name, args) for _, args in tries)]
     if spec.read_only or ("--call" in options.values and _is_yes(context, spec, calls)):
         rows = [_check_example(context, line) for line in examples]
-        rows += [_row(label, spec, args, _called(context, spec, args)) for label, args in tries]
+        for label, args in tries:
+            error = context.box.call(spec.name, args, source="magic", timeout=_CHECK_S).error
+            rows.append(_row(label, spec, args, "ok" if error is None else f"{error.code}: {error.message}"))
     else:
         rows = [{"check": "example", "call": line.strip(), "outcome": _NOT_CALLED} for line in examples]
         rows += [_row(label, spec, args, _dry(spec, args)) for label, args in tries]
@@ -141,11 +132,6 @@ def _is_yes(context: CommandContext, spec: ToolSpec, calls: Sequence[str]) -> bo
             hint="Without --call its arguments are checked and nothing is sent.",
         )
     return reply
-
-
-def _called(context: CommandContext, spec: ToolSpec, args: dict[str, Any]) -> str:
-    result = context.box.call(spec.name, args, source="magic", timeout=_CHECK_S)
-    return "ok" if result.error is None else f"{result.error.code}: {result.error.message}"
 
 
 def _dry(spec: ToolSpec, args: dict[str, Any]) -> str:

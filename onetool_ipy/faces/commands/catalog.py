@@ -52,7 +52,10 @@ class Pages:
         packs = self._box.registry.packs()
         total = sum(len(specs) for specs in packs.values())
         names = sorted(packs, key=lambda name: min(map(self._box.registry.place_of, packs[name])))
-        packs_rows = (Row(name, _names(packs[name]), self._label(packs[name]), link="tool") for name in names)
+        packs_rows = []
+        for name in names:
+            tools = ", ".join(spec.short_name for spec in packs[name][:6]) + (", ..." if len(packs[name]) > 6 else "")
+            packs_rows.append(Row(name, tools, self._label(packs[name]), link="tool"))
         parts: list[Part] = [
             Heading(f"{counted(total, 'tool')} in {counted(len(packs), 'pack')}"),
             Rows(tuple(packs_rows)),
@@ -125,11 +128,6 @@ def help_rows(lines: Iterable[str]) -> tuple[Row, ...]:
     """Lines of help as rows: what to type, two blanks or more, what it does."""
     split = (line.partition("  ") for line in lines)
     return tuple(Row(typed, about.strip(), link="line" if "%tool" in typed else "") for typed, _, about in split)
-
-
-def _names(specs: Sequence[ToolSpec]) -> str:
-    names = [spec.short_name for spec in specs[:6]]
-    return ", ".join(names) + (", ..." if len(specs) > len(names) else "")
 
 
 def list_tools(context: CommandContext, options: Options) -> Page:

@@ -8,7 +8,6 @@ shell, and with filters of its own, it means the list that the same filters give
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
 from typing import Any
 
 from onetool_ipy.base import values
@@ -26,7 +25,7 @@ from onetool_ipy.faces.notebook.running_cell import seconds
 from onetool_ipy.packs.ot.lineage import may_repeat, stored_result
 from onetool_ipy.render import html
 from onetool_ipy.render.difference import Difference
-from onetool_ipy.render.pages import Note, Row, Rows
+from onetool_ipy.render.pages import Note, Part, Row, Rows
 from onetool_ipy.render.views import counted, local_time
 from onetool_ipy.stores.calls.query import CallFilter, CallRow, RunRow
 
@@ -50,7 +49,10 @@ def history(context: CommandContext, options: Options) -> DataPage:
     numbers = {id(line): str(number) for number, line in enumerate(numbered, start=1)}
     rows = tuple(_row(line, numbers.get(id(line), "")) for line in lines)
     if not rows:
-        return DataPage.of(page(context.box, [Note(_nothing(options, words))]), [])
+        text = "No call matches." if words or options.values else "There are no calls yet."
+        if words and words[0] in ("today", "yesterday"):
+            text = f"No call has the word '{words[0]}'. From then on: %tool history --since {words[0]}"
+        return DataPage.of(page(context.box, [Note(text)]), [])
     hint = Note("Call one again with: %tool history rerun N") if numbers else Note("All rows: ot.history().df")
     return DataPage.of(page(context.box, [Rows(rows), hint]), [_record(line) for line in lines])
 
@@ -87,17 +89,14 @@ def diff(context: CommandContext, options: Options) -> DataPage:
             raise UsageProblem(f"No call '{number[:40]}' in the history.", hint="See: %tool history")
         stored.append(stored_result(context.box, row))
     difference = Difference(compare(stored[0], stored[1], options.values.get("--key")))
-    rows = difference.df.head(_LIMIT).to_dict("records")
-    head = difference.df.columns[0]
-    table = Rows(tuple(Row(str(row.pop(head)), _cells(row)) for row in rows))
-    notes = [Note(line) for line in difference.lines()]
-    return DataPage.of(page(context.box, [*notes, *([table] if rows else [])]), values.to_json(difference.df))
-
-
-def _cells(row: dict[Hashable, Any]) -> str:
-    """The cells of a row on one line, without empty ones."""
-    cells = (f"{name}={html.cell_text(cell)}" for name, cell in row.items() if not is_missing(cell))
-    return values.cut(" ".join(cells), _MAX_TEXT)
+    rows = []
+    for record in difference.df.head(_LIMIT).to_dict("records"):
+        head = str(record.pop(difference.df.columns[0]))
+        cells = [f"{name}={html.cell_text(cell)}" for name, cell in record.items() if not is_missing(cell)]
+        rows.append(Row(head, values.cut(" ".join(cells), _MAX_TEXT)))
+    parts: list[Part] = [Note(line) for line in difference.lines()]
+    parts += [Rows(tuple(rows))] if rows else []
+    return DataPage.of(page(context.box, parts), values.to_json(difference.df))
 
 
 def _lines(context: CommandContext, options: Options, text: str, limit: int) -> list[CallRow | RunRow]:
@@ -158,9 +157,3 @@ def _record(line: CallRow | RunRow) -> dict[str, Any]:
         args = line.args
     facts = {"ok": line.ok, "ms": line.ms, "args": args, "error": line.message, "code": line.code}
     return {"ts": ts, "tool": line.tool, **facts, "source": line.source, "call_id": line.call_id}
-
-
-def _nothing(options: Options, words: list[str]) -> str:
-    if words and words[0] in ("today", "yesterday"):
-        return f"No call has the word '{words[0]}'. From then on: %tool history --since {words[0]}"
-    return "No call matches." if words or options.values else "There are no calls yet."

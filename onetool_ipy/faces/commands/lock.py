@@ -40,7 +40,9 @@ def verify(context: CommandContext, _options: Options) -> DataPage:
     box = context.box
     before = read_lock(_path(box))
     now, silent = _now(box)
-    drifting = [drift for drift in drifts(before, now) if not _is_of(drift, silent)]
+    drifting = [
+        drift for drift in drifts(before, now) if drift.kind != "tool" or drift.name.partition(".")[0] not in silent
+    ]
     lost = ("its tools are not known: it could not be asked for them",)
     drifting += [Drift(kind="server", name=name, state="changed", lines=lost) for name in silent]
     is_failure = any(drift.state != "new" for drift in drifting)
@@ -82,10 +84,6 @@ def _now(box: Toolbox) -> tuple[dict[str, Any], list[str]]:
     specs = box.registry.loaded(box.registry.list())
     silent = sorted(name for name in servers if states.get(name) != "connected")
     return lock_of(specs, servers, box.mask), silent
-
-
-def _is_of(drift: Drift, servers: list[str]) -> bool:
-    return drift.kind == "tool" and drift.name.partition(".")[0] in servers
 
 
 def _texts(drifting: list[Drift]) -> list[str]:

@@ -80,17 +80,12 @@ def install_startup(context: CommandContext, options: Options) -> Page:
             "%tool install needs one of --lazy, --always, --remove.",
             hint="--lazy loads onetool_ipy at the first %tool, --always at every start.",
         )
-    profile = context.profile or _default_profile()
+    from IPython.paths import get_ipython_dir
+
+    profile = context.profile or Path(get_ipython_dir()) / "profile_default"
     if "--remove" in options.values:
         return Page(remove(profile))
     return Page(install(profile, "lazy" if "--lazy" in options.values else "always"))
-
-
-def _default_profile() -> Path:
-    """The profile of IPython that a shell without options uses."""
-    from IPython.paths import get_ipython_dir
-
-    return Path(get_ipython_dir()) / "profile_default"
 
 
 def trust(context: CommandContext, options: Options) -> Page:

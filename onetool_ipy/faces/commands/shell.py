@@ -310,17 +310,16 @@ def init(_context: CommandContext, options: Options) -> Page:
     folder = Path(options.words[0] if options.words else ".")
     is_new = not os.path.lexists(folder / FOLDER)
     pack = options.values.get("--pack")
-    lines = _new_project(folder) if pack is None else _new_pack(folder, pack)
+    if pack is None:
+        written = init_project(folder)
+        lines = [f"wrote {path}" for path in written]
+        lines += [f"left alone {path}, which is there already" for path in written.left_alone]
+        lines += ["Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list"] if written else []
+    else:
+        lines = _new_pack(folder, pack)
     if is_new and (folder / FOLDER).is_dir():
         TrustList.of(os.environ, Path.home()).add(folder.resolve(), {})
     return Page("\n".join(lines))
-
-
-def _new_project(folder: Path) -> list[str]:
-    written = init_project(folder)
-    lines = [f"wrote {path}" for path in written]
-    lines += [f"left alone {path}, which is there already" for path in written.left_alone]
-    return [*lines, *(["Next: %load_ext onetool_ipy in a notebook, or onetool-ipy tools list"] if written else [])]
 
 
 def _new_pack(folder: Path, name: str) -> list[str]:

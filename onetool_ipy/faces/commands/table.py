@@ -312,7 +312,12 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
         return commands[pair], 2
     command = commands.get(first)
     if command is None:
-        raise _unknown(first, [name for name in commands if " " not in name])
+        if elsewhere := next((row.elsewhere for row in TABLE if row.name == first and row.elsewhere), ""):
+            raise UsageProblem(f"No command '{first}'. {elsewhere}" if elsewhere.startswith("Did") else elsewhere)
+        close = difflib.get_close_matches(first, [name for name in commands if " " not in name], n=1)
+        meant = close[0] if close else _IN_TOOLS.get(first, "")
+        hint = f"Did you mean '{meant}'?" if meant else "See all with: onetool-ipy --help"
+        raise UsageProblem(f"No command '{first[:40]}'. {hint}")
     if command.is_group and len(words) > 1 and not words[1].startswith("-"):
         elsewhere = next((row.elsewhere for row in TABLE if row.name == pair), "")
         if elsewhere:
@@ -324,16 +329,6 @@ def find(words: Sequence[str], place: Literal["notebook", "shell"]) -> tuple[Com
             f"{lead} {first} does not know '{words[1][:40]}'. {near}".strip(), hint=f"It knows: {', '.join(verbs)}."
         )
     return command, 1
-
-
-def _unknown(word: str, known: Sequence[str]) -> UsageProblem:
-    elsewhere = next((row.elsewhere for row in TABLE if row.name == word and row.elsewhere), "")
-    if elsewhere:
-        return UsageProblem(f"No command '{word}'. {elsewhere}" if elsewhere.startswith("Did") else elsewhere)
-    near = difflib.get_close_matches(word, known, n=1)
-    meant = near[0] if near else _IN_TOOLS.get(word, "")
-    hint = f"Did you mean '{meant}'?" if meant else "See all with: onetool-ipy --help"
-    return UsageProblem(f"No command '{word[:40]}'. {hint}")
 
 
 def search(context: CommandContext, options: Options) -> object:

@@ -39,7 +39,9 @@ def story(box: Toolbox, failed: ToolResult | BaseException | None, *, internals:
         lines = failed.lines() if isinstance(failed, OneToolError) else [f"{type(failed).__name__}: {failed}"]
         return lines + (_frames(failed, failed.__traceback__) if internals else [])
     assert failed.error is not None
-    error, lines = failed.error, _head(failed.error)
+    error = failed.error
+    lines = [f"'{error.tool}' failed: {error.code}{f' ({error.reason})' if error.reason else ''}"]
+    lines += [*error.message.splitlines(), *(f"  {line}" for line in error.hint.splitlines())]
     lines += _arguments(box, failed)
     lines += _wanted(box, error)
     lines += _exchange(error)
@@ -53,12 +55,6 @@ def story(box: Toolbox, failed: ToolResult | BaseException | None, *, internals:
         *lines,
         *([] if internals or own is None else ["", "With the frames of onetool_ipy: %tool why --internals"]),
     ]
-
-
-def _head(error: Failure) -> list[str]:
-    kind = error.code + (f" ({error.reason})" if error.reason else "")
-    lines = [f"'{error.tool}' failed: {kind}", *error.message.splitlines()]
-    return [*lines, *(f"  {line}" for line in error.hint.splitlines())]
 
 
 def _arguments(box: Toolbox, failed: ToolResult) -> list[str]:
@@ -85,13 +81,12 @@ def _wanted(box: Toolbox, error: Failure) -> list[str]:
     spec = box.registry.find(error.tool)
     if error.code != "invalid_args" or spec is None:
         return []
-    wrong = error.details if isinstance(error.details, list) else []
-    lines = [f"  - {_place(each)}{each.get('message', '')}" for each in wrong if isinstance(each, Mapping)]
-    return ["", "Wanted:", f"  {spec.signature}", *lines]
-
-
-def _place(violation: Mapping[str, Any]) -> str:
-    return f"at {violation['pointer']}: " if violation.get("pointer") else ""
+    lines = ["", "Wanted:", f"  {spec.signature}"]
+    for each in error.details if isinstance(error.details, list) else ():
+        if isinstance(each, Mapping):
+            place = f"at {each['pointer']}: " if each.get("pointer") else ""
+            lines.append(f"  - {place}{each.get('message', '')}")
+    return lines
 
 
 def _exchange(error: Failure) -> list[str]:
@@ -122,14 +117,10 @@ def _other_side(error: Failure) -> list[str]:
     words = error.details
     if isinstance(words, Mapping) and "stderr" in words:
         words = words["stderr"]
-    text = (
-        words if isinstance(words, str) else "\n".join(map(str, words)) if _is_lines(words) else values.to_text(words)
-    )
-    return ["", "It also said:", *(f"  {line}" for line in values.cut(text, _MAX_BODY).splitlines())]
-
-
-def _is_lines(words: Any) -> bool:
-    return isinstance(words, list) and all(isinstance(line, str) for line in words)
+    if isinstance(words, list) and all(isinstance(line, str) for line in words):
+        words = "\n".join(words)
+    text = values.cut(values.to_text(words), _MAX_BODY)
+    return ["", "It also said:", *(f"  {line}" for line in text.splitlines())]
 
 
 def _frames(exc: BaseException, frames: Any) -> list[str]:

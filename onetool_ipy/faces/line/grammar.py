@@ -301,7 +301,13 @@ def _read_python(group: str, expected: Expected, evaluate: Evaluate) -> Json:
     for node in call.args:
         if isinstance(node, ast.Starred):
             rest = segment(node.value)
-            values += _require_items(evaluate_for("", rest, evaluate), rest)
+            items = evaluate_for("", rest, evaluate)
+            if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping):
+                raise UsageProblem(
+                    f"{show('*' + rest)} is of type {type(items).__name__}, not a list.",
+                    hint="Write key=value, or **{...} for a dict.",
+                )
+            values += items
         else:
             values.append(evaluate_for("", segment(node), evaluate))
     names = expected.names
@@ -333,15 +339,6 @@ class _Segments:
         end = self._lines[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         segment = self._data[start:end].decode()
         return f"({segment})" if isinstance(node, ast.NamedExpr) or "\n" in segment else segment
-
-
-def _require_items(value: object, source: str) -> list[object]:
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
-        return list(value)
-    raise UsageProblem(
-        f"{show('*' + source)} is of type {type(value).__name__}, not a list.",
-        hint="Write key=value, or **{...} for a dict.",
-    )
 
 
 def _read_words(text: str, found: Sequence[Word], expected: Expected, evaluate: Evaluate) -> Json:
@@ -520,7 +517,13 @@ def read_body(
     if as_args:
         more = _read_mapping(text, expected)
     elif body_arg is not None:
-        kind = expected.at(_require_argument(body_arg, expected))
+        if expected.names and body_arg not in expected.names:
+            near = difflib.get_close_matches(body_arg[:40], expected.names, n=1)
+            raise UsageProblem(
+                f"--body: no argument {show(body_arg)}." + (f" Did you mean {show(near[0])}?" if near else ""),
+                hint=f"There are: {', '.join(expected.names[:8])}.",
+            )
+        kind = expected.at(body_arg)
         more = {body_arg: text if kind.takes_text else read_plain(text.strip(), kind)}
     elif not text.strip():
         return dict(args)
@@ -533,16 +536,6 @@ def read_body(
                 hint="Keep one of them.",
             )
     return {**args, **more}
-
-
-def _require_argument(name: str, expected: Expected) -> str:
-    if name in expected.names or not expected.names:
-        return name
-    near = difflib.get_close_matches(name[:40], expected.names, n=1)
-    raise UsageProblem(
-        f"--body: no argument {show(name)}." + (f" Did you mean {show(near[0])}?" if near else ""),
-        hint=f"There are: {', '.join(expected.names[:8])}.",
-    )
 
 
 def _missing_text(args: Mapping[str, object], expected: Expected) -> str:

@@ -168,15 +168,19 @@ def _read_word(text: str, start: int, brackets: _Brackets) -> Word:
     while pos < len(text) and not text[pos].isspace():
         char = text[pos]
         end, part = pos + 1, char
-        if char in "\"'" and not _is_apostrophe(text, pos, start):
+        is_apostrophe = char == "'" and pos > start and text[pos - 1].isalnum() and text[pos + 1 : pos + 2].isalnum()
+        if char in "\"'" and not is_apostrophe:
             quoted = True
             end, part = _read_quoted(text, pos)
             if end < 0:
                 end, unclosed = len(text), pos
         elif char in _CLOSER:
-            end, part, unclosed = _read_group(text, pos, brackets, unclosed)
-            if pos == value_start and end > pos + 1:
-                group_end = end
+            closed = brackets.end_of(pos)
+            if closed >= 0:
+                end, part = closed, text[pos:closed]
+                group_end = end if pos == value_start else group_end
+            elif unclosed < 0:
+                unclosed = pos
         elif char == "=" and equals < 0:
             equals = sum(map(len, parts))
             value_start, quoted, group_end = end, False, -1
@@ -188,12 +192,6 @@ def _read_word(text: str, start: int, brackets: _Brackets) -> Word:
     return Word(start, pos, "".join(parts), equals, value_start, quoted, is_group, unclosed)
 
 
-def _is_apostrophe(text: str, pos: int, start: int) -> bool:
-    if text[pos] != "'" or pos == start:
-        return False
-    return text[pos - 1].isalnum() and text[pos + 1 : pos + 2].isalnum()
-
-
 def _read_quoted(text: str, pos: int) -> tuple[int, str]:
     """Return the end of the quoted part, or -1, and its text."""
     if text[pos] == "'":
@@ -203,10 +201,3 @@ def _read_quoted(text: str, pos: int) -> tuple[int, str]:
     inner = match.group()[1:-1] if match else text[pos + 1 :]
     unescaped = "\\".join(part.replace('\\"', '"') for part in inner.split("\\\\"))
     return match.end() if match else -1, unescaped
-
-
-def _read_group(text: str, pos: int, brackets: _Brackets, unclosed: int) -> tuple[int, str, int]:
-    end = brackets.end_of(pos)
-    if end < 0:
-        return pos + 1, text[pos], pos if unclosed < 0 else unclosed
-    return end, text[pos:end], unclosed

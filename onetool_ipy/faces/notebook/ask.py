@@ -67,7 +67,8 @@ class NotebookView(AskListener):
 
     def began(self, model: str, session: Session) -> None:
         self._has_model = True
-        self._status.show(_line(self._mask(f"{model} · asking …{_of(session)}")))
+        place = f" (session {session.name!r})" if session.name else ""
+        self._status.show(_line(self._mask(f"{model} · asking …{place}")))
 
     def sent(self, text: str) -> None:
         self._sent = self._output()
@@ -184,10 +185,6 @@ def _markdown(text: str) -> dict[str, str]:
 
 def _line(text: str) -> dict[str, str]:
     return {"text/plain": printable(text), "text/html": html.note(text)}
-
-
-def _of(session: Session) -> str:
-    return f" (session {session.name!r})" if session.name else ""
 
 
 FLAGS: Mapping[str, OptionKind] = {

@@ -168,7 +168,10 @@ def _tool_line(rest: str, context: CompletionContext) -> Completions:
     """After `%tool`: a name, a sub-command, an argument, a value or a flag."""
     in_python = _PYTHON_CALL.match(rest)
     if in_python is not None:
-        return _python_call(in_python["name"], in_python["inside"], context)
+        spec = context.box.registry.find(in_python["name"])
+        parts = re.split(r",\s*", in_python["inside"])
+        args = {part.partition("=")[0].strip(): "" for part in parts[:-1]}
+        return Completions("", []) if spec is None else _argument(parts[-1].lstrip(), spec.parameters, args, context)
     done, last = _split_last(rest)
     plain = plain_words(rest[: len(rest) - len(last)])
     first = plain[0].text if plain else ""
@@ -277,15 +280,6 @@ def _files(typed: str) -> list[str]:
     visible = [entry for entry in entries if begun.startswith(".") or not entry.name.startswith(".")]
     paths = [os.path.join(folder, entry.name) + "/" * entry.is_dir() for entry in visible[:_MAX_FILES]]
     return [path for path in paths if not any(c.isspace() for c in path)]  # a path with blanks needs quotes
-
-
-def _python_call(name: str, inside: str, context: CompletionContext) -> Completions:
-    spec = context.box.registry.find(name)
-    if spec is None:
-        return Completions("", [])
-    parts = re.split(r",\s*", inside)
-    names = {part.partition("=")[0].strip(): "" for part in parts[:-1]}
-    return _argument(parts[-1].lstrip(), spec.parameters, names, context)
 
 
 def _parameters(name: str, inside: str, context: CompletionContext) -> Completions | None:

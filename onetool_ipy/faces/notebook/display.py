@@ -52,13 +52,18 @@ class CellOptions(CellLimits, Protocol):
 
 def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> tuple[Json, Json]:
     """The MIME bundle of a result, and its metadata. Lines below say what is cut, and what is to be known of it."""
-    meta = {key: result.meta[key] for key in ("tool", "call_id", "duration_ms", "handle") if key in result.meta}
+    meta: Json = {key: result.meta[key] for key in ("tool", "call_id", "duration_ms", "handle") if key in result.meta}
     about = {"onetool": meta}
     bodies, part = _bodies(shell, result, limits)
     below: list[tuple[str, str]] = []
     if part:
-        note = _rest(box, result, part, about)
-        handle = about["onetool"].get("handle")
+        handle = meta.get("handle")
+        try:
+            handle = meta["handle"] = store_result(box, result)
+            note = f"{part} · open in viewer: ot.view('{handle}') · by line: ot.result(handle='{handle}')"
+        except OneToolError as exc:
+            result.meta["not_stored"] = meta["not_stored"] = box.mask(exc.message)
+            note = f"{part} · all of it is in .data of the result (not stored: {exc.message})"
         below.append((f"... {note}", html.viewer_note(note, handle) if handle else html.note(note)))
     if note := note_line(result.meta):
         below.append((note, html.note(note)))
@@ -89,17 +94,6 @@ def _bodies(shell: Any, result: ToolResult, limits: CellLimits) -> tuple[Json, s
             return own, part
     rendered = show(result.data, DisplayLimits(limits.max_lines, limits.max_chars))
     return {"text/plain": rendered.text, "text/html": rendered.html}, rendered.cut or part
-
-
-def _rest(box: Toolbox, result: ToolResult, cut: str, about: Json) -> str:
-    """How much is shown and how to get the rest; if it cannot be stored, why."""
-    try:
-        handle = store_result(box, result)
-    except OneToolError as exc:
-        result.meta["not_stored"] = about["onetool"]["not_stored"] = box.mask(exc.message)
-        return f"{cut} · all of it is in .data of the result (not stored: {exc.message})"
-    about["onetool"]["handle"] = handle
-    return f"{cut} · open in viewer: ot.view('{handle}') · by line: ot.result(handle='{handle}')"
 
 
 def _cut_by_pandas(data: Any) -> str:

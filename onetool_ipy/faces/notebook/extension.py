@@ -84,7 +84,7 @@ class Extension:
             return self.magics.runner.run_code(code, name)
 
         host = NotebookHost(self.shell, open_leniently(), self.magics, self.names, self.panels, run_code)
-        host.box.log.notebook = _notebook(self.shell)
+        host.notebook = _notebook(self.shell)
         current.expect(None)  # not before: a panel may open it while a cell registers a tool, which must wait for it
         if self._is_in_cell and threading.current_thread() is threading.main_thread():
             host.progress.before_cell()
@@ -147,6 +147,7 @@ class Extension:
         self.inspector.remove()
         self.panels.remove()
         self.magics.remove()
+        current.enter_cell("")
         current.expect(None)
         if self._host is not None:
             self._host.box.close()
@@ -189,7 +190,7 @@ class Extension:
         self._is_in_cell = True
         current.enter_cell(_running_cell(self.shell, len(self.shell.history_manager.input_hist_parsed)))
         if self._host is not None:
-            self._host.box.log.notebook = _notebook(self.shell)
+            self._host.notebook = _notebook(self.shell)
             self._host.before_cell()
         elif _has_project():  # it was made since; where it cannot be opened, the first use of it says why
             with suppress(OneToolError):

@@ -6,8 +6,7 @@ is cancelled. `load` adds the handlers to a running server.
 
 `Projects` keeps one toolbox for each project folder: opened on demand, reloaded when its files change, a few open at a
 time. A folder must lie inside Jupyter's root after links are resolved. A request is handed to a worker thread once,
-which opens the project and runs the route, and to the toolbox's own loop if it has to wait for something outside. None
-of a project's Python runs here: its pack files are read as text.
+which opens the project and runs the route. None of a project's Python runs here: its pack files are read as text.
 """
 
 from __future__ import annotations
@@ -238,20 +237,10 @@ class _Callback(JupyterHandler):
 async def answer(
     projects: Projects, project: str, route: Route, request: Callable[[Toolbox], RestRequest]
 ) -> RestResponse:
-    """Answer a request: one turn of a worker, and one on the toolbox's own loop where the route has to wait.
-
-    A refusal is masked like a response, and so is the log of an error of ours.
-    """
+    """Answer a request. A refusal is masked like a response, and so is the log of an error of ours."""
     async with projects.use(project) as opened:
-        outcome: Any
         try:
             outcome = await projects.work(lambda: route.run(request(opened.current())))
-            box = opened.box
-            assert box is not None
-            if not isinstance(outcome, RestResponse):
-                outcome = await box.background.wait(box.background.submit(outcome))
-            if not isinstance(outcome, RestResponse):
-                outcome = await projects.work(outcome)
         except OneToolError as exc:
             outcome = refused(exc)
         except Exception as exc:  # noqa: BLE001 - the REST boundary
@@ -314,7 +303,7 @@ class Projects:
     """The toolboxes of one server by folder. Belongs to the event loop of the server; files are read in workers."""
 
     def __init__(self, root: Path, *, env: Mapping[str, str] | None = None, max_open: int = MAX_OPEN) -> None:
-        self._root = root
+        self._root = Path(os.path.realpath(root))
         self._env = os.environ if env is None else env
         self._max_open = max_open
         self._workers = Workers()
@@ -338,9 +327,15 @@ class Projects:
                 self._workers.submit(each.close)
 
     async def work(self, do: Callable[[], _T]) -> _T:
-        """Run a blocking function in a worker thread and wait for it."""
-        done: _T = await asyncio.wrap_future(self._workers.submit(do).future)
-        return done
+        """Run a blocking function in a worker thread and wait for it. A client that leaves ends its wait for an API."""
+        task = self._workers.submit(do)
+        try:
+            done: _T = await asyncio.wrap_future(task.future)
+            return done
+        except asyncio.CancelledError:
+            # No exception is thrown into the thread: it may hold a lock of the project.
+            task.is_abandoned = True
+            raise
 
     def boxes(self) -> list[Toolbox]:
         """Return the open toolboxes."""
@@ -417,9 +412,8 @@ class _OpenProject:
         return contents
 
 
-def _folder(root: Path, named: str) -> Path:
-    """Return the folder that `project=` names. It must be inside the root, also after following links."""
-    top = Path(os.path.realpath(root))
+def _folder(top: Path, named: str) -> Path:
+    """Return the folder that `project=` names. It must be inside the top one, also after following links."""
     if not named:
         return top
     if "\0" in named or len(named) > 4096:

@@ -2,15 +2,14 @@
 
 `@route` declares verb, path, query, bodies and statuses beside the function. `ROUTES` is the one table of all of them;
 the handlers (`extension`), the OpenAPI document and the tests are made from it. A route runs in a worker thread, so it
-may read files. One that has to wait for something outside returns a coroutine function, which waits on the toolbox's
-own loop. The models of bodies that only REST has are here; those of bundles and tools are in `bundles.model`.
+may read files and wait for an API. The models of bodies that only REST has are here; those of bundles and tools are in
+`bundles.model`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field
@@ -27,6 +26,7 @@ from onetool_ipy.base.errors import (
     Unavailable,
     UsageProblem,
 )
+from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.importing.draft import BundleDraft, ImportRequest, MissingServer, OperationChoice
 from onetool_ipy.bundles.importing.formats import import_document as read_document
 from onetool_ipy.bundles.model import Bundle, BundleBody, Slug, Switch, Tool, ToolBody, WireModel, read
@@ -36,8 +36,6 @@ from onetool_ipy.faces import creation
 from onetool_ipy.faces.rest.request import MAX_BODY, MAX_DOCUMENT, Query, RestRequest, RestResponse, invoked
 from onetool_ipy.faces.secret_hosts import new_sendings, require_known
 from onetool_ipy.toolbox import Toolbox
-
-Json = dict[str, Any]
 
 Confirmed = Annotated[
     list[str],
@@ -69,11 +67,7 @@ _IN_KERNEL = "It runs in the kernel: call it from a notebook."
 
 Verb = Literal["GET", "PUT", "PATCH", "DELETE", "POST"]
 Action = Literal["read", "write", "execute"]
-Finish = Callable[[], RestResponse]
-"""What is left to do in a worker after a route has waited."""
-Wait = Callable[[], Awaitable[RestResponse | Finish]]
-"""Waits for something outside, on the toolbox's own loop."""
-Run = Callable[[RestRequest], RestResponse | Wait]
+Run = Callable[[RestRequest], RestResponse]
 
 _Document = bytes | str | Json
 _Refs = dict[Any, Json]
@@ -487,7 +481,7 @@ def delete_tool(request: RestRequest) -> RestResponse:
     failures=(404, 409, 429, 502, 504),
     example={"args": {"id": 3}},
 )
-def invoke_tool(request: RestRequest) -> RestResponse | Wait:
+def invoke_tool(request: RestRequest) -> RestResponse:
     """Call a tool: an HTTP tool or a built-in one. Others run in a kernel, and are `unavailable` here."""
     args = read(InvokeBody, request.body).args
     box = request.box
@@ -503,13 +497,7 @@ def invoke_tool(request: RestRequest) -> RestResponse | Wait:
     failure = None if isinstance(resolved.failure, Disabled) else _not_here(box, tool)
     if failure is not None:
         return _response_of(box, ToolResult(False, error=Failure.of(failure, tool.slug)), tool)
-    if resolved.failure is not None:
-        return _response_of(box, box.call(resolved), tool)
-
-    async def wait() -> RestResponse:
-        return _response_of(box, await box.acall(resolved), tool)
-
-    return wait
+    return _response_of(box, box.call(resolved), tool)
 
 
 @route("GET", f"{PREFIX}/tools/tools", {200: ToolPage}, query=ToolQuery, action="read")
@@ -539,7 +527,7 @@ def search_tools(request: RestRequest) -> RestResponse:
     failures=(409, 429, 502, 504),
     example={"tool": _HTTP_TOOL, "args": {"id": 3}},
 )
-def test_tool(request: RestRequest) -> RestResponse | Wait:
+def test_tool(request: RestRequest) -> RestResponse:
     """Call an HTTP tool that is not stored, and return what it sent and received, without secrets."""
     body = read(TestBody, request.body)
     request.box.gate.require()
@@ -551,11 +539,7 @@ def test_tool(request: RestRequest) -> RestResponse | Wait:
     except InvalidRequest as exc:
         raise beneath(exc, "/tool") from exc
     require_known(new_sendings(request.box, [request.body["tool"]]), body.confirm_secrets)
-
-    async def wait() -> RestResponse:
-        return RestResponse(200, await runner.atrace(body.args))
-
-    return wait
+    return RestResponse(200, runner.trace(body.args))
 
 
 @route(
@@ -567,7 +551,7 @@ def test_tool(request: RestRequest) -> RestResponse | Wait:
     example={"document": _OPENAPI_IMPORT["openapi"]},
     max_body=MAX_DOCUMENT,
 )
-def preview_import(request: RestRequest) -> RestResponse | Wait:
+def preview_import(request: RestRequest) -> RestResponse:
     """Say what an import of a document would make. Nothing is stored."""
     body = read(PreviewBody, request.body)
 
@@ -589,7 +573,7 @@ def preview_import(request: RestRequest) -> RestResponse | Wait:
     example=_OPENAPI_IMPORT,
     max_body=MAX_DOCUMENT,
 )
-def import_document(request: RestRequest) -> RestResponse | Wait:
+def import_document(request: RestRequest) -> RestResponse:
     """Make a bundle of an OpenAPI or Swagger document or a Postman collection.
 
     The document is in the body, or is fetched from its address by the rules of `http`.
@@ -656,17 +640,13 @@ ROUTES = tuple(each for each in tuple(globals().values()) if isinstance(each, Ro
 
 def _with_document(
     request: RestRequest, body: PreviewBody, use: Callable[[_Document, str | None], RestResponse]
-) -> RestResponse | Wait:
+) -> RestResponse:
     """Use the document of an import, and the address that it has to be fetched from first."""
     document = body.document
     if not isinstance(document, str) or not creation.is_url(document):
         return use(document, None)
     request.box.gate.require()
-
-    async def wait() -> Finish:
-        return partial(use, *await creation.afetch(request.box, document))
-
-    return wait
+    return use(*creation.fetch(request.box, document))
 
 
 def _draft(request: RestRequest, body: PreviewBody, source: _Document, asked: ImportRequest) -> BundleDraft:

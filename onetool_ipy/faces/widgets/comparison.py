@@ -41,7 +41,9 @@ def choices(box: Toolbox, tool: str, *, handle: str | None, call: str | None) ->
         if isinstance(row, CallRow) and row.tool not in NOT_TOOLS:
             result = stored.pop(row.call_id, None)
             if (result or row.call_id in held) and row.call_id not in own:
-                about = {"handle": result and result["handle"], "call": row.call_id, "text": _line(row)}
+                text = format_call(row.tool, row.arguments) if isinstance(row.arguments, dict) else row.args
+                text = values.cut(text.removeprefix(f"%tool {row.tool}").strip(), _MAX_LINE)
+                about = {"handle": result and result["handle"], "call": row.call_id, "text": text}
                 rows.append((row.tool, row.ts, about))
     for key, result in stored.items():
         if key not in own:
@@ -64,7 +66,9 @@ def compared(
     is_newer = bool(this.moment and chosen.moment and chosen.moment > this.moment)
     before, after = (this_value, chosen_value) if is_newer else (chosen_value, this_value)
     changes = compare(before, after, key or None)
-    kinds = [_kind(side) for side in (before, after)]
+    words = {str: "text", list: "a list or table", dict: "an object", type(None): "empty"}
+    types = [list if is_frame(side) else type(values.to_json(side)) for side in (before, after)]
+    kinds = [words.get(kind, "a single value") for kind in types]
     if changes.kind == "data" and kinds[0] != kinds[1]:
         raise UsageProblem(f"The first result is {kinds[0]} and the second is {kinds[1]}, so they cannot be compared.")
     about = [
@@ -100,16 +104,3 @@ class _Side:
         if self._row is None:
             raise UsageProblem("That result is no longer available.", hint="Run the tool again.")
         return stored_result(self._box, self._row)
-
-
-def _line(row: CallRow) -> str:
-    """Write a call on one line, without the name of its tool."""
-    arguments = row.arguments
-    text = format_call(row.tool, arguments) if isinstance(arguments, dict) else row.args
-    return values.cut(text.removeprefix(f"%tool {row.tool}").strip(), _MAX_LINE)
-
-
-def _kind(value: Any) -> str:
-    plain = values.to_json(value) if not is_frame(value) else []
-    words = {str: "text", list: "a list or table", dict: "an object", type(None): "empty"}
-    return words.get(type(plain), "a single value")

@@ -114,7 +114,11 @@ class HttpToolRequests:
     def send(self, payload: Json) -> Json:
         """Send a draft once; returns its response, or what is wrong or needs a yes."""
         bundle = self._bundle(payload)
-        record = _whole_response(_record(payload))
+        draft = _record(payload)
+        # The editor reads every status, and shows the whole body.
+        encoding = (draft["http"].get("response") or {}).get("encoding", "auto")
+        http = {**draft["http"], "response": {"successCodes": _EVERY_STATUS, "encoding": encoding}}
+        record = {key: value for key, value in draft.items() if not key.startswith("outputSchema")} | {"http": http}
         try:
             self._require_trust()
             runner = self._box.bundles.draft(record, bundle=bundle)
@@ -309,14 +313,6 @@ def _record(payload: Json) -> Json:
     if not isinstance(record, dict) or not isinstance(record.get("http"), dict):
         raise UsageProblem("There is no HTTP tool in this request.")
     return {**record, "http": {**record["http"], "request": dict(record["http"].get("request") or {})}}
-
-
-def _whole_response(record: Json) -> Json:
-    """The draft as it is sent by the editor: every status is read, and the whole body is shown."""
-    encoding = (record["http"].get("response") or {}).get("encoding", "auto")
-    response = {"successCodes": _EVERY_STATUS, "encoding": encoding}
-    rest = {key: value for key, value in record.items() if key not in ("outputSchema", "outputSchemaFrom")}
-    return {**rest, "http": {**record["http"], "response": response}}
 
 
 def _agreed(payload: Json) -> list[str]:

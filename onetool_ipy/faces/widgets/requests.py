@@ -36,6 +36,7 @@ from onetool_ipy.faces.widgets.table import TableQuery, query_of
 from onetool_ipy.faces.widgets.usage import usage_data
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
+from onetool_ipy.render.views import counted
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.widgets.questions import OpenQuestions
@@ -424,7 +425,11 @@ class ScreenRequests:
         if query != TableQuery():
             value = self._viewer.table_of(**result_id).found(query)
         self._namespace()[name] = value
-        return {"said": f"{name}: {type(value).__name__}{_length(value)}"}
+        length = ""
+        if hasattr(value, "__len__"):
+            is_rows = isinstance(value, list) or is_frame(value)
+            length = f", {counted(len(value), 'row' if is_rows else 'character' if isinstance(value, str) else 'item')}"
+        return {"said": f"{name}: {type(value).__name__}{length}"}
 
     def _open_first(self) -> Json:
         if self._first is None:
@@ -446,15 +451,6 @@ def _text(payload: Mapping[str, Any], key: str) -> str:
 def _result_id(payload: Json) -> dict[str, str | None]:
     handle, call = payload.get("handle"), payload.get("call")
     return {"handle": handle if isinstance(handle, str) else None, "call": call if isinstance(call, str) else None}
-
-
-def _length(value: object) -> str:
-    """The length of a value in words, or an empty text."""
-    if not hasattr(value, "__len__"):
-        return ""
-    is_rows = isinstance(value, list) or is_frame(value)
-    noun = "row" if is_rows else "character" if isinstance(value, str) else "item"
-    return f", {len(value):,} {noun}{'' if len(value) == 1 else 's'}"
 
 
 def _columns(payload: Json) -> list[int]:

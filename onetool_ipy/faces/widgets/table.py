@@ -118,7 +118,10 @@ class ResultTable:
         self._mask = mask
         self._data: Any = data if is_frame(data) else [row for row in data if isinstance(row, Mapping)]
         if is_frame(data):
-            self._cells = _with_index(data if isinstance(data, pd.DataFrame) else data.to_frame())
+            frame = data if isinstance(data, pd.DataFrame) else data.to_frame()
+            # An index that only counts rows and has no name is not a column.
+            is_count = frame.index.names == [None] and frame.index.dtype.kind in "iu"
+            self._cells = frame if is_count else frame.reset_index(allow_duplicates=True)
         else:
             self._cells = frame_of(self._data, pd.DataFrame.from_records)
         self.has_index_columns = is_frame(data) and self._cells.shape[1] > (data.shape[1] if data.ndim > 1 else 1)
@@ -422,13 +425,6 @@ def _kind_of(cells: pd.Series) -> str:
     if kind == "number" and len(present) < len(cells) and bool((present % 1 == 0).all()):
         return "integer"
     return kind or column_kind(present.head(_SAMPLE).tolist())
-
-
-def _with_index(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame as it is if its index counts rows and has no name; else with the index as columns."""
-    if frame.index.names == [None] and frame.index.dtype.kind in "iu":
-        return frame
-    return frame.reset_index(allow_duplicates=True)
 
 
 def _order(cells: pd.Series, *, is_down: bool) -> Any:

@@ -86,7 +86,9 @@ class ResultViewer:
         kinds = []
         if any(_picture(part) is not None for part in _parts(result.data)):
             kinds.append("image")
-        if _is_table(result.data):
+        data = result.data
+        is_rows = isinstance(data, (list, tuple)) and data and all(isinstance(row, Mapping) for row in data[:50])
+        if is_frame(data) or (is_rows and not is_sparse(row for row in data if isinstance(row, Mapping))):
             kinds += ["table", "summary"]
         if isinstance(result.data, (Mapping, list, tuple)) and len(result.data):
             kinds.append("tree")
@@ -294,13 +296,6 @@ class ResultViewer:
 def _window(offset: int, limit: int) -> slice:
     start = max(0, offset)
     return slice(start, start + max(1, min(limit, _PAGE)))
-
-
-def _is_table(data: Any) -> bool:
-    if is_frame(data):
-        return True
-    is_rows = isinstance(data, (list, tuple)) and len(data) > 0 and all(isinstance(row, Mapping) for row in data[:50])
-    return is_rows and not is_sparse(row for row in data if isinstance(row, Mapping))
 
 
 def _plain_rows(data: object) -> tuple[list[str], list[list[Any]]] | None:

@@ -214,10 +214,15 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the shape of spec 004 as JSON data; `error` is there only if the model failed."""
+        results = []
+        for c in self.calls:
+            shape = {"ok": True, "error": None} if c.result.error is None else c.result.to_dict()
+            data = c.sent if c.result.error is None else None
+            results.append({"callId": c.id, **shape, "data": data, "meta": values.to_json(c.result.meta)})
         out: dict[str, Any] = {
             "text": self.text,
             "toolCalls": [{"id": c.id, "name": c.name, "args": values.to_json(c.args)} for c in self.calls],
-            "toolResults": [_result(c) for c in self.calls],
+            "toolResults": results,
             "toolError": self.tool_error,
             "sessionContextUpdated": self.session_context_updated,
             "stopReason": self.stop_reason,
@@ -293,13 +298,6 @@ def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
     call_list = "\n".join(f"- {MARKS[call.state]} `{call.name}`" for call in calls)
     parts = [markdown.safe(part) for part in (answer.text, call_list, summary(answer)) if part]
     return {"text/plain": mask(text), "text/markdown": mask("\n\n".join(parts))}
-
-
-def _result(call: AnswerCall) -> dict[str, Any]:
-    meta = values.to_json(call.result.meta)
-    if call.result.error is not None:
-        return {"callId": call.id, **call.result.to_dict(), "data": None, "meta": meta}
-    return {"callId": call.id, "ok": True, "error": None, "data": call.sent, "meta": meta}
 
 
 def _has_rows(data: object) -> bool:

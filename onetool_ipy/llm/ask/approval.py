@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from onetool_ipy.base import files, values
+from onetool_ipy.base import files
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config
@@ -105,16 +105,12 @@ class Approvals:
 
 def question(pending: Sequence[PendingCall]) -> Question:
     """Make the one question of a turn: every call with every argument by name."""
-    return Question("the model", "", calls=tuple(_proposed(call) for call in pending))
-
-
-def _proposed(call: PendingCall) -> ProposedCall:
-    spec = call.spec
-    args = tuple((str(key), json.dumps(values.to_json(value), ensure_ascii=False)) for key, value in call.args.items())
-    badges = (*([f"server {spec.server}"] if spec.server else ()), *spec.badges)
-    note = "this tool has changed since it was approved" if call.changed else ""
-    note += ": " + "; ".join(line.strip() for line in call.changes) if call.changes else ""
-    return ProposedCall(spec.name, spec.summary, args, badges, note)
+    calls = []
+    for call in pending:
+        note = "this tool has changed since it was approved" if call.changed else ""
+        note += ": " + "; ".join(line.strip() for line in call.changes) if call.changes else ""
+        calls.append(ProposedCall.of(call.spec, call.args, note))
+    return Question("the model", "", calls=tuple(calls))
 
 
 def _load(place: Path) -> dict[str, Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -356,7 +355,7 @@ class Asker:
         if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MAX_STEPS:
             text = values.safe_repr(steps, 40)
             raise UsageProblem(f"max_steps is a whole number from 1 to {_MAX_STEPS}, not {text}.")
-        limits = replace(settings.ask, max_steps=steps)
+        limits = settings.ask._replace(max_steps=steps)
         if limits.max_cost is not None and price.cost(TokenUsage(1, 1)) is None:
             self._box.host.note(
                 f"ask.max_cost is ignored: the price of the model '{client.name}' is not known. "

@@ -47,17 +47,6 @@ if TYPE_CHECKING:
 _MAX_TEXT = 200
 
 
-def _content_of(tool: str, result: ToolResult, sent: Any) -> dict[str, Any]:
-    """Return a result as it is sent to the model."""
-    if result.error is None:
-        return {"data_from": tool, "data": sent}
-    error = result.error.to_dict()
-    # The hint about an unknown tool is a line for a person to type.
-    if result.error.hint and result.error.code != "tool_not_found":
-        error["hint"] = result.error.hint
-    return {"data_from": tool, "error": error}
-
-
 class BadJson(InvalidArgs):
     """The arguments are not a JSON object."""
 
@@ -268,7 +257,13 @@ class CallRunner:
             self._session.handles[plain.handle] = None
         if result.ok:
             self._session.used[name] = None
-        content = values.map_text(_content_of(name, result, sent), self._box.mask)
+        content: dict[str, Any] = {"data_from": name, "data": sent}
+        if result.error is not None:
+            # The hint about an unknown tool is a line for a person to type.
+            has_hint = result.error.hint and result.error.code != "tool_not_found"
+            hint = {"hint": result.error.hint} if has_hint else {}
+            content = {"data_from": name, "error": {**result.error.to_dict(), **hint}}
+        content = values.map_text(content, self._box.mask)
         outcome = Outcome(call, content, is_error=not result.ok, images=encoded(images))
         tokens = self._budget.tokens(size(Outcomes((outcome,))))
         is_tool = name != names.PROGRAM and not self._selection.is_search(name)

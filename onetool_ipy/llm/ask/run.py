@@ -35,7 +35,6 @@ from onetool_ipy.llm.messages import (
     ModelClient,
     OfferedTool,
     OnText,
-    Outcome,
     Outcomes,
     System,
     Turn,
@@ -100,13 +99,14 @@ def _key_of(message: Message) -> dict[str, Any]:
         case Turn(text=text, calls=calls):
             return {"model": text, "calls": [call.to_dict() for call in calls]}
         case Outcomes(items=items):
-            return {"outcomes": [_key_of_outcome(item) for item in items]}
+            return {
+                "outcomes": [
+                    {"call": item.call.id, "content": item.content}
+                    | ({"images": [data for _, data in item.images]} if item.images else {})
+                    for item in items
+                ]
+            }
     return {}
-
-
-def _key_of_outcome(item: Outcome) -> dict[str, Any]:
-    images = {"images": [data for _, data in item.images]} if item.images else {}
-    return {"call": item.call.id, "content": item.content, **images}
 
 
 def _with_names(value: Any, names: dict[str, str]) -> Any:

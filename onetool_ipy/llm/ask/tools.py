@@ -61,7 +61,12 @@ def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str
     listing = registry.known() if mentions else []
     tools: dict[str, None] = {}
     for name in mentions:
-        matches = _matches(name, listing, registry, shortcuts)
+        # A mention stands for the tool of that name, those of a pack, or those called so.
+        spec = registry.find(_target(name, shortcuts))
+        spellings = (name, name.replace("-", "_"))
+        matches = [spec.name] if spec is not None and spec.is_listed else []
+        matches = matches or [spec.name for spec in listing if spec.pack in spellings]
+        matches = matches or [spec.name for spec in listing if spec.short_name in spellings]
         if not matches:
             candidates = [*(spec.name for spec in listing), *(spec.pack for spec in listing), *shortcuts.aliases]
             near = did_you_mean(name, dict.fromkeys(candidates))
@@ -73,16 +78,6 @@ def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str
                 )
         tools.update(dict.fromkeys(matches))
     return list(tools) or None
-
-
-def _matches(name: str, listing: Sequence[ToolSpec], registry: Registry, shortcuts: Shortcuts) -> list[str]:
-    """Return the tools that a mention stands for: the tool of that name, those of a pack, or those called so."""
-    spec = registry.find(_target(name, shortcuts))
-    if spec is not None and spec.is_listed:
-        return [spec.name]
-    spellings = (name, name.replace("-", "_"))
-    in_pack = [spec.name for spec in listing if spec.pack in spellings]
-    return in_pack or [spec.name for spec in listing if spec.short_name in spellings]
 
 
 def _target(name: str, shortcuts: Shortcuts) -> str:

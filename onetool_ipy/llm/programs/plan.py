@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
-from onetool_ipy.base import values
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.question import ProposedCall, Question
 from onetool_ipy.core.tool import ToolSpec
@@ -72,7 +71,7 @@ class Plan:
         return Question(
             "the program",
             f"The program wants to make {noun}.",
-            calls=tuple(_proposed(write) for write in self.writes),
+            calls=tuple(ProposedCall.of(write.spec, write.args) for write in self.writes),
             details=tuple(lines),
             program=code,
         )
@@ -139,10 +138,3 @@ class Decisions:
         if not is_yes:
             return "no"
         return "yes" if fingerprint == key.fingerprint else "changed"
-
-
-def _proposed(write: PlannedWrite) -> ProposedCall:
-    spec = write.spec
-    args = tuple((str(key), json.dumps(values.to_json(value), ensure_ascii=False)) for key, value in write.args.items())
-    badges = (*([f"server {spec.server}"] if spec.server else ()), *spec.badges)
-    return ProposedCall(spec.name, spec.summary, args, badges)

@@ -504,7 +504,7 @@ class ProgramRun:
             self._require_reach(resolved.require(), args)
         self._call_count += 1
         call = ToolCall(self.id, names.PROGRAM, {}, self._options.source)
-        scope, outer = current.Scope(self._box, call), current.scope()
+        scope, outer = current.Scope(self._box, call, asked_by=call.source), current.scope()
         if outer is not None:
             scope.depth, scope.asked_by, scope.ask, scope.client = outer.depth, outer.asked_by, outer.ask, outer.client
         token = current.enter(scope)

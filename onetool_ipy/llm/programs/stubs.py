@@ -89,10 +89,15 @@ class _Stub:
         """Write a function and the classes of its result."""
         self.functions[name] = spec
         returned = spec.output_schema or (None if spec.function.returned is None else spec.function.returned())
-        schema = _unwrapped(returned) if spec.server else returned
+        # MCP servers wrap plain values as {"result": value}. Whether one is wrapped is decided when it arrives, so
+        # nothing is claimed about it here.
+        is_wrapped = (
+            spec.server and isinstance(returned, Mapping) and list(returned.get("properties") or ()) == ["result"]
+        )
+        schema = None if is_wrapped else returned
         kind = "Any"
         if isinstance(schema, Mapping):
-            title = re.sub(r"\W", "", name.title().replace("_", "")) or "Result"
+            title = _title(name, "Result")
             kind = self._type(schema, schema, f"{title}Row", 0)
         summary = re.sub(r"[\"\\]|[^\x20-\x7e]", " ", spec.summary)[:_MAX_SUMMARY].strip()
         note = " (asks the person)" if needs_yes else ""
@@ -120,7 +125,8 @@ class _Stub:
             label = identifier(name, set(self._classes))
             self._classes[label] = ""
             kinds_of = {
-                str(key): self._type(sub, root, f"{label}{_title(key)}", depth + 1) for key, sub in fields.items()
+                str(key): self._type(sub, root, f"{label}{_title(str(key), 'Field')}", depth + 1)
+                for key, sub in fields.items()
             }
             if all(key.isidentifier() and not keyword.iskeyword(key) for key in kinds_of):
                 lines = [f"    {key}: {kind}" for key, kind in kinds_of.items()]
@@ -161,13 +167,5 @@ def _parameters(spec: ToolSpec) -> str:
     return ", ".join(listed)
 
 
-def _title(key: object) -> str:
-    return re.sub(r"\W", "", str(key).title().replace("_", "")) or "Field"
-
-
-def _unwrapped(schema: Json | None) -> Json | None:
-    """Return the schema of the value in `{"result": value}`, as MCP servers wrap plain values; else the schema."""
-    if not isinstance(schema, Mapping) or list(schema.get("properties") or ()) != ["result"]:
-        return schema
-    # Whether the value is wrapped is decided when it arrives, so nothing is claimed about it here.
-    return None
+def _title(text: str, default: str) -> str:
+    return re.sub(r"\W", "", text.title().replace("_", "")) or default

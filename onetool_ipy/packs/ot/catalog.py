@@ -23,9 +23,9 @@ from onetool_ipy.render.views import Listing, Record, Text, counted
 from onetool_ipy.render.yaml_flow import flow, inline
 from onetool_ipy.schema.read import params, signature_text, type_text
 from onetool_ipy.sdk.requirements import is_installed
-from onetool_ipy.snippets.definition import MISSING, Snippet, SnippetParam, example_of
 
 if TYPE_CHECKING:
+    from onetool_ipy.snippets.definition import Snippet, SnippetParam
     from onetool_ipy.toolbox import Toolbox
 
 _URL = "https://onetool.beycom.online/reference/tools/{slug}/"
@@ -69,6 +69,8 @@ INFO: tuple[Info, ...] = get_args(Info)
 
 def snippet_page(snippet: Snippet) -> str:
     """Return one snippet exactly as spec 001 prints it: definition, example call and its expansion."""
+    from onetool_ipy.snippets.definition import example_of  # late: not every project has snippets
+
     lines = [f"name: {flow(snippet.name)}", f"description: {flow(snippet.description)}"]
     lines += ["params:", *(f"  {p.name}: {_param(p)}" for p in snippet.params)] if snippet.params else ["params: {}"]
     lines += ["body: |", *(f"  {line}".rstrip() for line in snippet.body.rstrip("\n").split("\n"))]
@@ -90,12 +92,12 @@ def _prompt_page(spec: ToolSpec) -> str:
 def _param(param: SnippetParam) -> str:
     facts = {
         "type": param.declared or None,
-        "default": param.default,
+        **({} if param.is_required else {"default": param.default}),
         "description": param.description or None,
     }
     parts = []
     for key, value in facts.items():
-        if value is MISSING or (value is None and key != "default"):
+        if value is None and key != "default":
             continue
         text = json.dumps(value, ensure_ascii=False) if isinstance(value, str) and key != "type" else inline(value)
         parts.append(f"{key}: {text}")
@@ -294,7 +296,11 @@ def page_of(box: Toolbox, query: str, info: str = "min") -> Text | None:
     elif query.startswith("$") and name in shortcuts.snippets:
         page = Text(name if info == "list" else snippet_page(shortcuts.snippets[name]))
     elif name in shortcuts.aliases:
-        page = Text(name) if info == "list" else _alias_page(name, shortcuts.aliases[name])
+        target = shortcuts.aliases[name]
+        use = f"Use: ${name} key=value, or ot.help(query='{target}') for its arguments."
+        rows = Rows((Row(target, link="tool"),))
+        text = f"# {name}\n\nAlias of {target}\n\n{use}"
+        page = Text(name) if info == "list" else PageText(text, [Heading(name, "alias of"), rows, Note(use)])
     return None if page is None else page.masked(box.mask)
 
 
@@ -469,9 +475,3 @@ def _tool_page(spec: ToolSpec, info: str) -> PageText:
         lines += ["", *(f"{key}: {value}" for key, value in facts.items() if value)]
     docs = f"Docs: {documentation_url(spec.pack)}"
     return PageText("\n".join([*lines, "", docs]), [*tool_parts(spec), Note(docs)])
-
-
-def _alias_page(name: str, target: str) -> PageText:
-    use = f"Use: ${name} key=value, or ot.help(query='{target}') for its arguments."
-    rows = Rows((Row(target, link="tool"),))
-    return PageText(f"# {name}\n\nAlias of {target}\n\n{use}", [Heading(name, "alias of"), rows, Note(use)])

@@ -13,7 +13,6 @@ from onetool_ipy.core.callers import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.lineage import ATTRS
 from onetool_ipy.core.names import NOT_TOOLS
-from onetool_ipy.core.question import NobodyToAsk, Question
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.stores.results import is_handle
 
@@ -160,6 +159,8 @@ def stored_result(box: Toolbox, row: CallRow) -> Any:
 
 def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, subject: str) -> bool:
     """Ask before a call that may change something is made again. Raises UsageProblem where nobody can be asked."""
+    from onetool_ipy.core.question import NobodyToAsk, Question  # late: few calls ask
+
     spec = box.registry.find(tool)
     if spec is None or spec.read_only:
         return True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import stat
 from collections.abc import Mapping, Sequence
@@ -130,10 +129,7 @@ class UsageTools:
         chosen: Any = period
         overview = log.overview(period=chosen, tool=tool or None)
         used, (model_calls, model_chars) = overview.usage, overview.by_models
-        rows = [
-            {**dataclasses.asdict(row), "last_called": row.last_called.isoformat(timespec="seconds")}
-            for row in used.tools
-        ]
+        rows = [{**row._asdict(), "last_called": row.last_called.isoformat(timespec="seconds")} for row in used.tools]
         record = UsageStats(
             period=period,
             total_calls=used.total_calls,
@@ -145,7 +141,7 @@ class UsageTools:
             estimates=["context_saved", "time_saved_ms"],
             tools=rows,
             failures=[
-                {**dataclasses.asdict(group), "last_called": group.last_called.isoformat(timespec="seconds")}
+                {**group._asdict(), "last_called": group.last_called.isoformat(timespec="seconds")}
                 for group in overview.failures[:_MAX_GROUPS]
             ],
         )
@@ -156,11 +152,11 @@ class UsageTools:
             for span in overview.series
         ]
         record.series = [
-            {**dataclasses.asdict(span), "start": start} for span, start in zip(overview.series, starts, strict=True)
+            {**span._asdict(), "start": start} for span, start in zip(overview.series, starts, strict=True)
         ]
         labels = span_labels([span.start for span in overview.timeline.spans], overview.timeline.step_s)
         spans = zip(overview.timeline.spans, labels, strict=True)
-        record.steps = [{**dataclasses.asdict(span), "start": label} for span, label in spans]
+        record.steps = [{**span._asdict(), "start": label} for span, label in spans]
         if output:
             record["html_report"] = str(self._write(output, record))
         return record

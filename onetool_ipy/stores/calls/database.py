@@ -26,7 +26,7 @@ from onetool_ipy.stores.calls.rollup import Rollup, by_hour_and_tool, by_span, g
 DOUBTS = (sqlite3.Error, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What a damaged database raises: SQLite itself, or a value in it that we never wrote."""
 
-_VERSION = 6
+_VERSION = 7
 _SCHEMA = """
 CREATE TABLE journals(      -- how far each journal was read
     number INTEGER PRIMARY KEY,
@@ -62,15 +62,16 @@ CREATE INDEX calls_by_ts ON calls(ts);
 CREATE INDEX calls_by_id ON calls(call_id);
 CREATE INDEX calls_by_parent ON calls(parent, ts) WHERE parent IS NOT NULL;
 CREATE INDEX calls_by_tool ON calls(tool, ts);
-CREATE INDEX calls_failed ON calls(tool, message, code, ts) WHERE ok = 0;
+-- An index with the column of its own condition is read alone, without the rows.
+CREATE INDEX calls_failed ON calls(tool, message, code, ts, ok) WHERE ok = 0;
 CREATE INDEX calls_of_runs ON calls(call_id, ts, tool, ok) WHERE call_id >= 'map-' AND call_id < 'map.';
-CREATE INDEX calls_by_models ON calls(ts, tool, size) WHERE source IN ('model', 'mcp');
+CREATE INDEX calls_by_models ON calls(ts, tool, size, source) WHERE source IN ('model', 'mcp');
 CREATE TABLE handles(       -- of stored results
     call_id TEXT PRIMARY KEY, handle TEXT NOT NULL, journal INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE TABLE rollups(
-    span TEXT,              -- hour, day or all
-    start INTEGER,          -- of the hour or day (UTC) in microseconds since 1970
+    span TEXT,              -- hour, day, week or all
+    start INTEGER,          -- of the hour, day or week (UTC) in microseconds since 1970
     tool TEXT,              -- '' is all tools together
     calls INTEGER, failures INTEGER, ms_sum REAL, ms_min REAL, ms_max REAL, size INTEGER, last_ts INTEGER,
     durations TEXT,         -- JSON: the number of a bin, then the calls in each bin from there on
@@ -199,7 +200,6 @@ class CallWriter:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._counted: list[Sequence[Any]] = []
         self._hours: list[tuple[tuple[int, str], Rollup]] = []
         self._contexts: dict[tuple[str, ...], int] = {}
         self._names = {name for (name,) in connection.execute("SELECT tool FROM rollups WHERE span = 'all'")}
@@ -216,7 +216,8 @@ class CallWriter:
         handles = chain(((call[_ID], call[_HANDLE]) for call in lines.calls if call[_HANDLE]), lines.handles)
         self._connection.executemany(f"INSERT OR REPLACE INTO handles VALUES (?, ?, {int(journal)})", handles)
         counted = counted_cells(map(self._limit_names, lines.calls))
-        self._counted += counted
+        # Sums are made at once. Thousands of kept calls would be looked through by the collector, while callers wait.
+        self._hours += by_hour_and_tool(counted).items()
         return len(counted)
 
     def add_sums(self, hours: Iterable[tuple[tuple[int, str], Rollup]]) -> None:
@@ -227,7 +228,7 @@ class CallWriter:
         """Add what was counted to the rollups."""
         from orjson import dumps
 
-        cells = by_span(grouped(chain(self._hours, by_hour_and_tool(self._counted).items())))
+        cells = by_span(grouped(self._hours))
         stored: list[tuple[tuple[str, int, str], Rollup]] = []
         for span, start in {key[:2] for key in cells}:
             rows = self._connection.execute("SELECT * FROM rollups WHERE span = ? AND start = ?", (span, start))

@@ -74,10 +74,14 @@ class JournalLines(NamedTuple):
 class JournalFile:
     """One journal of a folder as it is now. `name` stays the same through all states; `size` is that of an open one."""
 
+    folder: Path
     name: str
     state: State
-    path: Path
     size: int
+
+    @property
+    def path(self) -> Path:
+        return self.path_as(self.state)
 
     def lines(self, offset: int) -> Iterator[tuple[bytes, int]]:
         """Give the whole lines from an offset on, some hundred at a time, each block with the offset after it.
@@ -114,7 +118,7 @@ class JournalFile:
 
     def path_as(self, state: State) -> Path:
         """Return the path of this journal in another state."""
-        return self.path.with_name(self.name + _ENDINGS[state])
+        return self.folder / (self.name + _ENDINGS[state])
 
 
 class Journal:
@@ -257,7 +261,7 @@ def journals_in(folder: Path) -> dict[str, JournalFile]:
                 size = entry.stat(follow_symlinks=False).st_size
             except FileNotFoundError:  # it has just been compressed
                 continue
-        file = JournalFile(name=match[1], state=state, path=folder / entry.name, size=size)
+        file = JournalFile(folder=folder, name=match[1], state=state, size=size)
         # Of two files a kill left both: a closed journal is complete, sums may be written again.
         if file.name not in files or file.state == "closed":
             files[file.name] = file

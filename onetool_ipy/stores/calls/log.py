@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from time import time_ns
 from typing import TYPE_CHECKING, TypeVar
 
 from onetool_ipy.base import forks
@@ -21,7 +22,7 @@ from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import Record, ResolvedCall
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.core.tool import Problem, ToolSpec
+from onetool_ipy.core.tool import Problem
 from onetool_ipy.stores.calls.journal import ROTATE_BYTES, Journal
 from onetool_ipy.stores.calls.record import MAX_ARGS_BYTES, encode_inputs, excerpt, measure, short_text
 
@@ -48,7 +49,6 @@ _log = logging.getLogger("onetool_ipy.calls")
 _MAX_NAME = 200
 _MAX_MESSAGE = 300
 _MAX_LINE_BYTES = 3 * MAX_ARGS_BYTES
-_MAX_FINGERPRINTS = 2_000
 _STEP_BYTES = 2 << 20
 """How much is brought into the database at once: some thousand calls, a fraction of a second."""
 _PATIENCE_S = 1.0
@@ -72,7 +72,8 @@ class CallLog:
     """The log of one project. Threads and forked children may share it; `close` may be called twice.
 
     Without a `clock` the system's time is taken in a cheaper way. `run_later` runs a function in another thread;
-    without it everything is compacted by whoever asks.
+    without it everything is compacted by whoever asks. `notebook` gives the notebook of this process, if it has one: it
+    is part of the record of every call.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class CallLog:
         step_bytes: int = _STEP_BYTES,
         patience_s: float = _PATIENCE_S,
         run_later: Callable[[Callable[[], None]], object] | None = None,
+        notebook: Callable[[], str] = str,
     ) -> None:
         self.folder = folder
         self.enabled = enabled
@@ -99,6 +101,7 @@ class CallLog:
         self._is_compacting = False
         self._bytes_left = 0
         self._fault: OneToolError | None = None
+        self._find_notebook = notebook
         self._notebook = ""
         self._session = b""
         self._dumps: Callable[..., bytes] | None = None
@@ -125,7 +128,7 @@ class CallLog:
         if self.enabled:
             text, is_whole = excerpt(args, self.mask, self._dumps or self._load(), args_size)
             row = {"ts": self._now_us(), "id": call_id, "tool": tool, "source": source, "args": text, "whole": is_whole}
-            self._write({**row, "ok": ok, "ms": ms, "size": 0, **more})
+            self._write(row | {"ok": ok, "ms": ms, "size": 0} | more)
 
     def attach(self, call_id: str, handle: str) -> None:
         """Record that the result of a recorded call was stored after all."""
@@ -137,16 +140,15 @@ class CallLog:
 
         `lineage` is told what each call gave.
         """
-        write, mask, scope, now_us = self._write, self.mask, current.scope, self._now_us
-        fingerprints: dict[int, tuple[ToolSpec, str]] = {}
+        write, mask, scope, clock, dumps = self._write, self.mask, current.scope, self._clock, self._load()
 
         def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
             call_id, _, args, source = resolved.call
             error, meta, spec = result.error, result.meta, resolved.spec
-            text, is_whole = excerpt(args, mask, self._dumps or self._load(), resolved.args_size)
+            text, is_whole = excerpt(args, mask, dumps, resolved.args_size)
             size = measure(result.data) if error is None else len(error.message)
             row = {
-                "ts": now_us(),
+                "ts": time_ns() // 1000 if clock is None else self._now_us(),
                 "id": call_id,
                 "tool": resolved.tool,
                 "source": source,
@@ -159,13 +161,7 @@ class CallLog:
             if spec is None:
                 row["tool"] = short_text(resolved.tool, mask, _MAX_NAME) or "(no name)"
             else:
-                # A fingerprint is costly, so it is kept with the very spec that it is of: ids are used again.
-                entry = fingerprints.get(id(spec))
-                if entry is None or entry[0] is not spec:
-                    if len(fingerprints) >= _MAX_FINGERPRINTS:
-                        fingerprints.clear()
-                    entry = fingerprints[id(spec)] = spec, spec.fingerprint
-                row["fingerprint"] = entry[1]
+                row["fingerprint"] = spec.first_fingerprint
             if error is not None:
                 row["code"], row["reason"] = error.code, error.reason or ""
                 row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
@@ -182,17 +178,6 @@ class CallLog:
             write(row)
 
         return record_call if self.enabled else None
-
-    @property
-    def notebook(self) -> str:
-        """The notebook of this process, if it has one. It is part of the record of every call from then on."""
-        return self._notebook
-
-    @notebook.setter
-    def notebook(self, path: str) -> None:
-        if path != self._notebook:
-            self._notebook = path
-            self._session = b""
 
     def usage(
         self, *, period: Period = "all", tool: str | None = None, now: datetime.datetime | None = None
@@ -356,17 +341,19 @@ class CallLog:
         except OneToolError:  # no worker is free: the next full journal asks again
             self._is_compacting = False
 
-    def _write(self, row: Mapping[str, object]) -> None:
+    def _write(self, row: dict[str, object]) -> None:
         """Append a line to the journal, with the cell and the session that it belongs to."""
         if cell := current.cell():
-            row = {**row, "cell": cell}
+            row["cell"] = cell
         # What is the same for all calls of a session is encoded once, and put at the end of the line.
-        if self._journal.append(self._encode(row)[:-1] + (self._session or self._describe_session())):
+        if not self._session or self._find_notebook() != self._notebook:
+            self._describe_session()
+        if self._journal.append(self._encode(row)[:-1] + self._session):
             self._compact_later()
 
     def _now_us(self) -> int:
         clock = self._clock
-        return time.time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
+        return time_ns() // 1000 if clock is None else (clock() - _EPOCH) // _MICROSECOND
 
     def _encode(self, row: Mapping[str, object]) -> bytes:
         dumps = self._dumps or self._load()
@@ -389,7 +376,7 @@ class CallLog:
         self._dumps = orjson.dumps
         return orjson.dumps
 
-    def _describe_session(self) -> bytes:
+    def _describe_session(self) -> None:
         """Encode who calls from where; as the end of a line."""
         import getpass
         import socket
@@ -399,10 +386,10 @@ class CallLog:
         except (ImportError, KeyError, OSError):  # an account without a name, as in some containers
             user = ""
         about = {"user": user, "host": socket.gethostname(), "session": self._session_id}
+        self._notebook = self._find_notebook()
         if self._notebook:
             about["notebook"] = self._notebook
         self._session = b"," + self._encode(about)[1:] + b"\n"
-        return self._session
 
     def after_fork(self) -> None:
         """Forget what belongs to the process that this one was forked from."""

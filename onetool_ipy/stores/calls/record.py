@@ -78,7 +78,7 @@ def encode_inputs(inputs: Iterable[tuple[str, str]]) -> str:
 
 def measure(value: object) -> int:
     """Give the characters (of binary data the bytes) of a result, estimated where counting would cost."""
-    return len(value) if type(value) is str else _size(value, 0, [_MAX_ITEMS])
+    return _size(value, 0, [_MAX_ITEMS])
 
 
 def short_text(text: str, mask: Callable[[str], str], limit: int) -> str:
@@ -130,12 +130,12 @@ def _shorten(value: object, mask: Callable[[str], str], budget: list[int], depth
 
 def _size(value: object, depth: int, left: list[int]) -> int:
     """Give the size of a value as JSON text, from a look at no more items than are `left`."""
+    if type(value) is int:
+        return value.bit_length() * 3 // 10 + 1
     if isinstance(value, str):
         return str.__len__(value) + (2 if depth else 0)
     if value is None or isinstance(value, bool):
         return 5 if value is False else 4
-    if type(value) is int:
-        return value.bit_length() * 3 // 10 + 1
     if isinstance(value, float):
         return _ITEM
     if isinstance(value, (bytes, bytearray)):

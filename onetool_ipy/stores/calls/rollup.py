@@ -10,12 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from math import ceil, frexp, inf, ldexp
 from typing import Any, NamedTuple, TypeVar
 
 HOUR_US = 3_600_000_000
 DAY_US = 24 * HOUR_US
+SPANS = {"hour": HOUR_US, "day": DAY_US, "week": 7 * DAY_US}
 
 _PER_OCTAVE = 16
 
@@ -74,9 +75,9 @@ def merged(histograms: Iterable[Sequence[int]]) -> Sequence[int]:
     full = [histogram for histogram in histograms if histogram]
     if len(full) < 2:
         return full[0] if full else []
-    first, end = min(one[0] for one in full), max(one[0] + len(one) for one in full)
-    wide = [[0] * (one[0] - first) + [*one[1:]] + [0] * (end - one[0] - len(one)) for one in full]
-    return [first, *map(sum, zip(*wide, strict=True))]
+    first = min(one[0] for one in full)
+    wide = ([0] * (one[0] - first) + [*one[1:]] for one in full)
+    return [first, *map(sum, zip_longest(*wide, fillvalue=0))]
 
 
 def by_hour_and_tool(calls: Iterable[Any], width: int = HOUR_US) -> dict[tuple[int, str], Rollup]:
@@ -98,7 +99,11 @@ def by_hour_and_tool(calls: Iterable[Any], width: int = HOUR_US) -> dict[tuple[i
 
 def by_span(hours: Mapping[tuple[int, str], Rollup]) -> dict[tuple[str, int, str], Rollup]:
     """Add up hours to the rollups that the database keeps: by span, start and tool; tool "" is all tools together."""
-    days = grouped((("day", hour - hour % DAY_US, tool), cell) for (hour, tool), cell in hours.items())
-    spans = {("hour", *key): cell for key, cell in hours.items()} | days
-    spans |= grouped((("all", 0, tool), cell) for (_, _, tool), cell in days.items())
+    level = {("hour", *key): cell for key, cell in hours.items()}
+    spans = dict(level)
+    for span in ("day", "week"):
+        starts = (((span, start - start % SPANS[span], tool), cell) for (_, start, tool), cell in level.items())
+        level = grouped(starts)
+        spans |= level
+    spans |= grouped((("all", 0, tool), cell) for (_, _, tool), cell in level.items())
     return spans | grouped(((span, start, ""), cell) for (span, start, _), cell in spans.items())

@@ -20,6 +20,7 @@ from onetool_ipy.bundles.http.runner import HttpRunner
 from onetool_ipy.bundles.importing.draft import BundleDraft
 from onetool_ipy.bundles.importing.formats import import_document
 from onetool_ipy.bundles.model import ToolBody, read
+from onetool_ipy.config.yaml_text import MAX_VALUES
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.hosts import Hosts
 from onetool_ipy.schema.sample import samples
@@ -153,17 +154,16 @@ def test_every_operation_becomes_a_tool_that_can_be_kept(drafts: dict[str, Bundl
         assert '"$ref": "#/components' not in json.dumps(tool)
 
 
-def test_a_large_document_in_yaml_is_the_same_as_in_json(drafts: dict[str, BundleDraft]) -> None:
-    """Ten megabytes with a million values: a text without aliases has as many as its length allows."""
-    whole = json.loads(text_of("github.json"))
-    text = yaml.dump(whole, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
+@pytest.mark.parametrize("name", ["readme.json", pytest.param("github.json", marks=pytest.mark.soak)])
+def test_a_large_document_in_yaml_is_the_same_as_in_json(drafts: dict[str, BundleDraft], name: str) -> None:
+    """More values than a configuration may have: a text without aliases has as many as its length allows."""
+    text = yaml.dump(json.loads(text_of(name)), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True)
 
-    draft = import_document(text)
+    draft = import_document(f"{text}x-many: [{'1,' * MAX_VALUES}]\n")
 
-    assert len(text) > 9_000_000
-    for tool, expected in zip(draft.tools, drafts["github.json"].tools, strict=True):
+    for tool, expected in zip(draft.tools, drafts[name].tools, strict=True):
         assert all(tool[key] == expected[key] for key in ("slug", "description", "argSchema", "http"))
-    assert draft.notes == drafts["github.json"].notes
+    assert draft.notes == drafts[name].notes
 
 
 def test_what_the_documents_have_beyond_tools_is_noted(drafts: dict[str, BundleDraft]) -> None:

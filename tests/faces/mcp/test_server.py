@@ -9,7 +9,8 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,6 @@ from mcp_types import CallToolResult
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.faces.mcp.http import MAX_SESSIONS
 from onetool_ipy.faces.mcp.server import ToolboxServer
-from tests.conftest import FreshKernel
 from tests.faces.mcp.conftest import Connect
 from tests.harness import servers
 from tests.harness.kernel import Kernel
@@ -161,6 +161,24 @@ def served(project: Path) -> Iterator[Served]:
     server.close()
 
 
+@pytest.fixture(scope="module")
+def box(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
+    env = {**os.environ, "ONETOOL_STATE": str(tmp_path_factory.mktemp("state"))}
+    with open_toolbox(project, env=env) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def connected(box: Toolbox, *allow: str, **options: Any) -> AsyncIterator[Client]:
+    """Connect a client within this process, for what is the same over stdio and HTTP."""
+    server = ToolboxServer(box, allow=allow or None)
+    try:
+        async with Client(server.server, read_timeout_seconds=HANG_S, **options) as client:
+            yield client
+    finally:
+        server.close()
+
+
 def over_http(server: Served) -> Any:
     http = _http_client({"Authorization": f"Bearer {server.token}"})
     return Client(streamable_http_client(server.url, http_client=http), read_timeout_seconds=HANG_S)
@@ -191,11 +209,12 @@ async def test_a_python_client_lists_and_calls(project: Path, served: Served, wa
         assert json.loads(text_of(echoed)) == {"a": [1, None, "ü"]}
         listed = await client.call_tool("shop_rows", {"n": 2})
         assert listed.structured_content == {"result": [{"id": 0, "name": "row 0"}, {"id": 1, "name": "row 1"}]}
+        assert text_of(await client.call_tool("shop_prints", {})) == "done"
 
 
-async def test_arguments_are_checked_by_us_and_failures_are_results(project: Path, tmp_path: Path) -> None:
+async def test_arguments_are_checked_by_us_and_failures_are_results(served: Served) -> None:
     """Bad arguments, unknown tools and failing tools are `isError` with our code; the connection stays good."""
-    async with stdio(project, *ALL) as client:
+    async with over_http(served) as client:
         bad = await client.call_tool("shop_count", {"upto": "three", "more": 1})
         assert bad.is_error
         assert bad.structured_content["error"]["code"] == "invalid_args"
@@ -205,7 +224,6 @@ async def test_arguments_are_checked_by_us_and_failures_are_results(project: Pat
         assert "shop.count" in text_of(unknown)
         odd = await client.call_tool("shop_odd_one", {"value": 1})
         assert odd.structured_content == {"result": [1, 2, 3]}
-        assert text_of(await client.call_tool("shop_prints", {})) == "done"
         with pytest.raises(MCPError, match="cursor"):
             await client.list_tools(cursor="'; drop")
 
@@ -223,23 +241,23 @@ async def test_secrets_are_masked_and_large_results_go_as_handles(served: Served
         assert page.structured_content["has_more"] is False
 
 
-async def test_progress_reaches_the_client(project: Path) -> None:
+async def test_progress_reaches_the_client(served: Served) -> None:
     """`sdk.progress` becomes the protocol's progress; the last word always arrives."""
     told: list[tuple[float, float | None, str | None]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
         told.append((progress, total, message))
 
-    async with stdio(project, *ALL) as client:
+    async with over_http(served) as client:
         result = await client.call_tool("shop_count", {"upto": 40}, progress_callback=hear)
     assert result.structured_content == {"result": 40}
     assert told[-1] == (40, 40, "at 40")
 
 
-async def test_cancel_stops_the_tool(project: Path, tmp_path: Path) -> None:
+async def test_cancel_stops_the_tool(served: Served, tmp_path: Path) -> None:
     """A client that gives up sends a cancel; the tool's own code sees it."""
     marker = tmp_path / "stopped"
-    async with stdio(project, *ALL) as client:
+    async with over_http(served) as client:
         call = asyncio.ensure_future(client.call_tool("shop_slow", {"marker": str(marker)}))
         await _until(lambda: Path(f"{marker}.begun").exists())
         call.cancel()
@@ -247,9 +265,9 @@ async def test_cancel_stops_the_tool(project: Path, tmp_path: Path) -> None:
         assert text_of(await client.call_tool("tools_echo", {"message": "still here"})) == "still here"
 
 
-async def test_without_an_allow_list_only_what_reads_is_offered(project: Path) -> None:
+async def test_without_an_allow_list_only_what_reads_is_offered(box: Toolbox) -> None:
     """Listed, run, and counted; how to offer others is said."""
-    async with stdio(project) as client:
+    async with connected(box) as client:
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert {"tools_echo", "time_now", "fs_read_file", "ot_result", "ot_tools"} <= names
         assert not names & {"shop_count", "shop_rows", "ot_reload", "ot_notify"}
@@ -262,18 +280,28 @@ async def test_without_an_allow_list_only_what_reads_is_offered(project: Path) -
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("allow", "message"),
     [
-        ((), r"Offering \d+ tools that only read. Left out, since they may change something: \d+. .* --tool-allow;"),
-        (("--tool-allow", "shop.rows,no.such"), r"Offering 1 tool. No tool is named 'no.such'.$"),
-        (("--tool-allow", "shop.rows,$*,$greet"), r"Offering 1 tool. No tool is named '\$greet'.$"),
+        (None, r"Offering \d+ tools that only read. Left out, since they may change something: \d+. .* --tool-allow;"),
+        (["shop.rows", "no.such"], r"Offering 1 tool. No tool is named 'no.such'.$"),
+        (["shop.rows", "$*", "$greet"], r"Offering 1 tool. No tool is named '\$greet'.$"),
     ],
     ids=["default", "named", "snippets"],
 )
-def test_how_many_tools_are_offered_is_said(project: Path, args: tuple[str, ...], said: str) -> None:
-    ran = subprocess.run(command(*args), cwd=project, input="", capture_output=True, text=True, timeout=60, check=False)
+def test_how_many_tools_are_offered_is_said(box: Toolbox, allow: list[str] | None, message: str) -> None:
+    server = ToolboxServer(box, allow=allow)
+    server.close()
 
-    assert re.search(said, ran.stderr.strip())
+    assert re.search(message, server.offer("--tool-allow"))
+
+
+def test_the_command_says_how_many_tools_it_offers(project: Path) -> None:
+    ran = subprocess.run(
+        command("--tool-allow", "shop.rows,no.such"), cwd=project, input="", capture_output=True, text=True,
+        timeout=HANG_S, check=False,
+    )  # fmt: skip
+
+    assert ran.stderr.strip().endswith("Offering 1 tool. No tool is named 'no.such'.")
 
 
 async def test_a_listing_starts_no_server_and_says_whose_tools_are_missing(tmp_path: Path) -> None:
@@ -301,10 +329,10 @@ async def test_a_listing_starts_no_server_and_says_whose_tools_are_missing(tmp_p
     )
 
 
-async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path, served: Served) -> None:
+async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path, box: Toolbox) -> None:
     """The example of docs/mcp.md: only `fs.*` and `time.now`, and a file that is too large to go whole."""
     (project / "long.txt").write_text("".join(f"line {n}\n" for n in range(5000)), encoding="utf-8")
-    async with over_http(served) as client:
+    async with connected(box, "*") as client:
         foreign = (await client.call_tool("shop_rows", {"n": 500})).structured_content["handle"]
     changed = asyncio.Event()
 
@@ -312,13 +340,11 @@ async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path
         if "ListChanged" in type(message).__name__:
             changed.set()
 
-    program, *rest = command("--tool-allow", "fs.*,time.now")
-    given = StdioServerParameters(command=program, args=rest, cwd=str(project), env=dict(os.environ))
-    async with Client(stdio_client(given), mode="legacy", message_handler=hear) as client:
+    async with connected(box, "fs.*", "time.now", mode="legacy", message_handler=hear) as client:
         assert {t.name for t in (await client.list_tools()).tools} == {"fs_list_dir", "fs_read_file", "time_now"}
         refused = await client.call_tool("ot_result", {"handle": foreign})
         assert refused.structured_content["error"]["reason"] == "not_allowed"
-        large = (await client.call_tool("fs_read_file", {"path": "long.txt"})).structured_content
+        large = (await client.call_tool("fs_read_file", {"path": str(project / "long.txt")})).structured_content
         assert set(large) == {"handle", "total_lines", "preview"}
         await asyncio.wait_for(changed.wait(), 20)
         assert "ot_result" in {t.name for t in (await client.list_tools()).tools}
@@ -352,14 +378,16 @@ async def test_sessions_are_bounded(project: Path) -> None:
         server.close()
 
 
-async def test_what_calls_any_tool_is_not_offered_and_what_only_reads_does_not_write(project: Path) -> None:
+async def test_what_calls_any_tool_is_not_offered_and_what_only_reads_does_not_write(
+    project: Path, box: Toolbox
+) -> None:
     """`ot.map` would go past the allow-list; `ot.stats` writes a report where it is told to."""
-    async with stdio(project, "--tool-allow", "ot.*,time.now") as client:
+    async with connected(box, "ot.*", "time.now") as client:
         offered = {tool.title for tool in (await client.list_tools()).tools}
         mapped = await client.call_tool("ot_map", {"tool": "time.now", "data": [{}]})
-    async with stdio(project) as client:
+    async with connected(box) as client:
         read = await client.call_tool("ot_stats", {"period": "day"})
-        written = await client.call_tool("ot_stats", {"output": "report.html"})
+        written = await client.call_tool("ot_stats", {"output": str(project / "report.html")})
 
     assert "ot.stats" in offered
     assert "ot.map" not in offered
@@ -384,15 +412,16 @@ def test_http_asks_for_the_token_before_anything_else(served: Served) -> None:
     """Without the right bearer token every verb and path is 401, and a foreign Host or Origin is refused."""
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
     accept = {"Accept": "application/json, text/event-stream"}
-    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": served.token}):
-        for verb in ("GET", "POST", "DELETE", "PUT", "OPTIONS"):
-            for path in ("", "/x"):
-                answer = httpx.request(verb, served.url + path, headers={**accept, **headers}, json=hello)
-                assert answer.status_code == 401, (verb, path, headers)
     good = {**accept, "Authorization": f"Bearer {served.token}"}
-    assert httpx.post(served.url, headers={**good, "Origin": "http://evil.example"}, json=hello).status_code == 403
-    assert httpx.post(served.url, headers={**good, "Host": "evil.example"}, json=hello).status_code == 421
-    assert httpx.post(served.url, headers=good, content=b"{").status_code == 400
+    with httpx.Client() as http:
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": served.token}):
+            for verb in ("GET", "POST", "DELETE", "PUT", "OPTIONS"):
+                for path in ("", "/x"):
+                    answer = http.request(verb, served.url + path, headers={**accept, **headers}, json=hello)
+                    assert answer.status_code == 401, (verb, path, headers)
+        assert http.post(served.url, headers={**good, "Origin": "http://evil.example"}, json=hello).status_code == 403
+        assert http.post(served.url, headers={**good, "Host": "evil.example"}, json=hello).status_code == 421
+        assert http.post(served.url, headers=good, content=b"{").status_code == 400
 
 
 def test_no_token_only_on_loopback(project: Path) -> None:
@@ -602,8 +631,7 @@ def test_wrong_words_to_serve(serving_kernel: Kernel, line: str, said: str) -> N
     assert outcome.error.text.count("\n") < 5
 
 
-def test_unload_stops_serving(fresh_kernel: FreshKernel, project: Path) -> None:
-    kernel = fresh_kernel(cwd=project)
+def test_unload_stops_serving(kernel: Kernel) -> None:
     kernel.execute("%load_ext onetool_ipy")
     url, _, file = _served_by(kernel)
     kernel.execute("%unload_ext onetool_ipy")

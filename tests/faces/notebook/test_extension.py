@@ -305,6 +305,8 @@ def test_a_tool_marked_before_the_extension_loads_counts_when_it_does(kernel: Ke
     assert kernel.execute("nb.bmi(weight=80, height=2), body.pulse(age=40)").result_text == "(20.0, 180)"
     assert kernel.execute("%tool nb.bmi weight=80 height=2").result_text == "20.0"
     kernel.execute("%unload_ext onetool_ipy")
+    cell = kernel.evaluate("__import__('onetool_ipy.core.current').core.current.cell()")
+    assert cell == "''", "a call without the extension belongs to no cell"
     kernel.execute("%load_ext onetool_ipy")
     gone = kernel.execute("%tool nb.bmi weight=80 height=2", allow_errors=True)
     assert gone.error is not None, "what was registered once is not registered again by itself"
@@ -361,3 +363,33 @@ def test_vs_code_tells_the_notebook_by_a_variable(kernel: Kernel) -> None:
     kernel.execute("from onetool_ipy.core import current; box = current.toolbox(); _ = box.call('time.now')")
 
     assert kernel.evaluate("box.log.history()[0].notebook") == "'/home/eve/code.ipynb'"
+
+
+def test_a_call_after_a_reload_in_the_same_cell_has_its_notebook(fresh_kernel: FreshKernel) -> None:
+    kernel = fresh_kernel(env={"JPY_SESSION_NAME": "/home/eve/plan.ipynb"})
+    kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy.core import current; box = current.toolbox()")
+    kernel.execute("box.reload(); _ = box.call('time.now')")
+
+    assert kernel.evaluate("box.log.history()[0].notebook") == "'/home/eve/plan.ipynb'"
+
+
+def test_loading_in_a_project_offers_packs_and_builds_neither_registry_nor_stores(
+    fresh_kernel: FreshKernel, tmp_path: Path
+) -> None:
+    """The first use of a tool builds them: most of the time of a start is in what they import."""
+    project = tmp_path / "project"
+    write_pack(project)
+    kernel = fresh_kernel(cwd=project)
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute("import sys")
+    late = "onetool_ipy.part_builder", "onetool_ipy.stores.calls.log"
+
+    assert kernel.evaluate(f"type(shop).__name__, {{*{late}}} & {{*sys.modules}}") == "('PackProxy', set())"
+
+
+def test_the_first_call_of_a_tool_without_arguments_loads_no_pydantic(fresh_kernel: FreshKernel) -> None:
+    """The import takes 70 ms, and neither the commands nor such a call need it."""
+    kernel = fresh_kernel()
+    kernel.execute("%load_ext onetool_ipy\nx = %tool time.now")
+
+    assert kernel.evaluate("x.ok, 'pydantic' in __import__('sys').modules") == "(True, False)"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import FreshKernel
 from tests.harness.kernel import Kernel
 
 _PACK = """\
@@ -43,10 +42,15 @@ def clone(tmp_path: Path) -> Clone:
 
 
 @pytest.fixture
-def notebook(clone: Clone, fresh_kernel: FreshKernel) -> Kernel:
-    kernel = fresh_kernel(cwd=clone.folder, env={"ONETOOL_TRUST": ""})
-    assert kernel.execute("%load_ext onetool_ipy").text == ""
+def notebook(clone: Clone, kernel: Kernel) -> Kernel:
+    _enter(kernel, clone.folder)
     return kernel
+
+
+def _enter(kernel: Kernel, folder: Path) -> None:
+    """Load the extension as somebody who trusts no folder yet."""
+    kernel.execute(f"import os\nos.environ['ONETOOL_TRUST'] = ''\nos.chdir({str(folder)!r})")
+    assert kernel.execute("%load_ext onetool_ipy").text == ""
 
 
 def test_the_first_thing_that_would_run_is_asked_for_and_a_yes_runs_it(clone: Clone, notebook: Kernel) -> None:
@@ -130,10 +134,8 @@ def test_a_changed_server_asks_for_itself_and_shows_the_difference(clone: Clone,
     assert "second" in clone.started.read_text()
 
 
-def test_what_is_saved_here_is_trusted(tmp_path: Path, fresh_kernel: FreshKernel) -> None:
-    folder = tmp_path / "new"
-    kernel = fresh_kernel(cwd=folder, env={"ONETOOL_TRUST": ""})
-    kernel.execute("%load_ext onetool_ipy")
+def test_what_is_saved_here_is_trusted(kernel: Kernel) -> None:
+    _enter(kernel, kernel.cwd)
     kernel.execute('%%tool --save own\ndef add(a: int, b: int) -> int:\n    """Add."""\n    return a + b')
     assert kernel.execute("%tool own.add a=1 b=2").result_text.strip() == "3"
     kernel.execute("%%snippet twice x --save\n2 * {{ x }}")

@@ -43,7 +43,7 @@ def test_invoke_gives_exactly_ok_and_value(api: Api) -> None:
 
 
 @pytest.mark.parametrize("later", ["another address", "a function of the kernel", "nothing"])
-async def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
+def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
     tmp_path: Path, upstream: Upstream, later: str
 ) -> None:
     write_config(tmp_path, upstream)
@@ -56,20 +56,17 @@ async def test_what_was_looked_up_is_what_runs_also_if_it_is_replaced_meanwhile(
         box.bundles.put_bundle(own, slug="shop", display_name="Shop")
         box.bundles.put_tool(own, "get", "1", http_tool(f"http://{upstream.host}/users/1"))
 
-        path = {"bundleID": own, "toolSlug": "get", "version": "1"}
-        wait: Any = invoke_tool.run(RestRequest(box, path, Query(), {"args": {}}))
+        resolved = box.resolve("shop.get", {}, source="rest")
         box.bundles.delete_tool(own, "get", "1")
         if later in records:
             box.bundles.put_tool(own, "get", "1", records[later])
 
-        assert await wait() == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})
+        assert box.call(resolved).unwrap() == {"id": 1, "name": "Ada"}
         assert [seen[1] for seen in upstream.seen] == ["/users/1"]
 
 
-async def test_an_invoke_is_resolved_once_and_handed_to_a_worker_and_to_the_loop(
-    tmp_path: Path, upstream: Upstream
-) -> None:
-    """Two hand-offs between threads and loops: one opens the project and resolves the call, one runs it."""
+async def test_an_invoke_is_resolved_once_and_handed_to_one_worker(tmp_path: Path, upstream: Upstream) -> None:
+    """Two hand-offs between threads: to a worker, which opens the project and runs the call, and back."""
     write_config(tmp_path, upstream)
     env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state"), "ONETOOL_TRUST": str(tmp_path)}
     projects = Projects(tmp_path, env=env)
@@ -92,7 +89,7 @@ async def test_an_invoke_is_resolved_once_and_handed_to_a_worker_and_to_the_loop
 
     assert response == (200, {"ok": True, "value": {"id": 1, "name": "Ada"}})
     more = {name: count - before[name] for name, count in counts.items()}
-    assert more == {"Resolver.resolve": 1, "Workers.submit": 1, "Background._begin": 1, "to_thread": 0}
+    assert more == {"Resolver.resolve": 1, "Workers.submit": 1, "Background._begin": 0, "to_thread": 0}
 
 
 @pytest.mark.spec("002/Invocation/lastCalledAt and callCount are updated")

@@ -1,6 +1,7 @@
-"""`python -m tests.packs.ot.map_actor ROOT ROWS [dask]`: a long run of `ot.map` in a process of its own, to be stopped.
+"""`python -m tests.packs.ot.map_actor ROOT ROWS`: a long run of `ot.map` in a process of its own, to be stopped.
 
-Prints a JSON object: what the frame says of itself, or that it was stopped and with which words.
+With `STRIKE=ROW,SIGNAL` in its environment the process sends itself that signal when the row is called. Prints a JSON
+object: what the frame says of itself, or that it was stopped and with which words.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ PACK = '''
 import os
 pack = "geo"
 HERE = {here!r}
+ROW, _, SIGNAL = os.environ.get("STRIKE", "").partition(",")
 
 def _write(name, text):
     fd = os.open(os.path.join(HERE, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -27,6 +29,8 @@ def _write(name, text):
 def code(address: str, times: int = 1) -> dict:
     """Find an address."""
     number = int(address)
+    if address == ROW:
+        os.kill(os.getpid(), int(SIGNAL))
     if number % 100 == 7:
         _write("failed", address)
         raise ValueError(f"no such place: {{address}}")

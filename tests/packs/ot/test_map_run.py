@@ -10,9 +10,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.core.result import ToolCallError
 from tests.harness.kernel import Kernel
+from tests.harness.patience import until
 from tests.packs.ot import map_actor
 
 ROWS = 10_000
@@ -42,60 +42,45 @@ def box(root: Path) -> Iterator[Toolbox]:
         yield opened
 
 
-class Actor:
-    """A run in a process of its own."""
-
-    def __init__(self, root: Path, rows: int = ROWS) -> None:
-        self._root = root
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.packs.ot.map_actor", str(root), str(rows)],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "ONETOOL_STATE": str(root / "state")},
-            text=True,
-        )
-
-    def strike(self, count: int, number: signal.Signals) -> None:
-        """Send a signal once so many rows were called."""
-        until = time.monotonic() + HANG_S
-        while len(map_actor.called(self._root)) < count:
-            assert self._process.poll() is None, "it ended before it could be struck"
-            assert time.monotonic() < until
-        self._process.send_signal(number)
-
-    def said(self) -> dict[str, Any]:
-        out, _ = self._process.communicate(timeout=HANG_S)
-        return json.loads(out) if out else {}
+def run(root: Path, rows: int, strike: str = "") -> dict[str, Any]:
+    """Run in a process of its own, which sends itself a signal at a row: `ROW,SIGNAL`; return what it says."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.packs.ot.map_actor", str(root), str(rows)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "ONETOOL_STATE": str(root / "state"), "STRIKE": strike},
+        timeout=HANG_S,
+        check=False,
+    )
+    return json.loads(ended.stdout) if ended.stdout else {}
 
 
-def test_interrupted_twice_and_resumed_each_row_that_went_well_is_called_once(root: Path) -> None:
-    """10,000 rows, one in a hundred fails; Stop twice, each time in another process; then to the end."""
-    for share in (0.2, 0.6):
-        actor = Actor(root)
-        actor.strike(int(ROWS * share), signal.SIGINT)
-        assert "rows are done and kept; run it again to go on" in actor.said()["stopped"]
+@pytest.mark.parametrize("count", [1_000, pytest.param(ROWS, marks=pytest.mark.soak)])
+def test_interrupted_twice_and_resumed_each_row_that_went_well_is_called_once(root: Path, count: int) -> None:
+    """One row in a hundred fails; Stop twice, each time in another process; then to the end."""
+    for row in (count // 5, count * 3 // 5):
+        stopped = run(root, count, f"{row},{signal.SIGINT:d}")
+        assert "rows are done and kept; run it again to go on" in stopped["stopped"]
     before = len(map_actor.called(root))
 
-    last = Actor(root).said()
+    last = run(root, count)
 
+    assert count // 2 < before < count
     assert Counter(map_actor.called(root)).most_common(1)[0][1] == 1
-    assert len(map_actor.called(root)) == 9_900
-    assert last["ok"] == 9_900
-    assert last["failed"] == 100
+    assert len(map_actor.called(root)) == last["ok"] == count * 99 // 100
+    assert last["failed"] == count // 100
     assert last["resumed"] == before
-    assert last["lat"] == sum(i for i in range(ROWS) if i % 100 != 7)
+    assert last["lat"] == sum(i for i in range(count) if i % 100 != 7)
 
 
 def test_killed_in_the_middle_at_most_the_rows_under_way_are_called_again(root: Path) -> None:
-    actor = Actor(root, 3000)
-    actor.strike(1000, signal.SIGKILL)
-    actor.said()
+    assert run(root, 1000, f"400,{signal.SIGKILL:d}") == {}
     before = len(map_actor.called(root))
 
-    last = Actor(root, 3000).said()
+    last = run(root, 1000)
 
     counts = Counter(map_actor.called(root))
-    assert len(counts) == 2970
-    assert last["ok"] == 2970
+    assert before > 300
+    assert len(counts) == last["ok"] == 990
     assert before - last["resumed"] <= 8
     assert sum(count - 1 for count in counts.values()) <= 8
 
@@ -208,32 +193,26 @@ def test_stop_in_a_notebook_says_what_is_kept_and_the_cell_goes_on_after_a_resta
             open("slow", "a").write(f"{n}\\n")
             return n
         print("begun", flush=True)
-        frame = ot.map("nb.slow", range(800), workers=4)
+        frame = ot.map("nb.slow", range(200), workers=4)
     """
     kernel = fresh_kernel(cwd=root)
     load = f"import os; os.chdir({str(root)!r})\n%load_ext onetool_ipy"
     kernel.execute(load)
     running = kernel.start_execute(textwrap.dedent(cell))
-    _until(lambda: len(_lines(root / "slow")) > 40)
+    assert until(lambda: len(_lines(root / "slow")) > 40)
     kernel.interrupt()
     stopped = running.wait(allow_errors=True)
-    assert re.search(r"KeyboardInterrupt: 'ot.map' was stopped after .* of 800 rows are done and kept", stopped.text)
+    assert re.search(r"KeyboardInterrupt: 'ot.map' was stopped after .* of 200 rows are done and kept", stopped.text)
     kernel.restart()
     kernel.execute(load)
     kernel.execute(textwrap.dedent(cell))
 
-    assert sorted(_lines(root / "slow"), key=int) == [str(n) for n in range(800)]
+    assert sorted(_lines(root / "slow"), key=int) == [str(n) for n in range(200)]
     assert int(kernel.evaluate("frame.attrs['onetool']['resumed']")) > 40
 
 
 def _lines(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").split() if file.exists() else []
-
-
-def _until(holds: Callable[[], bool]) -> None:
-    until = time.monotonic() + HANG_S
-    while not holds():
-        assert time.monotonic() < until
 
 
 def test_the_cell_says_how_it_went_how_to_see_what_failed_and_what_was_kept(kernel: Kernel) -> None:

@@ -36,8 +36,8 @@ def line(**changes: Any) -> bytes:
     return json.dumps({**CALL, **changes}).encode() + b"\n"
 
 
-def test_a_line_is_an_object_that_a_person_can_read(calls: CallLog) -> None:
-    calls.notebook = "/home/eve/plan.ipynb"
+def test_a_line_is_an_object_that_a_person_can_read(tmp_path: Path) -> None:
+    calls = CallLog(tmp_path, notebook=lambda: "/home/eve/plan.ipynb")
     calls.record(
         "c1", "geo.code", "magic", {"q": "x"}, ok=False, ms=1.5, code="invalid_args", message="no", parent="c0"
     )

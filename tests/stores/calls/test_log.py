@@ -29,7 +29,13 @@ class Bench:
 
     def __init__(self, folder: Path, *, enabled: bool = True, more: Any = ()) -> None:
         self.box = onetool_ipy.open_toolbox(env={"HOME": str(folder), "ONETOOL_STATE": str(folder / "state")})
-        self.log = CallLog(folder / "calls", clock=_now, mask=Secrets({"KEY": KEY}, {}).mask, enabled=enabled)
+        self.log = CallLog(
+            folder / "calls",
+            clock=_now,
+            mask=Secrets({"KEY": KEY}, {}).mask,
+            enabled=enabled,
+            notebook=lambda: self.box.host.notebook,
+        )
         self.executor = Executor(
             steps=more,
             record=self.log.recorder(),
@@ -152,9 +158,9 @@ def test_a_tool_that_changed_has_another_fingerprint(bench: Bench) -> None:
 
 
 def test_a_call_is_recorded_with_who_called_from_where(bench: Bench) -> None:
-    bench.log.notebook = "a.ipynb"
+    bench.box.host.notebook = "a.ipynb"
     bench.call("tools.echo", {"message": 1})
-    bench.log.notebook = "b.ipynb"
+    bench.box.host.notebook = "b.ipynb"
     bench.call("tools.echo", {"message": 2})
 
     later, earlier = bench.log.history()

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy.stores.calls.database import writing
 from onetool_ipy.stores.calls.log import CallLog, StatsDisabled
-from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, cause_of
+from onetool_ipy.stores.calls.query import PERIODS, CallFilter, CallRow, InvalidPeriod, RunRow, cause_of, overview_of
 from onetool_ipy.stores.calls.record import new_run
 from tests.stores.calls.aids import DAY, HOUR, START, Clock, calls, clock, note, settle
 
@@ -388,6 +389,19 @@ def test_every_failure_of_a_period_is_grouped_by_its_cause(calls: CallLog, settl
         ("the lid is open", 1300),
         ("only once: 17", 1),
     ]
+
+
+@pytest.mark.parametrize(("term", "index"), [("ok = 0", "calls_failed"), ("'model'", "calls_by_models")])
+def test_a_question_reads_an_index_and_not_a_million_rows(term: str, index: str) -> None:
+    statements: list[str] = []
+    with writing(None) as database:
+        database.set_trace_callback(statements.append)
+        overview_of(database, period="month", tool=None, now=START, start=None)
+        database.set_trace_callback(None)
+        (statement,) = [statement for statement in statements if term in statement]
+        plan = [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statement}")]
+
+    assert any(f"COVERING INDEX {index}" in step for step in plan)
 
 
 @pytest.mark.parametrize(

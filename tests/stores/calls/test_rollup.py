@@ -70,20 +70,26 @@ def test_a_rollup_knows_its_rate_and_mean() -> None:
     assert found.avg_ms == statistics.fmean([1.0, 2.0])
 
 
-def test_hours_add_up_to_days_and_to_all_for_each_tool_and_all_tools() -> None:
-    times = (0, HOUR_US, DAY_US + HOUR_US)
+def test_hours_add_up_to_days_weeks_and_all_for_each_tool_and_all_tools() -> None:
+    times = (-HOUR_US, 0, HOUR_US, DAY_US + HOUR_US)
     hours = by_hour_and_tool([(ts, tool, True, 1.0, 1) for ts in times for tool in ("a", "b")])
 
     spans = {key: cell.calls for key, cell in by_span(hours).items()}
 
     assert {key: calls for key, calls in spans.items() if key[2] == "a"} == {
-        ("all", 0, "a"): 3,
+        ("all", 0, "a"): 4,
+        ("week", -7 * DAY_US, "a"): 1,
+        ("week", 0, "a"): 3,
+        ("day", -DAY_US, "a"): 1,
         ("day", 0, "a"): 2,
         ("day", DAY_US, "a"): 1,
         **{("hour", ts, "a"): 1 for ts in times},
     }
     assert {key: calls for key, calls in spans.items() if not key[2]} == {
-        ("all", 0, ""): 6,
+        ("all", 0, ""): 8,
+        ("week", -7 * DAY_US, ""): 2,
+        ("week", 0, ""): 6,
+        ("day", -DAY_US, ""): 2,
         ("day", 0, ""): 4,
         ("day", DAY_US, ""): 2,
         **{("hour", ts, ""): 2 for ts in times},

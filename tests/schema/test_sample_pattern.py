@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from onetool_ipy.schema.pattern import text_for
+from onetool_ipy.schema.sample import text_for
 
 PATTERNS = [
     r"^[A-Z]{3}$",
