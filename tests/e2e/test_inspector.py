@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +16,7 @@ from onetool_ipy import open_toolbox
 from onetool_ipy.faces.mcp.http import serve_http
 from tests.harness import exam
 from tests.harness.patience import HANG_S
+from tests.harness.ports import reserve
 from tests.harness.surroundings import ROOT, private
 
 pytestmark = pytest.mark.browser
@@ -30,9 +30,8 @@ HANG_MS = HANG_S * 1000
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The Inspector's page, for a server of ours that asks for its token."""
     shutil.copytree(PROJECT, tmp_path / "project")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    held = reserve()
+    port = held.getsockname()[1]
     own = {"CLIENT_PORT": str(port), "HOST": "127.0.0.1", "MCP_AUTO_OPEN_ENABLED": "false"}
     own |= {"MCP_SANDBOX_PORT": "0", "MCP_APP_ORIGIN_PORT": "0", "MCP_INSPECTOR_SECRET_STORE": "memory"}
     with open_toolbox(tmp_path / "project", env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
@@ -62,6 +61,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             program.kill()
             program.communicate()
             serving.stop()
+            held.close()
 
 
 def test_the_inspector_uses_tools_prompts_and_resources(page: Page, address: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.harness import surroundings
+from tests.harness.ports import reserve
 
 pytestmark = pytest.mark.browser
 
@@ -54,9 +54,8 @@ def address(tmp_path: Path) -> Iterator[str]:
     """A marimo server that runs the notebook."""
     file = tmp_path / "notebook.py"
     file.write_text(NOTEBOOK, encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    held = reserve()
+    port = held.getsockname()[1]
     command = [sys.executable, "-m", "marimo", "-q", "run", str(file), "--headless", "--no-token"]
     env = {**os.environ, **surroundings.private(tmp_path / "home")}
     log = (tmp_path / "marimo.log").open("wb")
@@ -69,6 +68,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(30)
+        held.close()
         log.close()
 
 

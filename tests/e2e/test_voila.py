@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from playwright.sync_api import Page, expect
 
 from tests.harness import surroundings
 from tests.harness.patience import HANG_S, until
+from tests.harness.ports import is_open, reserved_port
 from tests.harness.servers import others_python
 
 pytestmark = pytest.mark.browser
@@ -39,16 +39,13 @@ def address(tmp_path: Path) -> Iterator[str]:
     metadata = {"kernelspec": {"name": "ours", "display_name": "ours"}}
     notebook = {"cells": [CELL], "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     (tmp_path / "page.ipynb").write_text(json.dumps(notebook), encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     env = {**os.environ, **surroundings.private(tmp_path / "home"), "JUPYTER_PATH": str(tmp_path / "share")}
-    command = [others_python("clients"), "-m", "voila", "page.ipynb", "--no-browser", f"--port={port}"]
-    with (tmp_path / "voila.log").open("wb") as log:
-        server = subprocess.Popen([*command, "--Voila.ip=127.0.0.1"], cwd=tmp_path, env=env, stdout=log, stderr=log)
+    command = [others_python("clients"), "-m", "voila", "page.ipynb", "--no-browser", "--Voila.ip=127.0.0.1"]
+    with (tmp_path / "voila.log").open("wb") as log, reserved_port() as port:
+        server = subprocess.Popen([*command, f"--port={port}"], cwd=tmp_path, env=env, stdout=log, stderr=log)
         try:
-            until(lambda: server.poll() is not None or _listens(port))
-            assert _listens(port), (tmp_path / "voila.log").read_text(encoding="utf-8")
+            until(lambda: server.poll() is not None or is_open(port))
+            assert is_open(port), (tmp_path / "voila.log").read_text(encoding="utf-8")
             yield f"http://127.0.0.1:{port}/"
         finally:
             server.terminate()
@@ -66,11 +63,6 @@ def _write_data(share: Path) -> None:
     kernel = {"argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "ours"}
     (share / "kernels" / "ours").mkdir(parents=True)
     (share / "kernels" / "ours" / "kernel.json").write_text(json.dumps(kernel), encoding="utf-8")
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_the_browser_works_and_the_console_has_no_error_of_ours(address: str, page: Page) -> None:

@@ -22,6 +22,7 @@ from typing import IO, Any
 from playwright.sync_api import Browser, Error, Locator, Page, Playwright, expect, sync_playwright
 
 from tests.harness import surroundings
+from tests.harness.ports import reserve
 from tests.harness.wheel import Installed
 
 __all__ = ["PANEL_ID", "Lab", "Notebook", "chromium"]
@@ -45,7 +46,6 @@ _SERVER_FLAGS = (
     "--no-browser",
     "--allow-root",
     "--ServerApp.ip=127.0.0.1",
-    "--ServerApp.port=0",
     "--ServerApp.terminals_enabled=False",
     "--LabApp.expose_app_in_browser=True",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
@@ -234,6 +234,7 @@ class Lab:
         self._free_pages: list[tuple[Page, bool]] = []
         self._log: list[str] = []
         self._address = ""
+        self._held = reserve()
         self._announced = threading.Event()
         self._is_ready = False
         self._playwright: Playwright | None = None
@@ -242,6 +243,7 @@ class Lab:
         self._process = subprocess.Popen(
             [
                 *(str(installed.python), "-m", "jupyterlab", *_SERVER_FLAGS),
+                f"--ServerApp.port={self._held.getsockname()[1]}",
                 f"--ServerApp.root_dir={self.root}",
                 f"--IdentityProvider.token={self.token}",
                 *flags,
@@ -337,6 +339,7 @@ class Lab:
             self._process.kill()
             self._process.wait()
         self._reader.join(timeout=5)
+        self._held.close()
 
     @property
     def browser(self) -> Browser:

@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.harness.patience import HANG_S, until
+from tests.harness.ports import reserved_port
 from tests.harness.surroundings import OUTSIDE, ROOT
 
 __all__ = [
@@ -76,24 +76,17 @@ def write_project(folder: Path, servers: Mapping[str, Any], more: str = "") -> P
 @contextmanager
 def everything_over_http(port: int = 0) -> Iterator[str]:
     """server-everything on streamable HTTP, on loopback, on this port or a free one; gives its address."""
-    port = _free_port(port)
-    with _over_http([_node(), str(_script("everything")), "streamableHttp"], port) as url:
+    command = [_node(), str(_script("everything")), "streamableHttp"]
+    with reserved_port() as free, _over_http(command, port or free) as url:
         yield url
 
 
 @contextmanager
 def tasks_over_http(port: int = 0) -> Iterator[str]:
     """A server whose tasks outlive the session that began them: see tests/node/tasks_server.mjs."""
-    port = _free_port(port)
-    with _over_http([_node(), str(ROOT / "tests" / "node" / "tasks_server.mjs"), str(port)], port) as url:
+    script = str(ROOT / "tests" / "node" / "tasks_server.mjs")
+    with reserved_port() as free, _over_http([_node(), script, str(port or free)], port or free) as url:
         yield url
-
-
-def _free_port(port: int) -> int:
-    with socket.socket() as free:
-        free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        free.bind(("127.0.0.1", port))
-        return int(free.getsockname()[1])
 
 
 @contextmanager

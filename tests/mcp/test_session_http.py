@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +17,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.render.media import Image
 from tests.harness.patience import HANG_S, until
+from tests.harness.ports import is_open, reserve, reserved_port
 from tests.harness.servers import everything_over_http
 
 Open = Callable[..., Toolbox]
@@ -109,17 +109,18 @@ def test_what_is_no_mcp_server_says_so(opened: Open, misbehaving: str) -> None:
 
 def test_a_server_that_was_started_anew_has_forgotten_us(opened: Open) -> None:
     """Its session is gone, so the call was not taken: it is sent once more, in a new session."""
-    with everything_over_http() as url:
-        box = opened({"web": {"type": "http", "url": url}})
-        assert box.call("web.get-sum", {"a": 1, "b": 2}).ok
-    assert box.servers.check() == {"web": "disconnected"}
-    error = box.call("web.get-sum", {"a": 1, "b": 2}).error
-    assert error is not None
-    assert error.reason == "unavailable"
-    with everything_over_http(int(url.rpartition(":")[2].partition("/")[0])):
-        assert box.call("web.get-sum", {"a": 1, "b": 2}).ok
-    with everything_over_http(int(url.rpartition(":")[2].partition("/")[0])):
-        assert box.call("web.get-sum", {"a": 2, "b": 2}).data == "The sum of 2 and 2 is 4."
+    with reserved_port() as port:
+        with everything_over_http(port) as url:
+            box = opened({"web": {"type": "http", "url": url}})
+            assert box.call("web.get-sum", {"a": 1, "b": 2}).ok
+        assert box.servers.check() == {"web": "disconnected"}
+        error = box.call("web.get-sum", {"a": 1, "b": 2}).error
+        assert error is not None
+        assert error.reason == "unavailable"
+        with everything_over_http(port):
+            assert box.call("web.get-sum", {"a": 1, "b": 2}).ok
+        with everything_over_http(port):
+            assert box.call("web.get-sum", {"a": 2, "b": 2}).data == "The sum of 2 and 2 is 4."
 
 
 @pytest.fixture(scope="module")
@@ -154,12 +155,11 @@ def misbehaving() -> Iterator[str]:
 
 def test_server_of_the_older_http_with_two_addresses(opened: Open) -> None:
     """`type: sse`: an event stream to read, and an address that the server names to send to."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    held = reserve()
+    port = held.getsockname()[1]
     process = subprocess.Popen([sys.executable, str(ASKING), "--sse", str(port)], stderr=subprocess.DEVNULL)
     try:
-        assert until(lambda: _listens(port) or process.poll() is not None)
+        assert until(lambda: is_open(port) or process.poll() is not None)
         box = opened({"shop": {"type": "sse", "url": f"http://127.0.0.1:{port}/sse"}})
 
         assert box.call("shop.log", {"text": "hello"}).unwrap() == "logged"
@@ -169,8 +169,4 @@ def test_server_of_the_older_http_with_two_addresses(opened: Open) -> None:
     finally:
         process.kill()
         process.wait(HANG_S)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as tried:
-        return tried.connect_ex(("127.0.0.1", port)) == 0
+        held.close()

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from onetool_ipy import Toolbox, UsageProblem, open_toolbox
 from tests.harness.kernel import private_kernel
 from tests.harness.patience import HANG_S, until
+from tests.harness.ports import reserved_port
 from tests.harness.servers import everything_over_http, tasks_over_http, write_project
 
 LOAD = "%load_ext onetool_ipy\nfrom onetool_ipy.core import current\nservers = current.toolbox().servers"
@@ -132,18 +132,19 @@ def test_server_that_forgot_the_task_is_named_once(tmp_path: Path) -> None:
 
 def test_lost_server_does_not_run_the_tool_twice(tmp_path: Path) -> None:
     """The connection ends under a task: the call fails, says where its result will be, and is not repeated."""
-    with tasks_over_http() as url:
-        write_project(tmp_path, {"lab": {"type": "http", "url": url}})
-        box = open_toolbox(tmp_path)
-        job = box.start("lab.report", {"topic": "rain"})
-        assert until(lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"])
-    error = job.result(HANG_S).error
-    assert error is not None
-    [left] = box.servers.tasks()
-    assert error.hint == f"The task goes on at the server. Get its result with: %tool jobs {left.id}"
-    with tasks_over_http(urlsplit(url).port or 0), box:
-        assert states(box) == {"made": 0, "states": []}
-        error = box.resume(left.id).result(HANG_S).error
+    with reserved_port() as port:
+        with tasks_over_http(port) as url:
+            write_project(tmp_path, {"lab": {"type": "http", "url": url}})
+            box = open_toolbox(tmp_path)
+            job = box.start("lab.report", {"topic": "rain"})
+            assert until(lambda: [row for row in box.servers.trace("lab") if row["method"] == "tasks/get"])
+        error = job.result(HANG_S).error
         assert error is not None
-        assert error.message == "The server 'lab' no longer knows the task of this call."
-        assert box.servers.tasks() == []
+        [left] = box.servers.tasks()
+        assert error.hint == f"The task goes on at the server. Get its result with: %tool jobs {left.id}"
+        with tasks_over_http(port), box:
+            assert states(box) == {"made": 0, "states": []}
+            error = box.resume(left.id).result(HANG_S).error
+            assert error is not None
+            assert error.message == "The server 'lab' no longer knows the task of this call."
+            assert box.servers.tasks() == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from onetool_ipy.faces.mcp.attach import note_of_kernel
 from tests.faces.rest.serving import Server
 from tests.harness import surroundings
 from tests.harness.patience import HANG_S, until
+from tests.harness.ports import is_open
 
 CELL = """
 from onetool_ipy import tool
@@ -84,14 +84,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
 def attached(folder: Path, env: Mapping[str, str], said: Any) -> Client:
     given = StdioServerParameters(command=COMMAND[0], args=[*COMMAND[1:], str(folder)], env=dict(env))
     return Client(stdio_client(given, errlog=said), read_timeout_seconds=HANG_S)
-
-
-def is_open(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port)).close()
-    except OSError:
-        return False
-    return True
 
 
 async def test_a_notebook_of_jupyter_server_that_serves_nothing(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -18,6 +17,8 @@ from typing import IO, Any
 import httpx
 
 from tests.harness import surroundings
+from tests.harness.patience import until
+from tests.harness.ports import is_open, reserve
 
 _OTHERS = ("jupyter_lsp", "jupyter_server_terminals", "jupyterlab", "notebook_shim")
 _ONLY_OURS = {"onetool_ipy": True, **dict.fromkeys(_OTHERS, False)}
@@ -42,7 +43,8 @@ class Server:
         self.base_url = "/some/base/"
         self._log: list[str] = []
         self._announced = threading.Event()
-        self._port = 0
+        self._held = reserve()
+        self._port = self._held.getsockname()[1]
         self._process = subprocess.Popen(
             [
                 *(sys.executable, *python, "-m", "jupyter_server"),
@@ -50,7 +52,7 @@ class Server:
                 "--no-browser",
                 "--allow-root",
                 "--ServerApp.ip=127.0.0.1",
-                "--ServerApp.port=0",
+                f"--ServerApp.port={self._port}",
                 f"--ServerApp.base_url={self.base_url}",
                 f"--ServerApp.root_dir={self.root}",
                 f"--IdentityProvider.token={self.token}",
@@ -60,7 +62,7 @@ class Server:
             env={
                 **os.environ,
                 **surroundings.private(folder / "home"),
-                "PYTHONPATH": str(surroundings.ROOT),
+                "PYTHONPATH": f"{surroundings.ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
                 **(env or {}),
             },
             stdin=subprocess.DEVNULL,
@@ -71,7 +73,9 @@ class Server:
         assert self._process.stdout is not None
         self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
         self._reader.start()
-        if not self._announced.wait(START_TIMEOUT_S):
+        # It prints its address a moment before it listens.
+        self._announced.wait(START_TIMEOUT_S)
+        if not until(lambda: is_open(self._port) or not self._reader.is_alive()):
             self.close()
             raise AssertionError(f"the server did not start:\n{self.log}")
         self.client = self.anyone(headers={"Authorization": f"token {self.token}"})
@@ -111,13 +115,13 @@ class Server:
             self._process.kill()
             code = self._process.wait()
         self._reader.join(5)
+        self._held.close()
         return code
 
     def _read(self, stream: IO[str]) -> None:
         for line in stream:
             self._log.append(line)
-            if found := re.search(r"http://127\.0\.0\.1:(\d+)", line):
-                self._port = int(found[1])
+            if self.address in line:
                 self._announced.set()
         self._announced.set()
 
