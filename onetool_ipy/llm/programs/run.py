@@ -290,7 +290,7 @@ class ProgramRun:
 
     def _rounds(self) -> Any:
         self._tools = modules_for(self._box, self._options.allow, self._code)
-        with Sandbox(self._code, self._tools.modules, self._world, self._box.workers) as sandbox:
+        with Sandbox(self._code, self._tools.modules, self._world) as sandbox:
             while True:
                 this = _Round()
                 try:
