@@ -29,7 +29,7 @@ from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
-from onetool_ipy.bundles.runners import BundleContext, Runners
+from onetool_ipy.bundles.source import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
 from onetool_ipy.bundles.validation import (
     fault,

@@ -45,7 +45,7 @@ from onetool_ipy.bundles.http.template import (
     ValueSource,
     secrets_of,
 )
-from onetool_ipy.core.failures import failure_of
+from onetool_ipy.core.result import failure_of
 from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules
 from onetool_ipy.net.errors import Mask, masking
