@@ -36,8 +36,6 @@ from onetool_ipy.base import forks
 from onetool_ipy.base.background import Background, Workers, outcome
 from onetool_ipy.base.errors import TRANSIENT_STATUSES, CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.config.settings import HttpSettings
-from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, LimitedBody
-from onetool_ipy.net.errors import ConnectionFailed, Mask, masking, translated
 from onetool_ipy.net.hosts import (
     AsyncPinnedTransport,
     Hosts,
@@ -49,6 +47,16 @@ from onetool_ipy.net.hosts import (
     look_up,
     origin_of,
     require_public,
+)
+from onetool_ipy.net.response import (
+    ACCEPTED,
+    BodyDecoder,
+    ConnectionFailed,
+    HttpResponse,
+    LimitedBody,
+    Mask,
+    masking,
+    translated,
 )
 
 IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"))
