@@ -48,10 +48,8 @@ _QUERY = re.compile(r"(?i)(https?://)(?:[^\s/?#@]*@)?([^\s?#'\"]*+)(?:[?#][^\s'\
 _USER = re.compile(r"(?i)(https?://)[^\s/?#@]*@")
 
 
-class ConnectionFailed(ExecutionFailed):
+class ConnectionFailed(ExecutionFailed, transient=True):
     """A connection that could not be made, or broke."""
-
-    transient = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

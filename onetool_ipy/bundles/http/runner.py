@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from dataclasses import replace
 from functools import cached_property, partial
-from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
@@ -536,10 +536,7 @@ class HttpRunner:
 
 def phrase_of(status: int) -> str:
     """The words of a status, as in 'Not Found'."""
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
+    return responses.get(status, "")
 
 
 def _encoding_of(response: HttpResponse) -> str:
