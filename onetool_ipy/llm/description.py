@@ -21,7 +21,7 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from onetool_ipy.base import values
-from onetool_ipy.base.frames import is_dataframe, is_frame, is_missing
+from onetool_ipy.base.values import is_dataframe, is_frame, is_missing
 from onetool_ipy.llm.images import picture_of
 from onetool_ipy.render.media import Image
 

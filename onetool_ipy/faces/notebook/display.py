@@ -14,9 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_frame
 from onetool_ipy.core.result import LinePage, ToolResult
 from onetool_ipy.render import html
 from onetool_ipy.render.media import Image

@@ -14,8 +14,7 @@ from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core.failures import own_frames
-from onetool_ipy.core.result import ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolCallError, ToolResult, own_frames
 
 _OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
 

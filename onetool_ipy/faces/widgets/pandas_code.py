@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onetool_ipy.base.frames import is_missing
+from onetool_ipy.base.values import is_missing
 from onetool_ipy.faces.widgets.table import ORDERED, ResultTable, TableQuery, number_of, parse_condition
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.frames import is_frame, is_missing
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.values import is_frame, is_missing
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.table import ResultTable, TableQuery, column_kind, shape_of, shown_cell, unique
 from onetool_ipy.faces.widgets.usage import usage_data

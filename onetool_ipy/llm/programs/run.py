@@ -34,8 +34,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.base.files import StoreError
-from onetool_ipy.base.frames import is_dataframe
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_dataframe
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current, names
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
