@@ -16,12 +16,11 @@ from io import BytesIO
 from typing import Any
 
 from onetool_ipy.base.errors import TooLarge
-from onetool_ipy.render.media import Blocks, Image
+from onetool_ipy.render.media import Blocks, Image, type_of
 
 SENT_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The kinds of images that all providers take."""
 
-_MAGIC = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 _SMALLEST_SIDE = 64
 
 
@@ -47,20 +46,14 @@ def picture_of(value: Any) -> Image | None:
     if isinstance(value, Image):
         return value if value.mime in SENT_TYPES else None
     if isinstance(value, (bytes, bytearray)):
-        mime = _mime_of(bytes(value[:16]))
-        return Image(mime, bytes(value)) if mime else None
+        mime = type_of(bytes(value[:12]))
+        return Image(mime, bytes(value)) if mime in SENT_TYPES else None
     if isinstance(value, (str, int, float, list, dict, tuple, type(None), type)):
         return None
     try:
         return _drawn(value)
     except Exception:  # noqa: BLE001 - foreign code; without a picture the value is described in words
         return None
-
-
-def _mime_of(beginning: bytes) -> str:
-    if beginning[:4] == b"RIFF" and beginning[8:12] == b"WEBP":
-        return "image/webp"
-    return next((mime for magic, mime in _MAGIC.items() if beginning.startswith(magic)), "")
 
 
 def _drawn(value: Any) -> Image | None:
@@ -80,7 +73,7 @@ def _drawn(value: Any) -> Image | None:
         # IPython lets these methods return the data, or a tuple of data and metadata, as bytes or base64.
         data = content[0] if isinstance(content, tuple) else content
         raw = base64.b64decode(data) if isinstance(data, str) else bytes(data)
-        return Image(_mime_of(raw[:16]) or "image/png", raw)
+        return Image(type_of(raw[:12]) or "image/png", raw)
     return None
 
 

@@ -20,28 +20,25 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
-from onetool_ipy.faces.notebook.errors import LastFailure
+from onetool_ipy.faces.notebook.display import CellOptions, LastFailure
 from onetool_ipy.llm.answer_type import AnswerMismatch, type_named
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, call_view, mime_bundle, summary
 from onetool_ipy.llm.ask.asker import as_call
+from onetool_ipy.llm.ask.attachments import as_written, named_variables, variables_of
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.ask.variables import as_written, named_variables, variables_of
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
 from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
-
-if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.display import CellOptions
 
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")

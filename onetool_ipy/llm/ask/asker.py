@@ -27,19 +27,13 @@ from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, needs_approval
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.call_runner import BadJson, CallRunner
-from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox
+from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, ModelPrice
 from onetool_ipy.llm.ask.run import AskRun, instructions
-from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, json_text, size
-from onetool_ipy.llm.ask.session_file import SessionFile, saved_names
+from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, SessionFile, json_text, saved_names, size
 from onetool_ipy.llm.ask.setup import ModelSetup
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.images import ImageLimits, image_limits
-from onetool_ipy.llm.messages import (
-    ModelClient,
-    System,
-    TokenUsage,
-)
-from onetool_ipy.llm.prices import ModelPrice
+from onetool_ipy.llm.messages import ModelClient, System, TokenUsage
 from onetool_ipy.render.views import Listing
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import encode_inputs, short_text
@@ -167,7 +161,7 @@ class Asker:
             ("instructions", system.text, size(system)),
             ("how to write a program, and its modules", selection.guide, len(selection.guide)),
             (f"{len(offered)} tools", ", ".join(tool.tool for tool in offered), len(tool_text) if offered else 0),
-            (f"{len(earlier)} messages of the session", "", sum(size(message) for message in earlier)),
+            (f"{len(earlier)} messages of the session", "", sum(map(size, earlier))),
             ("prompt", prompt, len(prompt)),
             *([] if answer_type is None else [("type", answer_type.instruction, len(answer_type.instruction))]),
             *((part.line, part.text, len(part.text) + IMAGE_CHARS * len(part.images)) for part in attached.parts),

@@ -14,14 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import (
-    CallCancelled,
-    CallFailure,
-    InvalidArgs,
-    NotAllowed,
-    NotApproved,
-    OneToolError,
-)
+from onetool_ipy.base.errors import CallCancelled, CallFailure, InvalidArgs, NotAllowed, NotApproved, OneToolError
 from onetool_ipy.base.printable import visible
 from onetool_ipy.core import names
 from onetool_ipy.core.question import NobodyToAsk, Reply
@@ -35,11 +28,7 @@ from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, Over
 from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.images import ImageLimits, encoded, without_pictures
-from onetool_ipy.llm.messages import (
-    Call,
-    Outcome,
-    Outcomes,
-)
+from onetool_ipy.llm.messages import Call, Outcome, Outcomes
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.programs.handover import ProgramCalls

@@ -13,12 +13,7 @@ from functools import partial
 from typing import Any
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import (
-    CallFailure,
-    CallTimeout,
-    ExecutionFailed,
-    OneToolError,
-)
+from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, OneToolError
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import names
 from onetool_ipy.core.tracing import traced_work
@@ -27,19 +22,17 @@ from onetool_ipy.llm.ask.answer import Answer, StopReason
 from onetool_ipy.llm.ask.attachments import Attached
 from onetool_ipy.llm.ask.call_runner import CallRunner
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox
-from onetool_ipy.llm.ask.session import Session, size, trimmed
-from onetool_ipy.llm.ask.shortening import old_and_recent, summary_exchange, summary_request, with_handles
-from onetool_ipy.llm.ask.tools import ToolSelection
-from onetool_ipy.llm.messages import (
-    Message,
-    ModelClient,
-    OfferedTool,
-    OnText,
-    Outcomes,
-    System,
-    Turn,
-    User,
+from onetool_ipy.llm.ask.session import (
+    Session,
+    old_and_recent,
+    size,
+    summary_exchange,
+    summary_request,
+    trimmed,
+    with_handles,
 )
+from onetool_ipy.llm.ask.tools import ToolSelection
+from onetool_ipy.llm.messages import Message, ModelClient, OfferedTool, OnText, Outcomes, System, Turn, User
 from onetool_ipy.stores.cassettes import Cassette
 
 _CORRECTIONS = 2
@@ -297,7 +290,7 @@ class AskRun:
         if turn.text and not self._partial:
             self._partial = self._held_back = turn.text
         self._flush_text()
-        self._budget.spend(turn, sum(size(message) for message in messages))
+        self._budget.spend(turn, sum(map(size, messages)))
         self._listener.replied(self._budget.usage)
         # The text of a reply that was cut or refused, or whose calls do not run, is kept as a partial one: a session
         # never holds a call without its outcome.
@@ -308,7 +301,7 @@ class AskRun:
 
     def _shorten(self, budget: float) -> None:
         """Make the conversation fit: old results become handles, then old exchanges a summary, which is shown."""
-        total = sum(size(message) for message in [*self._session.messages, *self._messages])
+        total = sum(map(size, [*self._session.messages, *self._messages]))
         if total <= budget:
             return
 
@@ -321,14 +314,14 @@ class AskRun:
             return handle
 
         earlier, count = with_handles(self._session.messages, total - budget / 2, put)
-        excess = sum(size(message) for message in [*earlier, *self._messages]) - budget
+        excess = sum(map(size, [*earlier, *self._messages])) - budget
         if excess > 0:
             # The newest outcomes stay: the model has not seen them yet.
             self._messages[:-1], own_count = with_handles(self._messages[:-1], excess, put)
             count += own_count
         if count:
             self._tell_shortened(f"{count} old results of tools are sent as handles from now on.")
-        if sum(size(message) for message in [*earlier, *self._messages]) > budget:
+        if sum(map(size, [*earlier, *self._messages])) > budget:
             old, recent = old_and_recent(earlier, budget / 2)
             earlier = [*self._summary_of(old, budget), *recent] if old else earlier
         if earlier != list(self._session.messages):
@@ -342,7 +335,7 @@ class AskRun:
             turn = self._complete(request, (), None)
         except CallFailure:
             return old
-        self._budget.spend(turn, sum(size(message) for message in request))
+        self._budget.spend(turn, sum(map(size, request)))
         if turn.stop != "done" or not turn.text.strip():
             return old
         text = self._box.mask(turn.text)
