@@ -2,20 +2,23 @@
 
 `ScreenRequests` knows nothing of widgets or comms: messages come in by `receive`, from any thread, and leave by `send`.
 Calls run as jobs; a request that may take long is answered from a thread. Everything that leaves is masked. The tool
-browser's requests are answered here, those of the other screens by the modules beside this one.
+browser's requests are answered here, with its favourites; those of the other screens by the modules beside this one.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
+from onetool_ipy.base.files import StoreError, locked, write_whole
 from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.search import Index
 from onetool_ipy.base.values import Json
@@ -27,7 +30,6 @@ from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.new_packs import save_new_pack
 from onetool_ipy.faces.widgets import text_in
 from onetool_ipy.faces.widgets.comparison import choices, compared
-from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.overviews import (
@@ -56,6 +58,8 @@ _SHELL_NAMES = frozenset(("In", "Out", "exit", "quit", "open", "get_ipython", "o
 _MAX_ICONS = 64
 _MAX_NAMES = 200
 _EVERY_S = 0.1
+_FAVOURITES_FORMAT = 1
+_MAX_FAVOURITES = 500
 
 
 class ScreenRequests:
@@ -412,6 +416,43 @@ class ScreenRequests:
         if self._first is None:
             raise UsageProblem("There is no result to show.")
         return self._viewer.show(self._first)
+
+
+class Favourites:
+    """The favourite tools of a project, in the order they were chosen: a small file in its state folder.
+
+    A damaged file counts as empty and is replaced; a file of a later format is neither read nor written.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def names(self) -> list[str]:
+        return _favourites_in(self._read())
+
+    def set(self, name: str, *, is_on: bool) -> list[str]:
+        """Add or remove a name; return all of them. Raises StoreError if a later version wrote the file."""
+        with locked(self._file.with_suffix(".lock")):
+            content = self._read()
+            number = content.get("format") if isinstance(content, dict) else None
+            if isinstance(number, int) and number > _FAVOURITES_FORMAT:
+                why = "a later version wrote it in a format that this one does not know"
+                raise StoreError(self._file, why, hint="Update onetool-ipy, or delete the file.")
+            names = [other for other in _favourites_in(content) if other != name] + ([name] if is_on else [])
+            text = json.dumps({"format": _FAVOURITES_FORMAT, "tools": names[-_MAX_FAVOURITES:]}, ensure_ascii=False)
+            write_whole(self._file, text.encode())
+        return names
+
+    def _read(self) -> Any:
+        try:
+            return json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+
+
+def _favourites_in(content: object) -> list[str]:
+    tools = content.get("tools") if isinstance(content, dict) and content.get("format") == _FAVOURITES_FORMAT else None
+    return [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
 
 
 def _unknown(kind: str, _payload: Json) -> Json:

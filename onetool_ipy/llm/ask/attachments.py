@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -26,9 +26,8 @@ from onetool_ipy.llm.ask.answer import AnswerCall
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.ask.tools import PAGER
-from onetool_ipy.llm.description import MAX_BYTES, Description, ModelDescriber, describe, outline
-from onetool_ipy.llm.images import ImageLimits, encoded, fitted, picture_of
-from onetool_ipy.llm.messages import User
+from onetool_ipy.llm.description import MAX_BYTES, Description, ModelDescriber, describe, fitted, outline, picture_of
+from onetool_ipy.llm.messages import ImageLimits, TakesImages, User, encoded
 from onetool_ipy.render.media import Image
 
 Attach = Mapping[str, object] | Sequence[object]
@@ -101,7 +100,7 @@ class Attachments:
         attach: Attach,
         session: Session,
         *,
-        limits: Callable[[], ImageLimits | None] = ImageLimits,
+        limits: TakesImages = ImageLimits,
         can_page: bool = True,
     ) -> Attached:
         """Return the prompt with its attachments. `limits` is asked if there are images; None means it takes none.
@@ -134,9 +133,7 @@ class Attachments:
             return outline(value)
         return description
 
-    def _part(
-        self, name: str, description: Description, handle: str, limits: Callable[[], ImageLimits | None]
-    ) -> SentPart:
+    def _part(self, name: str, description: Description, handle: str, limits: TakesImages) -> SentPart:
         data, extent, images = description.data, description.extent, description.images
         if images and (most := limits()) is not None:
             images = tuple(fitted(image, most) for image in images)

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Protocol
 
@@ -29,7 +30,8 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.session import Session, json_text
-from onetool_ipy.llm.messages import ModelClient, TokenUsage, Turn
+from onetool_ipy.llm.ask.tools import ToolSelection
+from onetool_ipy.llm.messages import ModelClient, TakesImages, TokenUsage, Turn
 from onetool_ipy.net.client import HttpClient
 from onetool_ipy.snippets.definition import Shortcuts
 from onetool_ipy.stores.calls.log import CallLog
@@ -150,6 +152,18 @@ class AskListener:
 
     def ended(self, answer: Answer) -> None:
         """The ask has ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskParts:
+    """What the parts of one ask share."""
+
+    box: AskToolbox
+    session: Session
+    selection: ToolSelection
+    budget: AskBudget
+    listener: AskListener
+    takes_images: TakesImages
 
 
 class OverLimit(ExecutionFailed):

@@ -21,9 +21,8 @@ from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask.answer import Answer, StopReason
 from onetool_ipy.llm.ask.attachments import Attached
 from onetool_ipy.llm.ask.call_runner import CallRunner
-from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox
+from onetool_ipy.llm.ask.context import AskParts
 from onetool_ipy.llm.ask.session import (
-    Session,
     old_and_recent,
     size,
     summary_exchange,
@@ -31,7 +30,6 @@ from onetool_ipy.llm.ask.session import (
     trimmed,
     with_handles,
 )
-from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.messages import Message, ModelClient, OfferedTool, OnText, Outcomes, System, Turn, User
 from onetool_ipy.stores.cassettes import Cassette
 
@@ -116,29 +114,15 @@ def _with_names(value: Any, names: dict[str, str]) -> Any:
 class AskRun:
     """One ask under way."""
 
-    def __init__(
-        self,
-        box: AskToolbox,
-        model: ModelClient,
-        session: Session,
-        selection: ToolSelection,
-        runner: CallRunner,
-        budget: AskBudget,
-        *,
-        listener: AskListener,
-        answer_type: AnswerType | None = None,
-    ) -> None:
-        self._box = box
+    def __init__(self, ask: AskParts, model: ModelClient, runner: CallRunner, answer_type: AnswerType | None) -> None:
+        self._box, self._session, self._selection = ask.box, ask.session, ask.selection
+        self._budget, self._listener = ask.budget, ask.listener
         self._model = model
+        self._runner = runner
         self._answer_type = answer_type
         self._schema = None if answer_type is None else answer_type.schema
         self._value: Any = None
-        self._session = session
-        self._selection = selection
-        self._runner = runner
-        self._budget = budget
-        self._listener = listener
-        self._streamed = box.config.settings.ask.stream
+        self._streamed = ask.box.config.settings.ask.stream
         self._messages: list[Message] = []
         self._partial = ""
         self._held_back = ""
@@ -195,8 +179,6 @@ class AskRun:
         if (program := self._runner.program) is not None:
             answer.value, answer.program, answer.plan = program.value, program.program, program.plan
             answer.note = answer.note or (program.note if stop == "interrupted" else "")
-        if self.mismatch is not None:
-            self.mismatch.answer = answer
         self._listener.ended(answer)
         return answer
 
