@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -202,8 +201,7 @@ class PartBuilder:
         if config.trust.is_given:
             return inventory
         count, hosts = http_hosts(self._context.store)
-        return replace(
-            inventory,
+        return inventory._replace(
             pack_files=() if self._project.files is None else tuple(self._project.files.shown()),
             http_tools=count,
             hosts=tuple(hosts),

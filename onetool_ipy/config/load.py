@@ -16,8 +16,8 @@ import os
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
@@ -49,14 +49,13 @@ _MODE = "has the file mode"
 _NO_FILE = "Give the path of an onetool.yaml, or run: onetool-ipy init"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Config:
+class Config(NamedTuple):
     """One configuration as it was when it was loaded. `errors` are the `problems` that a strict caller raises."""
 
     settings: Settings
     secrets: Secrets
     paths: Paths
-    prompts: Mapping[str, str] = field(default_factory=dict)
+    prompts: Mapping[str, str] = {}
     problems: tuple[Problem, ...] = ()
     errors: tuple[Problem, ...] = ()
     fingerprint: str = ""
@@ -66,8 +65,8 @@ class Config:
     home: Path = Path("~")
     user_state: Path = Path("~")
     """The state that belongs to the user and not to one project; `state_dir:` does not move it."""
-    trust: Trust = field(default_factory=Trust)
-    reach: Pins = field(default_factory=dict)
+    trust: Trust = Trust()
+    reach: Pins = NO_PINS
     """What in the settings runs a program or reaches out of the folder, whether or not it is approved."""
 
     @property
@@ -189,12 +188,11 @@ class _Loading:
         )
         settings = self._without_approvals(settings)
         self._mark.update(f"{self._paths.config_file} {self._is_trusted}".encode())
-        return replace(
-            self._config,
+        return self._config._replace(
             settings=settings,
             secrets=secrets,
             prompts={} if prompts is None else check_prompts(prompts),
-            paths=replace(self._paths, state=self._state(settings.state_dir)),
+            paths=self._paths._replace(state=self._state(settings.state_dir)),
             problems=_masked(self._problems.problems, secrets),
             errors=_masked(self._problems.errors, secrets),
             fingerprint=self._mark.hexdigest(),

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, Code, OneToolError, UsageProblem, is_transient
@@ -84,8 +84,7 @@ class Failure:
         return printable(f"Failure({self.code}{f'/{self.reason}' if self.reason else ''}: {self.message})")
 
 
-@dataclass(frozen=True, slots=True)
-class CallSite:
+class CallSite(NamedTuple):
     """Where a call was made: `box` returns the toolbox while it exists, `mask` hides the secrets that it knows."""
 
     box: Callable[[], Any]

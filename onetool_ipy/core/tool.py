@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -77,8 +77,7 @@ class Dep(NamedTuple):
     install: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerFacts:
+class ServerFacts(NamedTuple):
     """What an MCP server says of its tool besides words and schemas. All of it is for people and for other clients.
 
     `hints` are "destructive", "idempotent" and "open world"; `icon` is a `data:` address, `meta` is `_meta`.
@@ -86,13 +85,12 @@ class ServerFacts:
 
     server: str = ""
     title: str = ""
-    hints: Mapping[str, bool] = field(default_factory=dict)
+    hints: Mapping[str, bool] = {}
     icon: str = ""
-    meta: Mapping[str, object] = field(default_factory=dict)
+    meta: Mapping[str, object] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionFacts:
+class FunctionFacts(NamedTuple):
     """What only Python functions have.
 
     `converters` turn JSON into the types of arguments. `positional` names the arguments that may be given by position,
@@ -101,7 +99,7 @@ class FunctionFacts:
     little.
     """
 
-    converters: Mapping[str, Converter] = field(default_factory=dict)
+    converters: Mapping[str, Converter] = {}
     positional: tuple[str, ...] | None = None
     cache_key: Callable[..., Any] | None = None
     returned: Callable[[], Json | None] | None = None
@@ -115,6 +113,9 @@ class HttpHooks(NamedTuple):
 
     send: Callable[[dict[str, Any]], Any]
     preview: Callable[[dict[str, Any]], list[Json]]
+
+
+_NO_SERVER, _NO_FUNCTION = ServerFacts(), FunctionFacts()
 
 
 # The derived attributes below are kept in `__dict__`, so the class has no slots.
@@ -153,9 +154,9 @@ class ToolSpec:
     is_listed: bool = True
     resource: str = ""
     prompt: bool = False
-    function: FunctionFacts = FunctionFacts()
+    function: FunctionFacts = _NO_FUNCTION
     http: HttpHooks | None = None
-    server_facts: ServerFacts = ServerFacts()
+    server_facts: ServerFacts = _NO_SERVER
 
     def replace(self, **changes: Any) -> ToolSpec:
         """The same tool with other values for some of its fields."""
