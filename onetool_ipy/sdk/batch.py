@@ -27,6 +27,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, NoReturn
 
@@ -158,7 +159,8 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
     idle, left = iter(threads), len(items)
     try:
         # Stop may come while the threads start.
-        next(idle).start()
+        for thread in islice(idle, 1):
+            thread.start()
         while left:
             if done.empty():
                 time.sleep(_REST_S)

@@ -81,21 +81,45 @@ _APPEND_CELL = """source => {
   return model.cells.length - 1;
 }"""
 
-_LEAVE = """async () => {
+_LIGHT = "JupyterLab Light"
+# The colours are a setting that the server keeps: left dark, each page that is loaded later would be dark.
+_LEAVE = """async light => {
   await window.jupyterapp?.serviceManager.sessions.shutdownAll();
+  if (document.body.dataset.jpThemeName !== light) {
+    await window.jupyterapp?.commands.execute('apputils:change-theme', { theme: light });
+  }
   localStorage.clear();
   sessionStorage.clear();
 }"""
-# Whether the application looks as it did when it was opened, but for the notebook: no panel of ours, no question, light
-# colours. The notebooks are closed without asking.
-_IS_AS_NEW = """panel => {
+_IS_LIGHT = "light => !window.jupyterapp || document.body.dataset.jpThemeName === light"
+# What a page shows beside its notebook, noted when JupyterLab has loaded. A page that its test loads again has no note.
+_NOTE_LOOK = """async () => {
+  const { restored, shell } = window.jupyterapp;
+  await restored;
+  const raised = '.jp-Dialog, .lm-Menu, .Toastify__toast, #modal-command-palette:not(.lm-mod-hidden)';
+  const shown = area => [...shell.widgets(area)].filter(widget => widget.isVisible).map(widget => widget.id);
+  window.look = () => JSON.stringify([
+    document.body.dataset.jpThemeName,
+    ['left', 'right', 'down'].map(shown),
+    document.querySelector('#jp-left-stack').offsetWidth,
+    document.querySelectorAll(raised).length
+  ]);
+  window.firstLook = window.look();
+}"""
+# Closes the notebooks without asking, brings our panel and the file browser back to where they were at first, and tells
+# whether the page looks as it did then. Our panel must be the same as one that is made anew: it has left its notebook,
+# and with it every kernel, search, form, question and report.
+_RENEW = """id => {
   const { shell } = window.jupyterapp ?? {};
-  if (!shell) return false;
+  if (!shell || !window.look) return false;
+  const panel = [...shell.widgets('left')].find(widget => widget.id === id);
+  panel.selectView('health');
+  panel.selectView('tools');
   for (const widget of [...shell.widgets('main')]) widget.dispose();
-  return document.body.dataset.jpThemeName === 'JupyterLab Light'
-    && document.querySelector('.jp-Dialog') === null
-    && document.querySelector(`#${panel}:not(.lm-mod-hidden)`) === null
-    && document.querySelector('#filebrowser:not(.lm-mod-hidden)') !== null;
+  shell.activateById('filebrowser');
+  const noNotebook = { currentWidget: null, currentChanged: { connect() {} } };
+  window.newPanel ??= new panel.constructor(noNotebook).node.innerHTML;
+  return window.look() === window.firstLook && panel.current === null && panel.node.innerHTML === window.newPanel;
 }"""
 # An empty application shows its launcher, which goes, too.
 _OPEN_FILE = """async path => {
@@ -126,7 +150,6 @@ class Notebook:
         self.path = path
         self.page_errors: list[str] = []
         self.is_open = True
-        self._has_shown_panel = False
         self._give_back = give_back
         self._listeners: list[tuple[Any, Callable[[Any], object]]] = []
         self.listen("pageerror", self._note_error)
@@ -176,7 +199,6 @@ class Notebook:
 
     def show_panel(self) -> Locator:
         """Open our side panel and return it."""
-        self._has_shown_panel = True
         self.page.evaluate(f"() => window.jupyterapp.shell.activateById('{PANEL_ID}')")
         panel = self.page.locator(f"#{PANEL_ID}")
         expect(panel).to_be_visible()
@@ -202,8 +224,9 @@ class Notebook:
         self.page.unroute_all()
         self.page.context.clear_permissions()
         self.page.context.set_offline(False)
-        self.page.evaluate(_LEAVE)
-        is_as_new = not self._has_shown_panel and self.page.evaluate(_IS_AS_NEW, PANEL_ID)
+        self.page.evaluate(_LEAVE, _LIGHT)
+        self.page.wait_for_function(_IS_LIGHT, arg=_LIGHT)
+        is_as_new = self.page.evaluate(_RENEW, PANEL_ID)
         self._give_back(self.page, bool(is_as_new) and not self.page_errors)
 
 
@@ -296,13 +319,16 @@ class Lab:
         notebook = Notebook(page, path, lambda page, is_as_new: self._free_pages.append((page, is_as_new)))
         self.notebooks.append(notebook)
         place = path.relative_to(self.root).as_posix()
-        if is_as_new and not is_page_new:
+        is_loaded = is_as_new and not is_page_new
+        if is_loaded:
             page.evaluate(_OPEN_FILE, place)
         else:
             page.goto(f"{self.address}lab/workspaces/{secrets.token_hex(4)}/tree/{place}?token={self.token}&reset")
-            page.locator("#jupyterlab-splash").wait_for(state="detached")
         page.wait_for_function(_IS_OPEN, arg=path.name)
         page.evaluate(_READY)
+        if not is_loaded:
+            page.evaluate(_NOTE_LOOK)
+            page.locator("#jupyterlab-splash").wait_for(state="detached")
         return notebook
 
     def screenshot(self, name: str, folder: Path) -> list[Path]:

@@ -19,6 +19,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute, normalize_items
+from onetool_ipy.sdk.batch import run_items
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 from tests.sdk import remote_functions
@@ -108,6 +109,10 @@ def test_items_that_wait_run_at_once_also_after_quick_ones(box: Toolbox) -> None
 
     assert text.count("===") == 10_000
     assert "Error" not in text
+
+
+def test_no_items_need_no_thread() -> None:
+    assert list(run_items([], str, 8)) == []
 
 
 @pytest.mark.spec("000/Item Normalization/Normalize strings")
