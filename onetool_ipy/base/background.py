@@ -588,8 +588,15 @@ class StepThread:
         self._steps: SimpleQueue[tuple[Future[Any], Callable[[], object]] | None] = SimpleQueue()
 
     def __enter__(self) -> StepThread:
+        def serve() -> None:
+            for future, step in iter(self._steps.get, None):
+                try:
+                    future.set_result(step())
+                except BaseException as exc:  # noqa: BLE001 - whatever a step raises belongs to the one who waits
+                    future.set_exception(exc)
+
         with deferred:
-            threading.Thread(target=self._serve, name="onetool-steps", daemon=True).start()
+            threading.Thread(target=serve, name="onetool-steps", daemon=True).start()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -602,10 +609,3 @@ class StepThread:
         future: Future[Any] = Future()
         self._steps.put((future, step))
         return outcome(future, None)
-
-    def _serve(self) -> None:
-        for future, step in iter(self._steps.get, None):
-            try:
-                future.set_result(step())
-            except BaseException as exc:  # noqa: BLE001 - whatever a step raises belongs to the one who waits
-                future.set_exception(exc)
