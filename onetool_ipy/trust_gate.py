@@ -13,9 +13,8 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
@@ -23,7 +22,7 @@ from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.trust import Pin, Pins, as_text, difference, referenced_names
-from onetool_ipy.core.callers import TYPED
+from onetool_ipy.core.current import TYPED
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolSpec
 
 if TYPE_CHECKING:
@@ -48,8 +47,7 @@ _WHY = {
 """Why a project needs no yes, by `config.trust.how`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class Part(NamedTuple):
     """One thing that runs a program or reaches out of the project, and that a yes pins: a server, a model, a host ...
 
     `kind` and `name` are those of `config.trust.Pins`. `text` says what it runs or reaches; `details` are lines with
@@ -74,8 +72,7 @@ class Part:
         return [printable_line(line) for line in (f"{self.key}: {self.text}", *below)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inventory:
+class Inventory(NamedTuple):
     """Everything that a yes to a project covers. `hosts` are those that its HTTP tools name."""
 
     folder: str
@@ -101,7 +98,7 @@ class Inventory:
         covered = {
             "folder": self.folder,
             "packFiles": self.pack_files,
-            "parts": [{**asdict(part), "key": part.key} for part in self.parts],
+            "parts": [{**part._asdict(), "key": part.key} for part in self.parts],
             "httpTools": self.http_tools,
             "hosts": self.hosts,
             "snippets": self.snippets,

@@ -13,7 +13,6 @@ import shlex
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -69,8 +68,7 @@ class Owners:
         return OwnerFault("belongs to another user, so it is ignored.", hint)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Paths:
+class Paths(NamedTuple):
     """The folders in force. `onetool_dir` holds the configuration, even if a file named by the user is elsewhere."""
 
     cwd: Path

@@ -1,14 +1,13 @@
 """The settings as values: one class per section of onetool.yaml, with the defaults of contract 3.
 
 Owns the name, type, default and meaning of every key. `check` reads them from parsed files; `template` documents them.
-No `repr` here shows a value that `${NAME}` may have filled with a secret. The sections are NamedTuples, because every
-start makes these classes, and as dataclasses they took a tenth of its time.
+No `repr` here shows a value that `${NAME}` may have filled with a secret. These are NamedTuples, because every start
+makes these classes, and as dataclasses they took a tenth of its time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -17,16 +16,17 @@ Provider = Literal["openai", "ollama", "gemini", "anthropic"]
 _NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Definition:
+class Definition(NamedTuple):
     """One entry as written (a tool, server, snippet or a pack's settings) and its `file:line`.
 
-    `data` is plain JSON, and nobody changes it. `written` is the entry with every `${NAME}` unfilled.
+    `data` is plain JSON, and nobody changes it. `written` is the entry with every `${NAME}` unfilled. `fits` says that
+    the parameters of a tool are known to be a JSON Schema.
     """
 
     data: dict[str, Any]
     where: str
-    written: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    written: Mapping[str, Any] = _NO_ENTRIES
+    fits: bool = False
 
     @property
     def name(self) -> str:

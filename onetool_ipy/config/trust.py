@@ -12,10 +12,9 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import StoreError, read_own, write_whole
@@ -41,15 +40,14 @@ NO_PINS: Pins = MappingProxyType({})
 _Mark = tuple[int, int, int] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trust:
+class Trust(NamedTuple):
     """Whether a project was trusted when its configuration was loaded. `record` is the path of its record."""
 
     how: How = "no project"
     folder: Path | None = None
     record: Path | None = None
     mark: _Mark = None
-    pins: Pins = field(default_factory=dict)
+    pins: Pins = NO_PINS
 
     @property
     def is_given(self) -> bool:

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 Path = tuple[str | int, ...]
 """Where a value is in its document: keys, and indexes of lists."""
@@ -46,8 +45,7 @@ _NUMBER_STARTS = frozenset("-+.0123456789")
 _CONTROL = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 
 
-@dataclass(frozen=True, slots=True)
-class YamlFault:
+class YamlFault(NamedTuple):
     """A fault at a line. `path` is empty for the whole document."""
 
     line: int
@@ -61,13 +59,16 @@ class YamlFault:
         return dotted(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A mapping, the line of each key by its path, and the faults: values that were left out."""
+class Document(NamedTuple):
+    """A mapping, the line of each key by its path, and the faults: values that were left out.
+
+    `fits` says that an onetool.yaml is known to fit its schema as it is written.
+    """
 
     data: dict[str, Any]
     lines: dict[Path, int]
     faults: list[YamlFault]
+    fits: bool = False
 
 
 class NotYaml(Exception):

@@ -12,8 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import CallFailure, DuplicateTool, InvalidTool, ToolNotFound
@@ -46,8 +45,7 @@ class SessionTools:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class _Index:
+class _Index(NamedTuple):
     """The tables for look-ups: tools by each of their names, in order of registration, and by pack."""
 
     ordered: dict[str, ToolSpec]

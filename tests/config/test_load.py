@@ -6,7 +6,6 @@ import gc
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +135,7 @@ def test_no_document_raises_and_warm_is_as_cold(project: Project, document: dict
     check(cold)
     warm = project.load(TOKEN="abcdef123")
     assert json.dumps(repr([warm.settings, warm.problems])) == json.dumps(repr([cold.settings, cold.problems]))
-    assert warm == replace(cold, secrets=warm.secrets)
+    assert warm == cold._replace(secrets=warm.secrets)
     assert "abcdef123" not in repr(cold)
 
 

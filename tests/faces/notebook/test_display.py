@@ -29,12 +29,15 @@ def box(tmp_path: Path) -> Toolbox:
 
 def test_in_a_notebook(box: Toolbox) -> None:
     from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
 
     from onetool_ipy.faces.notebook.display import bundle
 
     result = box.call("tools.echo", {"message": "line\n" * 5000})
 
-    shown, about = bundle(InteractiveShell.instance(), box, result, Room())
+    shell = InteractiveShell(config=Config(HistoryManager={"enabled": False}))
+
+    shown, about = bundle(shell, box, result, Room())
 
     assert "not stored" in shown["text/plain"]
     assert "is not a folder" in result.meta["not_stored"]
