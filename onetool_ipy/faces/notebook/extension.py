@@ -226,11 +226,10 @@ class InputHooks:
 
         @context_matcher()  # type: ignore[untyped-decorator]  # IPython has no types here
         def onetool_matcher(context: Any) -> Any:
+            offers = magics.runner.completion_context()
             from onetool_ipy.faces.notebook import completion
 
-            return completion.answer(
-                context.text_until_cursor, magics.runner.completion_context(), magics.names, cell=context.full_text
-            )
+            return completion.answer(context.text_until_cursor, offers, magics.names, cell=context.full_text)
 
         self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, onetool_matcher)]
         self._ours.append((self._shell.ast_transformers, lone_lines))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.magic import Magics, magics_class, needs_local_scope, no_var_expand
 from traitlets import Bool, Float, Int, Unicode
 
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.faces.notebook.cell_input import RUNNER, SHOWER
 
 if TYPE_CHECKING:
@@ -72,9 +73,11 @@ class OneTool(Magics):
 
     @cached_property
     def runner(self) -> LineRunner:
-        from onetool_ipy.faces.notebook.run import LineRunner
+        # At the first use some 100 modules are loaded. What they define stays, so the collector would look in vain.
+        with collector_paused():
+            from onetool_ipy.faces.notebook.run import LineRunner
 
-        host = self._host()
+            host = self._host()
         return LineRunner(self._shell, host.box, host.last, self)
 
     @cached_property
