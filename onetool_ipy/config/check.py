@@ -169,12 +169,7 @@ def fits_schema(data: Json) -> bool:
 
 
 def check_settings(
-    main: ConfigFile | None,
-    snippets: ConfigFile | None,
-    get: Get,
-    *,
-    is_trusted: bool = True,
-    withheld: Pins = NO_PINS,
+    main: ConfigFile | None, snippets: ConfigFile | None, get: Get, *, is_trusted: bool = True, withheld: Pins = NO_PINS
 ) -> Settings:
     """Build the Settings from onetool.yaml and snippets.yaml; `get` returns the value of a `${NAME}`.
 

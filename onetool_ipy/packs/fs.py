@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ExecutionFailed, TooLarge
-from onetool_ipy.core.callers import is_from_outside
+from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
 
 _MAX_ENTRIES = 100_000

@@ -159,13 +159,7 @@ class Results:
         return handle
 
     def query(
-        self,
-        handle: str,
-        *,
-        offset: int = 1,
-        limit: int = 100,
-        search: str | None = None,
-        fuzzy: bool = False,
+        self, handle: str, *, offset: int = 1, limit: int = 100, search: str | None = None, fuzzy: bool = False
     ) -> Json:
         """Return lines of a stored result: `{lines, total_lines, returned, offset, has_more}`.
 

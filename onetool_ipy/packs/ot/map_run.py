@@ -18,15 +18,15 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
-from onetool_ipy.base.frames import is_missing, is_sparse
 from onetool_ipy.base.search import did_you_mean
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_missing, is_sparse
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec, code_hash
@@ -160,13 +160,12 @@ class MapRun:
             self._engine,
             grace_s=_GRACE_S,
         )
-        try:
-            for place, outcome in outcomes:
-                self._add(todo[place], outcome)
-        except KeyboardInterrupt as exc:
-            self._stop(exc)
-        finally:
-            outcomes.close()
+        with self._stored.open_for_rows(), closing(outcomes):
+            try:
+                for place, outcome in outcomes:
+                    self._add(todo[place], outcome)
+            except KeyboardInterrupt as exc:
+                self._stop(exc)
         self._report(is_last=True)
         return self._results
 
