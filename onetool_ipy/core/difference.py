@@ -29,6 +29,8 @@ _ENDINGS = ("_id", "_key", "_code", "id", "_name")
 _MAX_TEXT = 200 * 10**6
 _MAX_TEXT_LINES = 20_000
 """Texts of more lines are compared as sets of lines; aligning them takes time that grows with the square."""
+_ABSENT = object()
+"""Stands for what one side does not have."""
 
 
 class ChangedCell(str):
@@ -410,13 +412,6 @@ def _items(old: list[Any], new: list[Any], path: str, key: str | None) -> Iterat
     for place in range(max(len(old), len(new))):
         a, b = (side[place] if place < len(side) else _ABSENT for side in (old, new))
         yield f"{path}[{place}]", a, b
-
-
-class _Absent:
-    """Stands for what one side does not have."""
-
-
-_ABSENT = _Absent()
 
 
 def _compare_text(before: str, after: str) -> Changes:
