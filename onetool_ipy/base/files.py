@@ -366,17 +366,25 @@ def append(path: Path, data: bytes, *, sync: bool = False) -> None:
     """
     try:
         with deferred:
-            try:
-                fd = os.open(path, _APPEND_FLAGS, 0o600)
-            except FileNotFoundError:
-                make_folder(path.parent)
-                fd = os.open(path, _APPEND_FLAGS, 0o600)
+            fd = open_to_append(path)
             try:
                 append_to(fd, data)
                 if sync:
                     os.fsync(fd)
             finally:
                 os.close(fd)
+    except (OSError, ValueError) as exc:
+        raise StoreError.of(path, exc) from exc
+
+
+def open_to_append(path: Path) -> int:
+    """Open a file for `append_to`; a new one, and the folders above it, are for their owner alone."""
+    try:
+        try:
+            return os.open(path, _APPEND_FLAGS, 0o600)
+        except FileNotFoundError:
+            make_folder(path.parent)
+            return os.open(path, _APPEND_FLAGS, 0o600)
     except (OSError, ValueError) as exc:
         raise StoreError.of(path, exc) from exc
 

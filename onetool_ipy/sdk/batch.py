@@ -27,6 +27,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, NoReturn
 
@@ -48,6 +49,8 @@ _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 _WAIT_S = 0.5
 _REST_S = 0.002
 """How long finished items are left to pile up, since each wake-up takes the threads that work off their work."""
+_QUICK = 8
+"""So many items of one thread in that time are quick: what we do for each takes a good part of it."""
 _ITEMS_PER_CORE = 8
 _MAX_IN_EXECUTOR = 10_000
 
@@ -138,7 +141,11 @@ def runs_in_threads(engine: object) -> bool:
 
 
 def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) -> Outcomes:
-    """Run items in daemon threads, each item in its own copy of the caller's context."""
+    """Run items in daemon threads, each item in its own copy of the caller's context.
+
+    One thread begins. The others start when its items are not quick: threads that never wait only take the interpreter
+    from each other, and that costs more than such an item.
+    """
     todo = iter(range(len(items)))
     done: SimpleQueue[tuple[int, Outcome]] = SimpleQueue()
     context = copy_context()
@@ -149,16 +156,19 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
             done.put((index, _outcome(context.copy(), func, items[index])))
 
     threads = [threading.Thread(target=serve, name="onetool-batch", daemon=True) for _ in range(min(width, len(items)))]
-    left = len(items)
+    idle, left = iter(threads), len(items)
     try:
         # Stop may come while the threads start.
-        for thread in threads:
+        for thread in islice(idle, 1):
             thread.start()
         while left:
+            if done.empty():
+                time.sleep(_REST_S)
+                if done.qsize() < min(_QUICK, left):
+                    for thread in idle:
+                        thread.start()
             yield _get(done)
             left -= 1
-            if left and done.empty():
-                time.sleep(_REST_S)
     finally:
         deque(todo, maxlen=0)
         if left and grace_s:

@@ -1,8 +1,9 @@
 """The finished rows of `ot.map`, on disk, so that a stopped run can be resumed.
 
 There is one file per tool (name, schema, code) and format. Every process that runs rows appends one line per finished
-row, with one write, before the row counts as finished: a kill loses at most the rows that are running. Values are
-stored by `stores.encoding`. A row whose value cannot be encoded, or holds a secret, is not stored and is called again.
+row, with one write, before the row counts as finished: a kill loses at most the rows that are running. A run keeps the
+file open. Values are stored by `stores.encoding`. A row whose value cannot be encoded, or holds a secret, is not stored
+and is called again.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from orjson import OPT_SORT_KEYS, dumps
 
-from onetool_ipy.base.files import StoreError, append
+from onetool_ipy.base import forks
+from onetool_ipy.base.files import StoreError, append, append_to, open_to_append
+from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.values import Json
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
@@ -40,6 +43,16 @@ class FinishedRow(NamedTuple):
     ms: float
 
 
+class _RowFile:
+    """The open file of a run. It is closed with its last user: a row that Stop left running may be writing just now."""
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def __del__(self) -> None:
+        os.close(self.fd)
+
+
 class MapProgress:
     """The finished rows of one tool. Threads may share it; each process opens its own."""
 
@@ -50,6 +63,25 @@ class MapProgress:
         self._now = now
         self._size_read = 0
         self._offsets: dict[str, int] = {}
+        self._file: _RowFile | None = None
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Leave the open file to the parent."""
+        self._file = None
+
+    @contextmanager
+    def open_for_rows(self) -> Iterator[None]:
+        """Keep the file open for the rows of a run. A row that ends after the block opens it for itself."""
+        try:
+            with deferred:
+                self._file = _RowFile(open_to_append(self.path))
+        except StoreError as exc:
+            self.fault = exc
+        try:
+            yield
+        finally:
+            self._file = None
 
     def begin(self) -> str:
         """Create the file if it is missing, delete old ones, and return the stamp that identifies this file."""
@@ -130,10 +162,14 @@ class MapProgress:
             line = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
         if self._mask(line) != line:
             return False
+        data, file = f"\n{line}\n".encode(), self._file
         try:
-            append(self.path, f"\n{line}\n".encode())
-        except StoreError as exc:
-            self.fault = exc
+            if file is None:
+                append(self.path, data)
+            else:
+                append_to(file.fd, data)
+        except (OSError, StoreError) as exc:
+            self.fault = exc if isinstance(exc, StoreError) else StoreError.of(self.path, exc)
             return False
         return True
 

@@ -29,9 +29,9 @@ ROWS = (18, 19, 22, 30)
 
 _MAPPED = 2000
 _WHY_MAP = (
-    "Row 22: with one worker a row takes half of it: a third its recorded call, as in row 1, a quarter the finished row"
-    " on disk (encoded, masked, one write), so that a stopped run can be resumed, a tenth its key. The other half is"
-    " eight threads that hand the interpreter to each other at each write; rows that wait for something do not pay it."
+    "Row 22: a third of a row is its recorded call, as in row 1, a quarter the finished row on disk (encoded, masked,"
+    " one write), so that a stopped run can be resumed, a tenth its key. Quick rows share one thread; the others start"
+    " once rows wait for something."
 )
 
 

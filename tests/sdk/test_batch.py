@@ -19,6 +19,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.sdk import batch_execute, normalize_items
+from onetool_ipy.sdk.batch import run_items
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 from tests.sdk import remote_functions
@@ -95,6 +96,23 @@ def test_no_more_run_at_once_than_allowed(box: Toolbox, width: int) -> None:
 
     assert crowd.most == width
     assert text.count("===") == 48
+
+
+def test_items_that_wait_run_at_once_also_after_quick_ones(box: Toolbox) -> None:
+    """The last three wait for each other: one thread alone would never end."""
+    together = threading.Barrier(3)
+
+    def process(item: int) -> int:
+        return item if item < 4997 else together.wait(HANG_S)
+
+    text = batch_execute(range(5000), process, max_workers=8)
+
+    assert text.count("===") == 10_000
+    assert "Error" not in text
+
+
+def test_no_items_need_no_thread() -> None:
+    assert list(run_items([], str, 8)) == []
 
 
 @pytest.mark.spec("000/Item Normalization/Normalize strings")
@@ -314,12 +332,16 @@ def test_stop_ends_the_batch_and_leaves_running_items_to_themselves(box: Toolbox
 
 
 def test_stop_while_the_threads_start_is_a_stop() -> None:
-    """In a process of its own: the first item stops the batch before the last of 200 threads has been started."""
+    """In a process of its own: an item stops the batch before the last of 200 threads has been started."""
     code = (
-        "import os, signal\n"
+        "import os, signal, threading\n"
         "from onetool_ipy.sdk.batch import run_items\n"
+        "first, many = threading.Lock(), threading.Event()\n"
         "def stop(item):\n"
-        "    if item == 0: os.kill(os.getpid(), signal.SIGINT)\n"
+        "    if threading.active_count() > 100 and first.acquire(blocking=False):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        many.set()\n"
+        "    many.wait()\n"
         "try:\n"
         "    list(run_items(range(100_000), stop, 200, grace_s=5.0))\n"
         "except KeyboardInterrupt:\n"

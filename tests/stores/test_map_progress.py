@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -72,3 +74,44 @@ def test_a_line_that_was_cut_off_spoils_no_other(tmp_path: Path) -> None:
     reader = MapProgress(path)
     reader.refresh()
     assert [row and row.value for row in reader.values(keys)] == ["first", None, "last"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists the open files of a process")
+def test_the_file_is_open_for_the_rows_of_a_run_and_no_longer(tmp_path: Path) -> None:
+    """A row that Stop left running ends after the run: it is stored, too."""
+    path, keys = tmp_path / "rows.jsonl", keys_of(2)
+    stored = MapProgress(path)
+    stored.begin()
+
+    with stored.open_for_rows():
+        assert stored.add(keys[0], "in time", 1.0)
+        assert is_open(path)
+    assert stored.add(keys[1], "late", 1.0)
+
+    assert not is_open(path)
+    stored.refresh()
+    assert [row and row.value for row in stored.values(keys)] == ["in time", "late"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux lists the open files of a process")
+def test_a_forked_child_leaves_the_open_file_to_its_parent(tmp_path: Path) -> None:
+    path, keys = tmp_path / "rows.jsonl", keys_of(2)
+    stored = MapProgress(path)
+    stored.begin()
+
+    with stored.open_for_rows():
+        child = os.fork()
+        if not child:
+            os._exit(0 if not is_open(path) and stored.add(keys[0], "child", 1.0) else 1)
+        _, status = os.waitpid(child, 0)
+        assert stored.add(keys[1], "parent", 1.0)
+
+    assert status == 0
+    stored.refresh()
+    assert [row and row.value for row in stored.values(keys)] == ["child", "parent"]
+
+
+def is_open(path: Path) -> bool:
+    """Whether this process has the file open."""
+    folder = Path("/proc/self/fd")
+    return str(path) in [os.readlink(folder / name) for name in os.listdir(folder) if os.path.lexists(folder / name)]

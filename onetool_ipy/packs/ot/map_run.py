@@ -18,6 +18,7 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -159,13 +160,12 @@ class MapRun:
             self._engine,
             grace_s=_GRACE_S,
         )
-        try:
-            for place, outcome in outcomes:
-                self._add(todo[place], outcome)
-        except KeyboardInterrupt as exc:
-            self._stop(exc)
-        finally:
-            outcomes.close()
+        with self._stored.open_for_rows(), closing(outcomes):
+            try:
+                for place, outcome in outcomes:
+                    self._add(todo[place], outcome)
+            except KeyboardInterrupt as exc:
+                self._stop(exc)
         self._report(is_last=True)
         return self._results
 
