@@ -251,7 +251,10 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
 
     kinds = {side.dtype.kind for side in (old, new)}
     if kinds <= {*"iufb"}:
-        a, b = (_plain_numbers(side) for side in (old, new))
+        # Numbers with missing cells are compared as floats.
+        a, b = (
+            side.to_numpy(dtype="f8", na_value=np.nan) if side.isna().any() else side.to_numpy() for side in (old, new)
+        )
         places = np.flatnonzero(a != b)
         if kinds <= {*"iu"} and a.dtype.kind != "f":
             return places
@@ -266,13 +269,6 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
         return places[~(old.take(places).isna() & new.take(places).isna())]
     pairs = zip(old.astype(object), new.astype(object), strict=True)
     return np.flatnonzero(np.fromiter((not _same(a, b, tolerance) for a, b in pairs), bool, len(old)))
-
-
-def _plain_numbers(column: Any) -> Any:
-    """Return numbers as an array of numpy; of those with missing cells one of floats."""
-    import numpy as np
-
-    return column.to_numpy(dtype="f8", na_value=np.nan) if column.isna().any() else column.to_numpy()
 
 
 def _same(old: Any, new: Any, tolerance: float) -> bool:

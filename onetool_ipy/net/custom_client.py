@@ -61,7 +61,12 @@ def send(
         raise UsageProblem(
             f"safe_request takes an httpx.Client, not a {type(client).__name__}.", hint="Make one: httpx.Client()"
         )
-    limit_s = _limit_s(client, timeout, http.timeout_s)
+    # Seconds for the whole request: those of the call, else the larger one of the client's and the default.
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+        limit_s = float(timeout)
+    else:
+        chosen = httpx.Timeout(timeout) if timeout is not None else client.timeout
+        limit_s = max([http.timeout_s, *(part for part in chosen.as_dict().values() if part is not None)])
     if allowed_hosts is not None:
         rules = replace(Rules.of(http), hosts=Hosts(allowed_hosts))
         client = _with_transport(client, _GuardedTransport(http_client, rules))
@@ -83,14 +88,6 @@ def send(
             raise exc if exc.reason != "timeout" else timeout_error(place, limit_s) from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, RuntimeError) as exc:
             raise translated(exc, place, limit_s, mask) from None
-
-
-def _limit_s(client: httpx.Client, timeout: Any, default_s: float) -> float:
-    """Seconds for a whole request: those of the call, else the larger one of the client's and the default."""
-    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
-        return float(timeout)
-    chosen = httpx.Timeout(timeout) if timeout is not None else client.timeout
-    return max([default_s, *(part for part in chosen.as_dict().values() if part is not None)])
 
 
 def _with_transport(client: httpx.Client, transport: httpx.BaseTransport) -> httpx.Client:
