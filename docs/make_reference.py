@@ -22,7 +22,7 @@ from onetool_ipy.config.check import resolved, settings_schema
 from onetool_ipy.faces.commands.catalog import FLAGS, USAGE
 from onetool_ipy.faces.commands.table import rows, verbs_of
 from onetool_ipy.faces.notebook.ask import USAGE as ASK_USAGE
-from onetool_ipy.faces.notebook.magics import OneTool
+from onetool_ipy.faces.notebook.extension import OneTool
 from onetool_ipy.faces.rest.routes import PREFIX, ROUTES
 from onetool_ipy.proxies import OtProxy
 from onetool_ipy.toolbox import Toolbox

@@ -261,22 +261,7 @@ class ToolProxy:
         return printable(self._box.mask(f"<tool {self._spec.signature}>"))
 
     def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
-        return self._box.resolve(self._known.name, lambda spec: self._arguments(spec, args, kwargs), source=_caller())
-
-    def _arguments(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Name the positional arguments, and give names that Python cannot spell back their own."""
-        fixed, rest = spec.positions if args else ((), "")
-        arguments: dict[str, Any] = dict(zip(fixed, args, strict=False))
-        if len(args) > len(fixed):
-            if not rest:
-                raise _misused(spec, f"it takes {len(fixed)} arguments by position, not {len(args)}")
-            arguments[rest] = list(args[len(fixed) :])
-        for key, value in kwargs.items():
-            name = spec.spelled.get(key, key)
-            if name in arguments:
-                raise _misused(spec, f"the argument '{name}' was given twice")
-            arguments[name] = value
-        return arguments
+        return self._box.resolve(self._known.name, lambda spec: spec.named(args, kwargs), source=_caller())
 
     def _failed(self, result: ToolResult) -> Any:
         __tracebackhide__ = True
@@ -369,9 +354,11 @@ class OtProxy(PackProxy):
 class OtTool(ToolProxy):
     """A tool of the `ot` pack. A tool given to one, as in `ot.map(nb.add, df)`, stands for its name."""
 
-    def _arguments(self, spec: ToolSpec, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        arguments = super()._arguments(spec, args, kwargs)
-        return {name: value._spec.name if isinstance(value, ToolProxy) else value for name, value in arguments.items()}
+    def _resolve(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ResolvedCall:
+        def plain(value: Any) -> Any:
+            return value._spec.name if isinstance(value, ToolProxy) else value
+
+        return super()._resolve(tuple(map(plain, args)), {name: plain(value) for name, value in kwargs.items()})
 
     def _failed(self, result: ToolResult) -> Any:
         if result.error is not None and isinstance(result.error.exception, Returned):
@@ -394,7 +381,3 @@ def raise_failure(host: Host, result: ToolResult) -> NoReturn:
 def _caller() -> CallSource:
     here = current.scope()
     return "python" if here is None or here.depth == 0 else "tool"
-
-
-def _misused(spec: ToolSpec, what: str) -> UsageProblem:
-    return UsageProblem(f"'{spec.name}': {what}.", hint=f"Usage: {spec.signature}")

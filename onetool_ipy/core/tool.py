@@ -21,6 +21,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
 from onetool_ipy.base import values
+from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import once
 from onetool_ipy.base.values import Json
@@ -252,6 +253,27 @@ class ToolSpec:
         return {label: name for label, name in snake.items() if label not in labels.values()} | {
             label: name for name, label in labels.items() if label != name
         }
+
+    def named(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Name the positional arguments of a call, and give names that Python cannot spell back their own.
+
+        Raises UsageProblem for too many arguments, or one that was given twice.
+        """
+        fixed, rest = self.positions if args else ((), "")
+        arguments: dict[str, Any] = dict(zip(fixed, args, strict=False))
+        if len(args) > len(fixed):
+            if not rest:
+                raise self._misused(f"it takes {len(fixed)} arguments by position, not {len(args)}")
+            arguments[rest] = list(args[len(fixed) :])
+        for key, value in kwargs.items():
+            name = self.spelled.get(key, key)
+            if name in arguments:
+                raise self._misused(f"the argument '{name}' was given twice")
+            arguments[name] = value
+        return arguments
+
+    def _misused(self, what: str) -> UsageProblem:
+        return UsageProblem(f"'{self.name}': {what}.", hint=f"Usage: {self.signature}")
 
     @once
     def signature(self) -> str:

@@ -6,15 +6,13 @@ The arguments are those of `check`: defaults and examples of the schema first. O
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.tool import format_call
 from onetool_ipy.schema.sample import samples
-
-if TYPE_CHECKING:
-    from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.toolbox import Toolbox
 
 _LIMIT_S = 30.0
 _MAX_MESSAGE = 300

@@ -20,7 +20,7 @@ from onetool_ipy.base.errors import (
     OneToolError,
     UsageProblem,
 )
-from onetool_ipy.faces.pack_names import proposed_name, require_free_name
+from onetool_ipy.faces.new_packs import proposed_name, require_free_name
 from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
 

@@ -8,6 +8,7 @@ cannot be read has none.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
@@ -15,12 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from onetool_ipy.base import files
 from onetool_ipy.base.values import Json
 from onetool_ipy.faces.creation import changed_bundle, wire_auth
+from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from onetool_ipy.bundles.model import Bundle
-    from onetool_ipy.toolbox import Toolbox
 
 
 class Environment(BaseModel):

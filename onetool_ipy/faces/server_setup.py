@@ -18,7 +18,7 @@ import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from onetool_ipy.base import values
@@ -27,11 +27,9 @@ from onetool_ipy.base.values import Json
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
 from onetool_ipy.faces.client_files import CLIENTS, FoundServer, as_ours, parse_json, servers_in, without_secrets
-from onetool_ipy.faces.pack_names import proposed_name, require_free_name
+from onetool_ipy.faces.new_packs import proposed_name, require_free_name
 from onetool_ipy.mcp.definition import read_server
-
-if TYPE_CHECKING:
-    from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.toolbox import Toolbox
 
 _PROGRAMS: Mapping[str, tuple[str, ...]] = {"npm": ("npx",), "pypi": ("uvx",), "oci": ("docker", "podman")}
 _PACKAGE = re.compile(r"(?:@[\w.-]+/)?\w[\w./:@-]*", re.ASCII)

@@ -39,8 +39,7 @@ from onetool_ipy.base.masking import Secrets
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.config.settings import Model, Models
 from onetool_ipy.core.tracing import Attributes, traced_work
-from onetool_ipy.llm.images import ImageLimits
-from onetool_ipy.llm.messages import DEADLINE_S, Message, ModelClient, OfferedTool, OnText, Turn
+from onetool_ipy.llm.messages import DEADLINE_S, ImageLimits, Message, ModelClient, OfferedTool, OnText, Turn
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
 from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of
 from onetool_ipy.net.hosts import Hosts, origin_of

@@ -8,6 +8,7 @@ position, since people write them in tests and in clients of their own: `User("h
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol, cast
@@ -163,6 +164,18 @@ class OfferedTool:
     tool: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageLimits:
+    """What a provider takes: the bytes of one image, and the longer side in pixels."""
+
+    max_bytes: int = 20_000_000
+    max_side: int = 8_000
+
+
+TakesImages = Callable[[], ImageLimits | None]
+"""Says what images a model takes; None if it takes none."""
+
+
 class ModelClient(Protocol):
     """A model that can be asked. `name` is what people call it.
 
@@ -206,3 +219,17 @@ def require_client(value: object) -> ModelClient:
     if not callable(getattr(value, "complete", None)):
         raise UsageProblem(f"A model is a name or has a method 'complete'; this is {type(value).__name__!r}.")
     return cast(ModelClient, value)
+
+
+def image_limits(client: object) -> ImageLimits | None:
+    """Return what a model takes, or None if it takes no images. A client of the user's own need not say."""
+    limits = getattr(client, "image_limits", None)
+    if not callable(limits):
+        return ImageLimits()
+    answer = limits()
+    return answer if isinstance(answer, ImageLimits) else None
+
+
+def encoded(images: Sequence[tuple[str, bytes]]) -> tuple[tuple[str, str], ...]:
+    """Return images, as MIME types and bytes, as messages carry them: MIME types and base64."""
+    return tuple((mime, base64.b64encode(data).decode("ascii")) for mime, data in images)

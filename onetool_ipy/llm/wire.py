@@ -17,8 +17,19 @@ from onetool_ipy.base.errors import InvalidOutput
 from onetool_ipy.base.values import Json
 from onetool_ipy.llm.answer_type import is_strict
 from onetool_ipy.llm.formats import declare, object_schema
-from onetool_ipy.llm.images import ImageLimits
-from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, Stop, System, TokenUsage, Turn, User
+from onetool_ipy.llm.messages import (
+    Call,
+    ImageLimits,
+    Message,
+    OfferedTool,
+    Outcome,
+    Outcomes,
+    Stop,
+    System,
+    TokenUsage,
+    Turn,
+    User,
+)
 
 Images = tuple[tuple[str, str], ...]
 

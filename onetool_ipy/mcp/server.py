@@ -22,14 +22,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import forks
-from onetool_ipy.base.errors import (
-    TRUST_IT,
-    CallFailure,
-    OneToolError,
-    Unavailable,
-    Untrusted,
-    UsageProblem,
-)
+from onetool_ipy.base.errors import TRUST_IT, CallFailure, OneToolError, Unavailable, Untrusted, UsageProblem
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.mcp.content import NotSent, error_text
 from onetool_ipy.mcp.definition import FailureState, ServerDefinition, State

@@ -17,34 +17,26 @@ import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import Background
-from onetool_ipy.base.errors import (
-    CallFailure,
-    OneToolError,
-    ToolNotFound,
-    Unavailable,
-    UsageProblem,
-)
+from onetool_ipy.base.errors import CallFailure, OneToolError, ToolNotFound, Unavailable, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import Problem, ToolSpec
 from onetool_ipy.mcp.definition import SIGN_IN_S, ServerDefinition, State
-from onetool_ipy.mcp.listing import ListingCache, to_specs
+from onetool_ipy.mcp.listing import ListingCache, ServerListing, to_specs
 from onetool_ipy.mcp.resources import Send, Watch, complete_argument, offer_specs, prompt_names
+from onetool_ipy.stores.tasks import SavedTask, TaskStore
+from onetool_ipy.stores.tokens import TokenStore
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from onetool_ipy.mcp.auth import SignInLink
-    from onetool_ipy.mcp.listing import ServerListing
     from onetool_ipy.mcp.server import Server
     from onetool_ipy.mcp.session import ServerSession
-    from onetool_ipy.stores.tasks import SavedTask, TaskStore
-    from onetool_ipy.stores.tokens import TokenStore
 
 
 _MORE_S = 5.0

@@ -16,13 +16,32 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.render import html
 
+OWN_TYPES = ("image/png", "image/jpeg", "image/gif")
+"""The images that a cell shows by their own MIME type."""
+
+_BEGINNINGS: tuple[tuple[bytes, bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", b"", "image/png"),
+    (b"\xff\xd8\xff", b"", "image/jpeg"),
+    (b"GIF8", b"", "image/gif"),
+    (b"RIFF", b"WEBP", "image/webp"),
+    (b"RIFF", b"WAVE", "audio/wav"),
+    (b"ID3", b"", "audio/mpeg"),
+    (b"OggS", b"", "audio/ogg"),
+    (b"fLaC", b"", "audio/flac"),
+)
+"""The first bytes of a file, what stands at its 9th, and what it is."""
 _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp")
-_OWN_TYPE = ("image/png", "image/jpeg", "image/gif")
 _SOUND = ("audio/wav", "audio/x-wav", "audio/mpeg", "audio/mp3", "audio/ogg", "audio/webm", "audio/flac", "audio/mp4")
 _MAX_EMBEDDED = 20_000_000
 _MAX_TEXT = 20_000
 _PLAIN = re.compile(r"[\w.~:/?#@!&*+,;=%-]+", re.ASCII)
 _STYLE = "max-width:100%;max-height:32em"
+
+
+def type_of(data: bytes) -> str:
+    """Return the MIME type of bytes that are an image or sound, by how they begin; empty for any others."""
+    matches = (kind for head, mid, kind in _BEGINNINGS if data.startswith(head) and data[8:12].startswith(mid))
+    return next(matches, "")
 
 
 class Image(NamedTuple):
@@ -35,7 +54,7 @@ class Image(NamedTuple):
         return printable(f"<{self.mime or 'image'}, {len(self.data):,} bytes>")
 
     def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
-        if self.mime in _OWN_TYPE and len(self.data) <= _MAX_EMBEDDED:
+        if self.mime in OWN_TYPES and len(self.data) <= _MAX_EMBEDDED:
             return {"text/plain": repr(self), self.mime: base64.b64encode(self.data).decode("ascii")}
         return {"text/plain": repr(self), "text/html": _html(self)}
 

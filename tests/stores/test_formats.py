@@ -18,7 +18,7 @@ from onetool_ipy.base.errors import Conflict, UsageProblem
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.config.edit import add_server, allow_host, save_snippet
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.widgets.favourites import Favourites
+from onetool_ipy.faces.widgets.requests import Favourites
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.mcp.definition import ServerDefinition
 from onetool_ipy.mcp.listing import ListingCache, ServerListing

@@ -9,7 +9,7 @@ import pytest
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.files import is_young, stamp_of
-from onetool_ipy.faces.widgets.favourites import Favourites
+from onetool_ipy.faces.widgets.requests import Favourites
 from onetool_ipy.llm.scripted import ScriptedModel
 from tests.core.support import Project, project
 

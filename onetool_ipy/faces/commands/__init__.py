@@ -16,16 +16,16 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.faces.line.grammar import OptionKind, Options
+from onetool_ipy.faces.notebook.display import LastFailure
 from onetool_ipy.render import pages
 from onetool_ipy.render.pages import Part, masked, to_text
 from onetool_ipy.render.views import ErrorText
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.faces.mcp.http import Serving
-    from onetool_ipy.faces.notebook.errors import LastFailure
 
 Page = pages.PageText
 Place = Literal["everywhere", "notebook", "shell"]
@@ -137,8 +137,6 @@ class CommandContext:
 
     @cached_property
     def last(self) -> LastFailure:
-        from onetool_ipy.faces.notebook.errors import LastFailure
-
         return self._last or LastFailure(self.shell, self.box.mask)
 
     def publish(self, bundle: Mapping[str, str], key: str, *, is_update: bool = False) -> None:
@@ -195,16 +193,12 @@ def one_word(options: Options, command: str, *, what: str = "name", hint: str = 
 
 def confirmed(box: Toolbox, question: str, yes: str, details: Sequence[str] = ()) -> bool | None:
     """Ask for a yes, with buttons or typed; None if nobody can answer. `details` are the lines that a yes is about."""
-    from onetool_ipy.core.question import Question  # late: most notebooks ask nothing
-
     reply = put(box, Question("%tool", question, details=tuple(details), yes=yes))
     return None if reply is None else reply.action == "accept"
 
 
 def put(box: Toolbox, question: Question) -> Reply | None:
     """Put the question of a command; None if nobody can answer. Raises UsageProblem after Stop."""
-    from onetool_ipy.core.question import NobodyToAsk  # late, too
-
     try:
         return box.put_question(question)
     except NobodyToAsk:

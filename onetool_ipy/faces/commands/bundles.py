@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, NotFound, UsageProblem
@@ -28,7 +28,7 @@ from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, confirmed, one_word
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_word
-from onetool_ipy.faces.pack_names import require_free_name
+from onetool_ipy.faces.new_packs import require_free_name
 from onetool_ipy.faces.secret_hosts import Sending, new_sendings, sendings_of, unconfirmed
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import identifier, params, type_text
@@ -468,18 +468,9 @@ def run_all(context: CommandContext, options: Options) -> Listing:
     return Listing({**run._asdict(), "ms": f"{run.ms:,.0f}"} for run in runs)
 
 
-def switch_on(context: CommandContext, options: Options) -> Page:
-    """`%tool bundle on NAME`."""
-    return _switch(context, options, is_on=True)
-
-
-def switch_off(context: CommandContext, options: Options) -> Page:
-    """`%tool bundle off NAME`."""
-    return _switch(context, options, is_on=False)
-
-
-def _switch(context: CommandContext, options: Options, *, is_on: bool) -> Page:
-    word = "on" if is_on else "off"
+def switch(word: Literal["on", "off"], context: CommandContext, options: Options) -> Page:
+    """`%tool bundle on NAME` and `%tool bundle off NAME`."""
+    is_on = word == "on"
     bundle, tools = _named(context, options, word)
     if tools is None:
         context.box.bundles.patch_bundle(bundle.bundle_id, enabled=is_on)

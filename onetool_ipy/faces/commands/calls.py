@@ -1,17 +1,18 @@
-"""`%tool jobs`, `replay` and `check`: calls in the background, from a cassette, and with sample arguments.
+"""`%tool jobs`, `replay`, `check` and `program`: calls in the background, from a cassette, with samples, by a program.
 
 `check` calls a tool that is not read-only only with `--call` and after a yes; otherwise it checks the arguments and
-sends nothing.
+sends nothing. `program` runs the program of a cell over the tools, in the sandbox, without a model.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import CallFailure, UsageProblem
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.jobs import Job
 from onetool_ipy.core.tool import ToolSpec, format_call
@@ -24,6 +25,7 @@ from onetool_ipy.schema.sample import samples
 
 if TYPE_CHECKING:
     from onetool_ipy.stores.cassettes import Cassette
+
 
 _CHECK_S = 10.0
 """Seconds that one call of `%tool check` may take."""
@@ -160,3 +162,35 @@ def _row(label: str, spec: ToolSpec, args: dict[str, Any], outcome: str) -> dict
 
 def _text(cassette: Cassette) -> str:
     return repr(cassette).removeprefix("<").removesuffix(">")
+
+
+def run_program(context: CommandContext, options: Options) -> object:
+    """`%%tool program [@NAME ...] [-o NAME]`: the value is an Answer. Raises what ended the program."""
+    if not options.body.strip():
+        raise UsageProblem("There is no program.", hint="Write %%tool program, and the program below it.")
+    user_ns: dict[str, Any] = context.shell.user_ns
+    answer = context.box.ask.program(
+        options.body,
+        variables=_variables(options.words, user_ns),
+        plan=bool(options.values.get("--plan")),
+        approve=options.values.get("--approve"),
+        tool_allow=options.values.get("--allow"),
+        source="magic",
+    )
+    if "-o" in options.values:
+        user_ns[options.values["-o"]] = answer
+    answer.unwrap()
+    return None if "-o" in options.values else answer
+
+
+def _variables(words: list[str], user_ns: Mapping[str, Any]) -> dict[str, Any]:
+    variables = {}
+    for word in words:
+        name = word.removeprefix("@")
+        if word == name or not name.isidentifier():
+            raise UsageProblem(f"'{word[:40]}' is not a variable. Write @name for each that the program may see.")
+        if name not in user_ns:
+            near = did_you_mean(name, [each for each in user_ns if not each.startswith("_")])
+            raise UsageProblem(f"There is no variable '{name}'. {near}".strip())
+        variables[name] = user_ns[name]
+    return variables

@@ -21,6 +21,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.core.question import Question
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.client_files import (
     CLIENTS,
@@ -35,7 +36,7 @@ from onetool_ipy.faces.client_files import (
 )
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, confirmed, put
 from onetool_ipy.faces.line.grammar import Options
-from onetool_ipy.faces.notebook.errors import raise_result
+from onetool_ipy.faces.notebook.display import raise_result
 from onetool_ipy.faces.server_setup import CardInput, ServerSetup, card_name, is_card, server_of
 from onetool_ipy.mcp.definition import UnconfirmedIssuer
 from onetool_ipy.proxies import prompts_of, resources_of
@@ -141,8 +142,6 @@ def _ask_value(context: CommandContext, wanted: CardInput, server: str) -> str:
 
 def _typed(context: CommandContext, text: str, field: Mapping[str, Any], *, yes: str, nobody: str) -> str:
     """Ask for one value; empty if the person gives none. `nobody` is the hint where nobody can be asked."""
-    from onetool_ipy.core.question import Question  # late: few servers need it
-
     form = {"type": "object", "properties": {"value": field}, "required": ["value"]}
     reply = put(context.box, Question("%tool", text, form=form, yes=yes, no="Cancel", takes_secret=True))
     if reply is None:
@@ -236,22 +235,8 @@ def _add_all(context: CommandContext, servers: list[FoundServer], *, is_saved: b
     return context.page(*lines, *notes, *(f"Try: %tool server test {server.name}" for server in servers[:5]))
 
 
-def start(context: CommandContext, options: Options) -> Page:
-    """`%tool server start NAME`."""
-    return _change_state(context, options, "start")
-
-
-def stop(context: CommandContext, options: Options) -> Page:
-    """`%tool server stop NAME`."""
-    return _change_state(context, options, "stop")
-
-
-def restart(context: CommandContext, options: Options) -> Page:
-    """`%tool server restart NAME`."""
-    return _change_state(context, options, "restart")
-
-
-def _change_state(context: CommandContext, options: Options, verb: Literal["start", "stop", "restart"]) -> Page:
+def change_state(verb: Literal["start", "stop", "restart"], context: CommandContext, options: Options) -> Page:
+    """`%tool server start NAME`, and the same with `stop` and `restart`."""
     name = _one(context, options.words, verb)
     if verb != "stop":
         context.box.gate.require_server(name)

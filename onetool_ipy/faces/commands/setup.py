@@ -14,7 +14,7 @@ from typing import Literal
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.config.trust import TrustList
-from onetool_ipy.faces import cell_saving
+from onetool_ipy.faces import new_packs
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, one_word
 from onetool_ipy.faces.line.grammar import Options
 
@@ -114,9 +114,9 @@ def save_cell(context: CommandContext, options: Options) -> Page:
         raise UsageProblem(
             "There are no functions to save.", hint=f"Write %%tool save {pack} as the first line of their cell."
         )
-    tools = cell_saving.save_cell(context.box, pack, options.body)
+    tools = new_packs.save_cell(context.box, pack, options.body)
     return context.page(
-        f"{', '.join(tools)} saved to {cell_saving.pack_file(context.box, pack)}",
+        f"{', '.join(tools)} saved to {new_packs.pack_file(context.box, pack)}",
         f"Try it with: %tool check {tools[0]}",
     )
 

@@ -26,7 +26,7 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, one_word
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
-from onetool_ipy.faces.pack_names import require_free_name
+from onetool_ipy.faces.new_packs import require_free_name
 from onetool_ipy.render.views import Listing
 from onetool_ipy.sdk.stubs import stubs
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 from onetool_ipy.base.errors import UsageProblem
@@ -26,13 +27,11 @@ from onetool_ipy.faces.commands import (
     checked,
     lock,
     page,
-    programs,
     servers,
     setup,
     shell,
 )
 from onetool_ipy.faces.commands import history as past
-from onetool_ipy.faces.commands.why import why
 from onetool_ipy.faces.line.grammar import Options, asks_for_help, read_options
 from onetool_ipy.render.pages import Heading, Part, Row, Rows
 
@@ -118,10 +117,10 @@ TABLE: tuple[Command, ...] = (
         takes=("file",), place="notebook",
         elsewhere="A replay belongs to a notebook or a script: %tool replay FILE, or with ot.replay(FILE):"),
     Command("replay off", "", "call the tools again", calls.replay_off, place="notebook"),
-    Command("why", "", "the whole story of the last failure", why,
+    Command("why", "", "the whole story of the last failure", past.why,
         options=(Option("--internals", help="with the frames of onetool_ipy"),), place="notebook",
         elsewhere="Only a notebook remembers its last failure: %tool why. In a shell: onetool-ipy history --failed"),
-    Command("program", "[@NAME ...]", "run the cell's program over the tools, in a sandbox", programs.run_program,
+    Command("program", "[@NAME ...]", "run the cell's program over the tools, in a sandbox", calls.run_program,
         options=(Option("-o", "variable", "put the answer into a variable", "NAME"),
         Option("--plan", help="make no write now: show the writes, and keep the program"),
         Option("--approve", "names", "tools that may write without a question", "CSV", "tool"),
@@ -187,8 +186,8 @@ TABLE: tuple[Command, ...] = (
         Command(f"bundle {verb}", words, about, run, takes=("bundle",))
         for verb, words, run, about in (
             ("show", "NAME[.tool[@version]]", bundles.show_bundle, "what is in it"),
-            ("on", "NAME[.tool[@version]]", bundles.switch_on, "switch a bundle, a tool or one version on"),
-            ("off", "NAME[.tool[@version]]", bundles.switch_off, "switch it off"),
+            ("on", "NAME[.tool[@version]]", partial(bundles.switch, "on"), "switch a bundle, a tool or one version on"),
+            ("off", "NAME[.tool[@version]]", partial(bundles.switch, "off"), "switch it off"),
             ("run", "NAME", bundles.run_all, "call each of its tools that only reads, with example arguments"),
         )
     ),
@@ -243,19 +242,12 @@ TABLE: tuple[Command, ...] = (
         )
     ),
     *(
-        Command(
-            f"server {verb}",
-            "NAME",
-            about,
-            run,
-            takes=("server",),
-            place="notebook",
-            elsewhere=f"A server runs in the notebook that started it: %tool server {verb} NAME",
-        )
+        Command(f"server {verb}", "NAME", about, run, takes=("server",), place="notebook",
+            elsewhere=f"A server runs in the notebook that started it: %tool server {verb} NAME")
         for verb, run, about in (
-            ("start", servers.start, "start it"),
-            ("stop", servers.stop, "stop it"),
-            ("restart", servers.restart, "stop and start it"),
+            ("start", partial(servers.change_state, "start"), "start it"),
+            ("stop", partial(servers.change_state, "stop"), "stop it"),
+            ("restart", partial(servers.change_state, "restart"), "stop and start it"),
             ("trace", servers.trace, "every message to and from it; with a number that message whole"),
         )
     ),

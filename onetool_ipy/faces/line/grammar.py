@@ -79,6 +79,16 @@ _WANTED: Mapping[OptionKind, tuple[str, str]] = {
     "seconds": ("a number of seconds above 0", "5"),
     "variable": ("the name of a variable", "x"),
 }
+_ANYTHING = Expected.of({})
+_ANY_OBJECT = Expected.of({"type": "object"})
+_KEY = re.compile(r"[\w$@.\-\[\]]+")
+_LISTED = 8
+_SNIPPET_OPTIONS: Mapping[str, OptionKind] = {"--save": "switch", "--description": "text"}
+_PARAM = re.compile(r"([^\W\d]\w*)(?:=(.*))?", re.DOTALL)
+_PARAM_KEY = re.compile(r"[^\W\d]\w*=")
+_MAX_YAML = 1 << 20
+_MAX_LEVELS = 64
+_NAME_END = re.compile(r"[({]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,12 +259,6 @@ def _read_option(name: str, value: str, kind: OptionKind) -> str | int | float:
     noun, example = _WANTED[kind]
     hint = "Write %%tool save PACK above the functions to save." if name == "--save" else f"Write {name} {example}."
     raise UsageProblem(f"{show(name)} needs {noun}{got}.", hint=hint)
-
-
-_ANYTHING = Expected.of({})
-_ANY_OBJECT = Expected.of({"type": "object"})
-_KEY = re.compile(r"[\w$@.\-\[\]]+")
-_LISTED = 8
 
 
 def read_arguments(
@@ -453,11 +457,6 @@ def _listing(names: Sequence[str]) -> str:
     return f"Arguments: {', '.join(names[:_LISTED])}{end}"
 
 
-_SNIPPET_OPTIONS: Mapping[str, OptionKind] = {"--save": "switch", "--description": "text"}
-_PARAM = re.compile(r"([^\W\d]\w*)(?:=(.*))?", re.DOTALL)
-_PARAM_KEY = re.compile(r"[^\W\d]\w*=")
-
-
 def read_snippet_definition(line: str, body: str) -> tuple[Snippet, bool]:
     """Read `%%snippet NAME [param[=default] ...] [--save]`: the snippet, and whether to save it."""
     options = read_options(line, _SNIPPET_OPTIONS)
@@ -495,10 +494,6 @@ def read_snippet_arguments(text: str, evaluate: Evaluate) -> Json:
         value = word.value if is_text else Bare(raw)
         arguments[word.key] = read_expression(raw, word.key, _ANYTHING, evaluate) if is_expression else value
     return arguments
-
-
-_MAX_YAML = 1 << 20
-_MAX_LEVELS = 64
 
 
 def read_body(
@@ -629,9 +624,6 @@ def _refuse(what: str, event: Event) -> NoReturn:
         f"--args: {where} has {what}, which is not supported here.",
         hint="Write plain keys and values, or JSON.",
     )
-
-
-_NAME_END = re.compile(r"[({]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,8 @@ from onetool_ipy.base.errors import UsageProblem
 _BLANKS = re.compile(r"\s*+")
 
 _RUN_TO_EQUALS = re.compile(r"""[^\s"'(\[{=]++""")
-
 _RUN = re.compile(r"""[^\s"'(\[{]++""")
-
 _DOUBLE = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-
 _SINGLE = re.compile(r"'[^']*+'")
 
 # Inside brackets the rules are Python's: strings with prefixes and escapes, and triple quotes.
@@ -48,9 +45,7 @@ _IN_BRACKETS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-
 _CLOSER = {"(": ")", "[": "]", "{": "}"}
-
 _SHOWN = 40
 
 

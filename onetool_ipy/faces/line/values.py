@@ -14,12 +14,13 @@ is the `evaluate` it is given.
 
 Literals: true/True, false/False, null/None, numbers, [...], {...}, and (...) as a list. `1e3` is 1000 where an integer
 is wanted; NaN and Infinity are numbers only where text does not fit. Where a schema is silent, broken or contradicts
-itself, any value fits.
+itself, any value fits. `read_since` reads a time as a person types it.
 """
 
 from __future__ import annotations
 
 import ast
+import datetime
 import json
 import math
 import re
@@ -42,6 +43,9 @@ _KINDS = {bool: "boolean", int: "integer", float: "number", str: "string", list:
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _MAX_DEPTH = 50
 _MAX_PARTS = 500
+
+_AGO = re.compile(r"(\d{1,6})([mhdw])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 @dataclass(frozen=True)
@@ -171,18 +175,29 @@ def _listed(part: Json, key: str) -> list[object]:
 
 
 Evaluate = Callable[[str], object]
+
 """Evaluates a Python expression as a cell of the notebook would."""
 
+
 MISSING: Any = object()
+
 """No value; None is a value."""
 
+
 _WORDS = {"true": True, "True": True, "false": False, "False": False, "null": None, "None": None}
+
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
 _INTEGER = re.compile(r"-?(?:0+|[1-9](?:_?[0-9])*+|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+)", re.ASCII)
+
 _FLOAT = re.compile(r"-?(?:[0-9]++\.[0-9]*+|\.[0-9]++|[0-9]++(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII)
+
 _CLOSER = {"(": ")", "[": "]", "{": "}"}
+
 _DETECTED = re.compile(r" \(detected at line \d+\)")
+
 _UNREADABLE = (ValueError, RecursionError, MemoryError)
+
 _TOLD = 200
 
 
@@ -359,3 +374,21 @@ def _refuse_twice(name: str) -> NoReturn:
 
 def _of(name: str) -> str:
     return f" for {show(name)}" if name else ""
+
+
+def read_since(text: str, now: datetime.datetime) -> datetime.datetime:
+    """Read `today`, `yesterday`, `2h`, `3d`, a date or an ISO time, in the person's time zone. Raises UsageProblem."""
+    here = now.astimezone()
+    midnight = here.replace(hour=0, minute=0, second=0, microsecond=0)
+    if text in ("today", "yesterday"):
+        return midnight - datetime.timedelta(days=text == "yesterday")
+    try:
+        if ago := _AGO.fullmatch(text):
+            return here - datetime.timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        moment = datetime.datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        raise UsageProblem(
+            f"--since does not understand '{text[:40]}'.",
+            hint="For example: today, yesterday, 2h, 3d, 2026-11-15 or 2026-11-15T09:30",
+        ) from None
+    return moment.astimezone() if moment.tzinfo is None else moment

@@ -24,7 +24,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidTool, OneToolError, TooLarge
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.result import ToolResult
-from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink
+from onetool_ipy.render.media import Audio, Blocks, Image, Resource, ResourceLink, type_of
 from onetool_ipy.schema.check import Checker
 from onetool_ipy.schema.read import resolve
 from onetool_ipy.toolbox import Toolbox
@@ -32,18 +32,6 @@ from onetool_ipy.toolbox import Toolbox
 MAX_MEDIA = 20_000_000
 """How many bytes of one image, sound or file are sent."""
 
-_KINDS: tuple[tuple[bytes, bytes, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", b"", "image/png"),
-    (b"\xff\xd8\xff", b"", "image/jpeg"),
-    (b"GIF87a", b"", "image/gif"),
-    (b"GIF89a", b"", "image/gif"),
-    (b"RIFF", b"WEBP", "image/webp"),
-    (b"RIFF", b"WAVE", "audio/wav"),
-    (b"ID3", b"", "audio/mpeg"),
-    (b"OggS", b"", "audio/ogg"),
-    (b"fLaC", b"", "audio/flac"),
-)
-"""The first bytes of a file, what stands at its 9th, and what it is."""
 _HANDLE: Json = {
     "type": "object",
     "properties": {
@@ -120,8 +108,7 @@ def content_blocks(value: object, mask: Callable[[str], str]) -> list[Block]:
 def medium_of(value: object) -> Any:
     """Return bytes that are an image or sound, and an object that draws itself, as that; other values as they are."""
     if isinstance(value, (bytes, bytearray)):
-        kind = next((k for head, mid, k in _KINDS if value.startswith(head) and value[8:].startswith(mid)), "")
-        if not kind:
+        if not (kind := type_of(bytes(value[:12]))):
             return Resource("onetool://bytes", "application/octet-stream", bytes(value))
         return Image(kind, bytes(value)) if kind.startswith("image/") else Audio(kind, bytes(value))
     draw = None if isinstance(value, type) else getattr(type(value), "_repr_png_", None)

@@ -20,29 +20,78 @@ import time
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.tool import format_call
 from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
-from onetool_ipy.faces.notebook.errors import LastFailure
+from onetool_ipy.faces.notebook.display import CellOptions, LastFailure
 from onetool_ipy.llm.answer_type import AnswerMismatch, type_named
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall, call_view, mime_bundle, summary
 from onetool_ipy.llm.ask.asker import as_call
+from onetool_ipy.llm.ask.attachments import as_written, named_variables, variables_of
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.llm.ask.session import Session
-from onetool_ipy.llm.ask.variables import as_written, named_variables, variables_of
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
 from onetool_ipy.render.pages import PageText as Page
 from onetool_ipy.render.result import Called, to_html, to_text
 from onetool_ipy.toolbox import Toolbox
 
-if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.display import CellOptions
+FLAGS: Mapping[str, OptionKind] = {
+    "--model": "text",
+    "--tools": "switch",
+    "--no-tools": "switch",
+    "--allow": "text",
+    "--max-steps": "number",
+    "--approve": "text",
+    "--session": "text",
+    "--as": "text",
+    "--show": "switch",
+    "--code": "switch",
+    "--plan": "switch",
+    "--waiting": "switch",
+    "--resume": "text",
+    "--drop": "text",
+    "--distil": "switch",
+    "--soft": "switch",
+    "--help": "switch",
+    "-o": "variable",
+}
 
+USAGE = """\
+%ask [flags] PROMPT        ask a model; a = %ask ... gives the Answer (.text, .calls, .df, .usage, .to_cells())
+%%ask [flags]              the same with the cell's text as the prompt
+%ask tool:NAME {json}      run one tool, without a model
++pack.tool or +pack        in the prompt: offer just these tools
+@name                      in the prompt: a variable, sent as a description of at most 4 kB; @@ is an @
++server:uri                in the prompt: attach a resource of a server
+%ask $server.prompt k=v    ask with a prompt of a server
+
+--model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all that are allowed
+--allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
+--max-steps N      requests before it must answer      --session NAME        go on with this conversation
+--as TYPE          the answer as a value of this type: a.value; a name or an expression of the notebook
+--show             what would be sent, part by part; sends nothing
+--code             the model writes one program over the tools; its writes are shown in one question
+--plan             the same, and no write is made now: the program is kept
+--waiting          the programs that wait for a yes    --drop ID             forget one
+--resume ID        show the plan of one, and ask again; behind it skip or again, for a write that is in doubt
+--distil           put the calls, or the program, into the next cell; without a prompt those of the last answer
+--soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
+
+_KEPT = frozenset(("--waiting", "--resume", "--drop"))
+"""Flags that are about programs which wait for a yes, and ask no model."""
+
+_ARGUMENTS = {
+    "--model": "model",
+    "--allow": "tool_allow",
+    "--max-steps": "max_steps",
+    "--approve": "approve",
+    "--session": "session",
+}
 _PROMPT = re.compile(r"\s*\$(?P<name>[^\W\d][\w-]*\.[\w.-]+)(?P<rest>[^\n]*)")
 _ATTACHED = re.compile(r"(?<!\S)\+(?P<server>[^\W\d][\w-]*):(?P<uri>[A-Za-z][\w.+-]*:\S+)")
 _PUNCTUATION = ".,;:!?)]}\"'"
@@ -187,58 +236,6 @@ def _line(text: str) -> dict[str, str]:
     return {"text/plain": printable(text), "text/html": html.note(text)}
 
 
-FLAGS: Mapping[str, OptionKind] = {
-    "--model": "text",
-    "--tools": "switch",
-    "--no-tools": "switch",
-    "--allow": "text",
-    "--max-steps": "number",
-    "--approve": "text",
-    "--session": "text",
-    "--as": "text",
-    "--show": "switch",
-    "--code": "switch",
-    "--plan": "switch",
-    "--waiting": "switch",
-    "--resume": "text",
-    "--drop": "text",
-    "--distil": "switch",
-    "--soft": "switch",
-    "--help": "switch",
-    "-o": "variable",
-}
-_KEPT = frozenset(("--waiting", "--resume", "--drop"))
-"""Flags that are about programs which wait for a yes, and ask no model."""
-
-_ARGUMENTS = {
-    "--model": "model",
-    "--allow": "tool_allow",
-    "--max-steps": "max_steps",
-    "--approve": "approve",
-    "--session": "session",
-}
-USAGE = """\
-%ask [flags] PROMPT        ask a model; a = %ask ... gives the Answer (.text, .calls, .df, .usage, .to_cells())
-%%ask [flags]              the same with the cell's text as the prompt
-%ask tool:NAME {json}      run one tool, without a model
-+pack.tool or +pack        in the prompt: offer just these tools
-@name                      in the prompt: a variable, sent as a description of at most 4 kB; @@ is an @
-+server:uri                in the prompt: attach a resource of a server
-%ask $server.prompt k=v    ask with a prompt of a server
-
---model NAME       one of onetool.yaml, or a variable  --no-tools, --tools   offer none, or all that are allowed
---allow A,B.*      offer only these tools              --approve A,B.*       run these without asking
---max-steps N      requests before it must answer      --session NAME        go on with this conversation
---as TYPE          the answer as a value of this type: a.value; a name or an expression of the notebook
---show             what would be sent, part by part; sends nothing
---code             the model writes one program over the tools; its writes are shown in one question
---plan             the same, and no write is made now: the program is kept
---waiting          the programs that wait for a yes    --drop ID             forget one
---resume ID        show the plan of one, and ask again; behind it skip or again, for a write that is in doubt
---distil           put the calls, or the program, into the next cell; without a prompt those of the last answer
---soft             give the Answer also where the model failed        -o NAME   put it into a variable"""
-
-
 class AskMagic:
     """Runs `%ask` in one shell."""
 
@@ -257,6 +254,7 @@ class AskMagic:
         """`%ask` and `%%ask`. `variables` are the local ones, where it stands in a function."""
         with self._remembered():
             flags, prompt = _read(line, cell)
+            flags["--soft"] = bool(flags.get("--soft") or self._config.soft)
             if flags.keys() & _KEPT:
                 return self._kept(flags, prompt)
             if flags.get("--help") or (not prompt and "--distil" not in flags):
@@ -272,7 +270,7 @@ class AskMagic:
 
     def _given(self, answer: Answer, flags: Mapping[str, Any]) -> Answer | None:
         """Return the answer, or put it into the variable of `-o`. Raises what ended it, unless `--soft` says not to."""
-        if not (flags.get("--soft") or self._config.soft):
+        if not flags["--soft"]:
             answer.unwrap()
         if "-o" not in flags:
             return answer
@@ -299,20 +297,16 @@ class AskMagic:
         self._formatter.type_printers.pop(Answer, None)
 
     def _ask(self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None) -> Answer:
-        options, view = _options(flags), self._view(is_soft=bool(flags.get("--soft") or self._config.soft))
-        answer = None
+        answer, view = None, self._view(is_soft=flags["--soft"])
         if namespace is not None:
-            allow = options.get("tool_allow")
+            allow = _options(flags).get("tool_allow")
             answer = self._box.ask.typed(prompt, source="magic", tool_allow=allow, listener=view)
         if answer is None:
-            prompt, options["attach"] = self._expanded(prompt, namespace)
-            options["model"] = self._model(options.get("model"))
-            if "--as" in flags:
-                options["as_"] = type_named(flags["--as"], namespace or self._shell.user_ns)
+            text, options = self._request(prompt, flags, namespace)
             try:
-                answer = self._box.ask(prompt, **options, listener=view, source="magic")
+                answer = self._box.ask(text, **options, listener=view, source="magic")
             except AnswerMismatch as exc:
-                if exc.answer is None or not (flags.get("--soft") or self._config.soft):
+                if exc.answer is None or not flags["--soft"]:
                     raise
                 answer = exc.answer
         self._shown = (answer, self._shell.execution_count)
@@ -320,18 +314,25 @@ class AskMagic:
 
     def _preview(self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None) -> Page:
         """Return a page with what would be sent, part by part."""
-        options = _options(flags)
-        prompt, options["attach"] = self._expanded(prompt, namespace)
-        options["model"] = self._model(options.get("model"))
+        text, options = self._request(prompt, flags, namespace)
         options["code"] = bool(options.pop("plan", False) or options.get("code"))
-        if "--as" in flags:
-            options["as_"] = type_named(flags["--as"], namespace or self._shell.user_ns)
         for name in ("max_steps", "approve"):
             options.pop(name, None)
-        parts = self._box.ask.preview(prompt, **options)
+        parts = self._box.ask.preview(text, **options)
         total = sum(part.tokens for part in parts)
         texts = [f"{part.name} · about {part.tokens:,} tokens\n{part.text}".rstrip() for part in parts]
         return Page("\n\n".join([f"This would be sent, about {total:,} tokens. Nothing was sent.", *texts]))
+
+    def _request(
+        self, prompt: str, flags: Mapping[str, Any], namespace: Mapping[str, object] | None
+    ) -> tuple[str, dict[str, Any]]:
+        """Return the prompt as it is sent, and the arguments of `box.ask` for it."""
+        options = _options(flags)
+        text, options["attach"] = self._expanded(prompt, namespace)
+        options["model"] = self._model(options.get("model"))
+        if "--as" in flags:
+            options["as_"] = type_named(flags["--as"], namespace or self._shell.user_ns)
+        return text, options
 
     def _expanded(self, prompt: str, namespace: Mapping[str, object] | None) -> tuple[str, dict[str, object]]:
         """Return a typed prompt with a server's prompt at its beginning filled in, and what goes along with it.

@@ -15,11 +15,7 @@ from collections.abc import Iterable
 from tokenize import COMMENT, DEDENT, ERRORTOKEN, INDENT, NEWLINE, NL, OP, TokenInfo
 from typing import Any
 
-from IPython.core.inputtransformer2 import (
-    TokenTransformBase,
-    assemble_continued_line,
-    find_end_of_continued_line,
-)
+from IPython.core.inputtransformer2 import TokenTransformBase, assemble_continued_line, find_end_of_continued_line
 
 RUNNER = "onetool_run"
 """The line magic that replaces a `$`; not meant to be typed."""

@@ -1,7 +1,9 @@
-"""A result in a cell: text/plain, text/html or an image, and in the metadata the call that gave it.
+"""What a cell shows: a result as text, HTML or an image, with the call that gave it in the metadata; or an error.
 
 Data with its own representation (a DataFrame, a figure) is shown by that; everything else by `render.result`. A result
-that is cut is stored, and the line below it gives the handle. Everything shown is masked.
+that is cut is stored, and the line below it gives the handle. An error is a few accurate lines; for a tool's own code
+its frames and none of ours. The last failure is kept for `why`; `%debug` opens in the tool's own frame. Everything
+shown is masked.
 """
 
 from __future__ import annotations
@@ -9,28 +11,31 @@ from __future__ import annotations
 import base64
 import binascii
 import sys
+import traceback
+import types
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.values import Json, is_frame
-from onetool_ipy.core.result import LinePage, ToolResult
+from onetool_ipy.core.result import LinePage, ToolCallError, ToolResult, own_frames
 from onetool_ipy.render import html
-from onetool_ipy.render.media import Image
+from onetool_ipy.render.media import OWN_TYPES, Image, type_of
 from onetool_ipy.render.result import DisplayLimits, note_line, show
 from onetool_ipy.render.views import counted
 from onetool_ipy.stores.result_lines import rows_of
+from onetool_ipy.toolbox import Toolbox
 
-if TYPE_CHECKING:
-    from onetool_ipy.toolbox import Toolbox
-
-_IMAGES = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 _OWN_METHODS = ("_repr_html_", "_repr_mimebundle_", "_repr_png_", "_repr_svg_")
 _MAX_OWN = 200_000
 _PATIENCE_S = 0.3
 """How long a cell waits until a result is on disk; a table of 100,000 rows is, on most machines."""
+
+_OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
 
 
 class CellLimits(Protocol):
@@ -71,7 +76,7 @@ def bundle(shell: Any, box: Toolbox, result: ToolResult, limits: CellLimits) -> 
             if mime in bodies:
                 bodies[mime] += more
     # The bytes of an image hold no text.
-    plain = {mime for mime, body in bodies.items() if isinstance(body, str) and mime not in _IMAGES.values()}
+    plain = {mime for mime, body in bodies.items() if isinstance(body, str) and mime not in OWN_TYPES}
     bodies = {mime: box.mask(body) if mime in plain else body for mime, body in bodies.items()}
     if "text/plain" in bodies:
         bodies["text/plain"] = printable(bodies["text/plain"])
@@ -156,8 +161,8 @@ def _image(data: object) -> tuple[str, str] | None:
     if not isinstance(data, (bytes, bytearray)):
         return None
     raw = bytes(data)
-    kind = next((mime for magic, mime in _IMAGES.items() if raw.startswith(magic)), None)
-    return None if kind is None else (kind, base64.b64encode(raw).decode("ascii"))
+    kind = type_of(raw[:12])
+    return (kind, base64.b64encode(raw).decode("ascii")) if kind in OWN_TYPES else None
 
 
 def decoded(text: str) -> bytes:
@@ -179,3 +184,75 @@ def _own_bundle(shell: Any, data: object, *, is_cut: bool) -> Json | None:
     if is_frame(data) and "text/html" in bodies:
         bodies["text/html"] = html.as_text(bodies["text/html"])
     return {mime: bodies[mime] for mime in ("text/plain", *rich) if mime in bodies}
+
+
+class LastFailure:
+    """The last failure in this shell, for `%tool why`. Renders exceptions of tools without our frames."""
+
+    def __init__(self, shell: Any, mask: Callable[[str], str]) -> None:
+        self._shell = shell
+        self._mask = mask
+        self.failed: ToolResult | BaseException | None = None
+
+    def remember(self, failed: ToolResult | BaseException) -> None:
+        """Remember a failed call, or an exception outside of one."""
+        self.failed = failed
+
+    def style(self, exc: BaseException, *, since: str = "") -> None:
+        """Make a tool's or snippet's own exception show only its own frames, from the file `since` on."""
+        if not (isinstance(self.failed, ToolResult) and self.failed.error and self.failed.error.exception is exc):
+            self.remember(exc)
+
+        def lines() -> list[str]:
+            # The frames are shown from the first one in the file `since` on; all of them if none is in it.
+            frame = exc.__traceback__
+            while frame is not None and frame.tb_frame.f_code.co_filename != since:
+                frame = frame.tb_next
+            return self.render(exc, frame or exc.__traceback__)
+
+        with suppress(AttributeError, TypeError):  # an exception class with slots is shown as usual
+            exc._render_traceback_ = lines  # type: ignore[attr-defined]  # IPython's protocol
+
+    def render(self, exc: BaseException, frames: types.TracebackType | None = None) -> list[str]:
+        """The lines IPython would show, without our frames and without secrets."""
+        own = foreign_frames(frames or exc.__traceback__)
+        if isinstance(exc, BaseExceptionGroup):
+            lines = "".join(traceback.format_exception(type(exc), exc, own)).split("\n")
+            return [printable(self._mask(line)) for line in lines]
+        formatter = self._shell.InteractiveTB
+        coloured = formatter.structured_traceback(type(exc), exc, own, tb_offset=0)
+        theme = formatter._theme_name
+        formatter.set_theme_name("nocolor")
+        try:
+            plain: list[str] = formatter.structured_traceback(type(exc), exc, own, tb_offset=0)
+        finally:
+            formatter.set_theme_name(theme)
+        if any(printable(line) != line for line in plain):  # escapes of the tool are not to be told from IPython's
+            return [printable(self._mask(line)) for line in plain]
+        return [self._mask(line) for line in coloured]
+
+
+def raise_result(result: ToolResult, last: LastFailure) -> NoReturn:
+    """Raise a failed result as ToolCallError: with the frames of the tool's own exception, or as a few lines."""
+    assert result.error is not None
+    own = result.error.exception
+    last.remember(result)
+    if own is None or isinstance(own, OneToolError):
+        raise ToolCallError(result)
+    frames = own_frames(own)
+    lines = [*last.render(own, frames), f"in tool '{result.error.tool}' (more: %tool why, %debug)"]
+    failure = replace(result.error, message=printable(result.error.message))
+    raise ToolCallError(ToolResult(False, result.data, failure, result.meta), lines).with_traceback(frames)
+
+
+def foreign_frames(frames: types.TracebackType | None) -> types.TracebackType | None:
+    """The same traceback without our frames, and without those of IPython above the cell."""
+    kept = []
+    while frames is not None:
+        if not str(frames.tb_frame.f_globals.get("__name__", "")).startswith(_OURS):
+            kept.append(frames)
+        frames = frames.tb_next
+    rebuilt: types.TracebackType | None = None
+    for frame in reversed(kept):
+        rebuilt = types.TracebackType(rebuilt, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
+    return rebuilt

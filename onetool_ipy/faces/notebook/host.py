@@ -20,7 +20,10 @@ from onetool_ipy.base.errors import Untrusted
 from onetool_ipy.base.files import Stamp, is_young, stamp_of
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
-from onetool_ipy.faces.notebook.errors import LastFailure
+from onetool_ipy.core.question import NobodyToAsk, Question, Reply
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import ToolCall, ToolSpec
+from onetool_ipy.faces.notebook.display import CellLimits, LastFailure
 from onetool_ipy.faces.notebook.running_cell import CellProgress, cell_output, is_watched
 from onetool_ipy.host import CallListener, Host
 from onetool_ipy.proxies import PackProxy
@@ -29,10 +32,6 @@ from onetool_ipy.schema.read import identifier
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.core.question import Question, Reply
-    from onetool_ipy.core.result import ToolResult
-    from onetool_ipy.core.tool import ToolCall, ToolSpec
-    from onetool_ipy.faces.notebook.display import CellLimits
     from onetool_ipy.faces.notebook.jobs import JobDisplay, JobDisplays
     from onetool_ipy.faces.notebook.names import Namespace
     from onetool_ipy.faces.widgets.comms import PanelComms
@@ -160,7 +159,6 @@ class NotebookHost(Host):
         kernel = getattr(self._shell, "kernel", None)
         if kernel is None:
             return super().ask(question)
-        from onetool_ipy.core.question import NobodyToAsk
         from onetool_ipy.faces.widgets.questions import MIME, outcome_text
 
         is_in_cell = is_watched(self._shell)
@@ -196,9 +194,6 @@ class NotebookHost(Host):
         return self._screens
 
 
-# --- the trust question ---------------------------------------------------------------------------
-
-
 class TrustQuestion:
     """Asks the person who uses one shell."""
 
@@ -212,8 +207,6 @@ class TrustQuestion:
         about = (inventory.folder, repr([each for each in inventory.parts if each.key == part]) if part else "")
         if about in self._answered or threading.current_thread() is not threading.main_thread():
             return
-        from onetool_ipy.core.question import NobodyToAsk, Question  # late: most notebooks need no yes
-
         data = {**inventory.to_dict(), "part": part}
         if part:
             data["parts"] = [each for each in data["parts"] if each["key"] == part]

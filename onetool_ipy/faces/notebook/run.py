@@ -33,8 +33,7 @@ from onetool_ipy.faces.line.grammar import (
     without_semicolon,
 )
 from onetool_ipy.faces.notebook.completion import CompletionContext
-from onetool_ipy.faces.notebook.display import CellOptions
-from onetool_ipy.faces.notebook.errors import LastFailure, raise_result
+from onetool_ipy.faces.notebook.display import CellOptions, LastFailure, raise_result
 from onetool_ipy.host import run_source, snippet_file
 from onetool_ipy.packs.ot.catalog import page_of
 from onetool_ipy.proxies import PackProxy, usage_of

@@ -32,14 +32,7 @@ from tornado import web
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.background import Workers
-from onetool_ipy.base.errors import (
-    BodyTooLarge,
-    Forbidden,
-    InvalidConfig,
-    InvalidRequest,
-    NotFound,
-    OneToolError,
-)
+from onetool_ipy.base.errors import BodyTooLarge, Forbidden, InvalidConfig, InvalidRequest, NotFound, OneToolError
 from onetool_ipy.base.files import Unreadable, read
 from onetool_ipy.bundles.validation import fault, whole
 from onetool_ipy.config.paths import find_config, state_base

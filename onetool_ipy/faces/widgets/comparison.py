@@ -7,7 +7,7 @@ one, whichever of them the person looks at.
 from __future__ import annotations
 
 import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
@@ -15,22 +15,21 @@ from onetool_ipy.base.values import Json, is_frame
 from onetool_ipy.core.difference import compare
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.tool import format_call
+from onetool_ipy.faces.widgets.viewer import ResultViewer, result_id
 from onetool_ipy.packs.ot.lineage import stored_result
 from onetool_ipy.render.difference import Difference
 from onetool_ipy.render.views import local_time
 from onetool_ipy.stores.calls.query import CallFilter, CallRow
-
-if TYPE_CHECKING:
-    from onetool_ipy.faces.widgets.viewer import ResultViewer
-    from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.toolbox import Toolbox
 
 _MAX_CALLS = 300
 _MAX_CHOICES = 60
 _MAX_LINE = 120
 
 
-def choices(box: Toolbox, tool: str, *, handle: str | None, call: str | None) -> Json:
+def choices(box: Toolbox, payload: Json) -> Json:
     """List what a result can be compared with: results of the same tool first, the newest first."""
+    tool, (handle, call) = str(payload.get("tool") or ""), result_id(payload)
     own = {call or (handle and box.results.call_of(handle)), handle}
     listed = (row for row in box.results.list() if row["handle"] != handle)
     stored = {box.results.call_of(row["handle"]) or row["handle"]: row for row in listed}
@@ -56,15 +55,13 @@ def choices(box: Toolbox, tool: str, *, handle: str | None, call: str | None) ->
     return {"items": items}
 
 
-def compared(
-    box: Toolbox, viewer: ResultViewer, other: Json, key: list[str], *, handle: str | None, call: str | None
-) -> Json:
+def compared(box: Toolbox, viewer: ResultViewer, payload: Json) -> Json:
     """Compare a result with the one that was chosen: the sentence, the table of the changes, and what was compared."""
-    this, chosen = _Side(box, handle, call), _Side(box, other.get("handle"), other.get("call"))
-    this_value, chosen_value = viewer.value(handle=handle, call=call), chosen.value()
+    this, chosen = _Side(box, payload), _Side(box, payload.get("other") or {})
+    this_value, chosen_value = viewer.value(payload), chosen.value()
     is_newer = bool(this.moment and chosen.moment and chosen.moment > this.moment)
     before, after = (this_value, chosen_value) if is_newer else (chosen_value, this_value)
-    changes = compare(before, after, key or None)
+    changes = compare(before, after, list(payload.get("key") or ()) or None)
     words = {str: "text", list: "a list or table", dict: "an object", type(None): "empty"}
     types = [list if is_frame(side) else type(values.to_json(side)) for side in (before, after)]
     kinds = [words.get(kind, "a single value") for kind in types]
@@ -86,7 +83,8 @@ def compared(
 class _Side:
     """One of two results: the call that gave it, if that is known, and when."""
 
-    def __init__(self, box: Toolbox, handle: str | None, call: str | None) -> None:
+    def __init__(self, box: Toolbox, payload: Json) -> None:
+        handle, call = result_id(payload)
         self._box = box
         self._handle = handle
         call = call or (box.results.call_of(handle) if handle else "")

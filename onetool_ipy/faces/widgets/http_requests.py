@@ -30,13 +30,13 @@ from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces import creation
 from onetool_ipy.faces.environments import active_environment, environments_of
-from onetool_ipy.faces.pack_names import require_free_name
+from onetool_ipy.faces.new_packs import require_free_name
 from onetool_ipy.faces.secret_hosts import Sending, new_sendings, sendings_of, unconfirmed
+from onetool_ipy.faces.widgets.viewer import ResultViewer
+from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Bundle
-    from onetool_ipy.faces.widgets.viewer import ResultViewer
-    from onetool_ipy.toolbox import Toolbox
 
 _READING = ("GET", "HEAD")
 _EVERY_STATUS = [f"{hundred}xx" for hundred in range(1, 6)]

@@ -2,20 +2,23 @@
 
 `ScreenRequests` knows nothing of widgets or comms: messages come in by `receive`, from any thread, and leave by `send`.
 Calls run as jobs; a request that may take long is answered from a thread. Everything that leaves is masked. The tool
-browser's requests are answered here, those of the other screens by the modules beside this one.
+browser's requests are answered here, with its favourites; those of the other screens by the modules beside this one.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 import types
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
+from onetool_ipy.base.files import StoreError, locked, write_whole
 from onetool_ipy.base.search import Index
 from onetool_ipy.base.values import Json, is_frame
 from onetool_ipy.core.jobs import Job, Progress
@@ -23,24 +26,28 @@ from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import BADGES, ToolSpec
 from onetool_ipy.faces.bundle_run import run_bundle
-from onetool_ipy.faces.cell_saving import save_new_pack
+from onetool_ipy.faces.new_packs import save_new_pack
+from onetool_ipy.faces.widgets import text_in
 from onetool_ipy.faces.widgets.comparison import choices, compared
-from onetool_ipy.faces.widgets.favourites import Favourites
 from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_variables
-from onetool_ipy.faces.widgets.health import check_health, lines_around, report
-from onetool_ipy.faces.widgets.history import history_page, stored_results
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
+from onetool_ipy.faces.widgets.overviews import (
+    check_health,
+    history_page,
+    lines_around,
+    report,
+    stored_results,
+    usage_data,
+)
 from onetool_ipy.faces.widgets.server_requests import ServerRequests
-from onetool_ipy.faces.widgets.table import TableQuery, query_of
-from onetool_ipy.faces.widgets.usage import usage_data
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render.views import counted
+from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.trust_gate import Inventory
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.widgets.questions import OpenQuestions
-    from onetool_ipy.toolbox import Toolbox
-    from onetool_ipy.trust_gate import Inventory
 
 MAX_SENT = 2_000
 """The page searches up to this number of tools itself; beyond, it asks."""
@@ -50,6 +57,8 @@ _SHELL_NAMES = frozenset(("In", "Out", "exit", "quit", "open", "get_ipython", "o
 _MAX_ICONS = 64
 _MAX_NAMES = 200
 _EVERY_S = 0.1
+_FAVOURITES_FORMAT = 1
+_MAX_FAVOURITES = 500
 
 
 class ScreenRequests:
@@ -100,72 +109,45 @@ class ScreenRequests:
 
     def _slow_kinds(self) -> dict[str, Callable[[Json], Any]]:
         """The requests that are answered from a thread."""
+        box, viewer, servers, http = self._box, self._viewer, self._servers, self._http
         return {
-            **self._result_kinds(),
-            "servers": lambda _payload: self._servers.list(),
-            "server": lambda p: self._servers.act(_text(p, "name"), _text(p, "action")),
-            "serverPage": lambda p: self._servers.page(_text(p, "name")),
-            "serverMessages": lambda p: self._servers.messages(_text(p, "name"), int(p.get("after") or 0)),
-            "serverMessage": lambda p: self._servers.message(_text(p, "name"), int(p["number"])),
-            "serverLogs": lambda p: self._servers.logs(_text(p, "name")),
-            "addServer": lambda p: self._servers.add(
-                _text(p, "text"), str(p.get("name") or "").strip(), is_saved=bool(p.get("isSaved"))
-            ),
-            "problemLines": lambda p: lines_around(self._box, _text(p, "where")),
-            "health": lambda _payload: check_health(self._box),
-            "httpTool": self._http.start,
-            "httpCurl": self._http.read_curl,
-            "httpSecret": self._http.keep_secret,
-            "allowHosts": self._http.allow_hosts,
-            "httpSend": self._http.send,
-            "httpSelect": self._http.select,
-            "environments": self._http.environments,
-            "switchEnvironment": self._http.switch,
-            "httpSave": self._http.save,
-            "runBundle": lambda p: {
-                "runs": [run._asdict() for run in run_bundle(self._box, _text(p, "bundle"), source="widget")]
-            },
-            "history": lambda p: history_page(self._box, p),
-            "results": lambda _payload: stored_results(self._box),
-            "usage": lambda p: usage_data(self._box, p),
-        }
-
-    def _result_kinds(self) -> dict[str, Callable[[Json], Any]]:
-        """The requests of the viewer about one result."""
-        return {
-            "open": lambda p: self._viewer.open(_text(p, "handle")) if p.get("handle") else self._open_first(),
-            "page": lambda p: self._viewer.page(**_result_id(p), offset=int(p["offset"]), limit=int(p["limit"])),
-            "find": lambda p: self._viewer.find(
-                **_result_id(p), pattern=_text(p, "pattern"), is_fuzzy=bool(p.get("isFuzzy"))
-            ),
-            "table": lambda p: self._viewer.table(
-                query_of(p), **_result_id(p), offset=int(p["offset"]), limit=int(p["limit"])
-            ),
-            "summary": lambda p: self._viewer.table_of(**_result_id(p)).summary(query_of(p), int(p["column"])),
-            "values": lambda p: self._viewer.table_of(**_result_id(p)).values(
-                query_of(p), int(p["column"]), str(p.get("text") or "")
-            ),
-            "copied": lambda p: {
-                "text": self._viewer.table_of(**_result_id(p)).copied(
-                    query_of(p), int(p["first"]), int(p["last"]), _columns(p), has_names=bool(p.get("hasNames"))
-                )
-            },
-            "pandasCode": lambda p: self._viewer.code(
-                query_of(p), **_result_id(p), columns=_columns(p), namespace=self._namespace()
-            ),
-            "download": lambda p: self._viewer.download(
-                query_of(p), **_result_id(p), columns=_columns(p), kind=_text(p, "format")
-            ),
-            "part": lambda p: self._viewer.part(**_result_id(p), offset=int(p["offset"])),
-            "tree": lambda p: self._viewer.tree(
-                **_result_id(p), path=list(p.get("path") or []), offset=int(p["offset"]), limit=int(p["limit"])
-            ),
-            "image": lambda p: self._viewer.image(**_result_id(p)),
-            "comparable": lambda p: choices(self._box, str(p.get("tool") or ""), **_result_id(p)),
-            "compare": lambda p: compared(
-                self._box, self._viewer, _result_id(p.get("other") or {}), list(p.get("key") or []), **_result_id(p)
-            ),
+            "open": lambda p: viewer.open(text_in(p, "handle")) if p.get("handle") else self._open_first(),
+            "page": viewer.page,
+            "find": viewer.find,
+            "table": viewer.table,
+            "summary": viewer.summary,
+            "values": viewer.column_values,
+            "copied": viewer.copied,
+            "pandasCode": lambda p: viewer.code(p, self._namespace()),
+            "download": viewer.download,
+            "part": viewer.part,
+            "tree": viewer.tree,
+            "image": viewer.image,
+            "comparable": partial(choices, box),
+            "compare": partial(compared, box, viewer),
             "assign": self._assign,
+            "servers": servers.list,
+            "server": servers.act,
+            "serverPage": servers.page,
+            "serverMessages": servers.messages,
+            "serverMessage": servers.message,
+            "serverLogs": servers.logs,
+            "addServer": servers.add,
+            "problemLines": lambda p: lines_around(box, text_in(p, "where")),
+            "health": lambda _payload: check_health(box),
+            "httpTool": http.start,
+            "httpCurl": http.read_curl,
+            "httpSecret": http.keep_secret,
+            "allowHosts": http.allow_hosts,
+            "httpSend": http.send,
+            "httpSelect": http.select,
+            "environments": http.environments,
+            "switchEnvironment": http.switch,
+            "httpSave": http.save,
+            "runBundle": self._run_bundle,
+            "history": partial(history_page, box),
+            "results": lambda _payload: stored_results(box),
+            "usage": partial(usage_data, box),
         }
 
     def show_first(self, result: ToolResult) -> None:
@@ -307,7 +289,7 @@ class ScreenRequests:
 
     def _spec(self, payload: Json) -> ToolSpec:
         """Return the tool that a form is for, with the schema of its code: the pack is imported."""
-        (spec,) = self._box.registry.loaded([self._box.registry.require(_text(payload, "name"))])
+        (spec,) = self._box.registry.loaded([self._box.registry.require(text_in(payload, "name"))])
         return spec
 
     def _tool(self, payload: Json) -> Json:
@@ -406,29 +388,28 @@ class ScreenRequests:
         self._send({"event": "job", "job": job.call.id, "status": job.status, "result": result})
 
     def _cancel(self, payload: Json) -> Json:
-        job = self._jobs.get(_text(payload, "job"))
+        job = self._jobs.get(text_in(payload, "job"))
         if job is None:
             return {"isCancelled": False}
         return {"isCancelled": job.cancel()}
 
     def _favourite(self, payload: Json) -> Json:
-        return {"favourites": self._favourites.set(_text(payload, "name"), is_on=bool(payload.get("isOn")))}
+        return {"favourites": self._favourites.set(text_in(payload, "name"), is_on=bool(payload.get("isOn")))}
 
     def _assign(self, payload: Json) -> Json:
-        name = _text(payload, "variable")
+        name = text_in(payload, "variable")
         if not name.isidentifier():
             raise UsageProblem(f"'{name[:40]}' is not a valid variable name.", hint="Use letters, digits and _.")
-        result_id = _result_id(payload)
-        value = self._viewer.value(**result_id)
-        query = query_of(payload)
-        if query != TableQuery():
-            value = self._viewer.table_of(**result_id).found(query)
-        self._namespace()[name] = value
+        value = self._namespace()[name] = self._viewer.found(payload)
         length = ""
         if hasattr(value, "__len__"):
             is_rows = isinstance(value, list) or is_frame(value)
             length = f", {counted(len(value), 'row' if is_rows else 'character' if isinstance(value, str) else 'item')}"
         return {"said": f"{name}: {type(value).__name__}{length}"}
+
+    def _run_bundle(self, payload: Json) -> Json:
+        runs = run_bundle(self._box, text_in(payload, "bundle"), source="widget")
+        return {"runs": [run._asdict() for run in runs]}
 
     def _open_first(self) -> Json:
         if self._first is None:
@@ -436,22 +417,42 @@ class ScreenRequests:
         return self._viewer.show(self._first)
 
 
+class Favourites:
+    """The favourite tools of a project, in the order they were chosen: a small file in its state folder.
+
+    A damaged file counts as empty and is replaced; a file of a later format is neither read nor written.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def names(self) -> list[str]:
+        return _favourites_in(self._read())
+
+    def set(self, name: str, *, is_on: bool) -> list[str]:
+        """Add or remove a name; return all of them. Raises StoreError if a later version wrote the file."""
+        with locked(self._file.with_suffix(".lock")):
+            content = self._read()
+            number = content.get("format") if isinstance(content, dict) else None
+            if isinstance(number, int) and number > _FAVOURITES_FORMAT:
+                why = "a later version wrote it in a format that this one does not know"
+                raise StoreError(self._file, why, hint="Update onetool-ipy, or delete the file.")
+            names = [other for other in _favourites_in(content) if other != name] + ([name] if is_on else [])
+            text = json.dumps({"format": _FAVOURITES_FORMAT, "tools": names[-_MAX_FAVOURITES:]}, ensure_ascii=False)
+            write_whole(self._file, text.encode())
+        return names
+
+    def _read(self) -> Any:
+        try:
+            return json.loads(self._file.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+
+
+def _favourites_in(content: object) -> list[str]:
+    tools = content.get("tools") if isinstance(content, dict) and content.get("format") == _FAVOURITES_FORMAT else None
+    return [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
+
+
 def _unknown(kind: str, _payload: Json) -> Json:
     raise UsageProblem(f"Unknown request '{kind[:40]}'.")
-
-
-def _text(payload: Mapping[str, Any], key: str) -> str:
-    value = payload.get(key)
-    if not isinstance(value, str):
-        raise UsageProblem(f"'{key}' is missing.")
-    return value
-
-
-def _result_id(payload: Json) -> dict[str, str | None]:
-    handle, call = payload.get("handle"), payload.get("call")
-    return {"handle": handle if isinstance(handle, str) else None, "call": call if isinstance(call, str) else None}
-
-
-def _columns(payload: Json) -> list[int]:
-    """The visible columns of a table, by their places."""
-    return [int(column) for column in payload["visible"]]

@@ -6,15 +6,13 @@ Looking starts nothing.
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
 from onetool_ipy.faces.server_setup import ServerSetup, read_pasted
-
-if TYPE_CHECKING:
-    from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.faces.widgets import text_in
+from onetool_ipy.toolbox import Toolbox
 
 _MAX_LOGS = 100_000
 _STARTING = ("start", "restart", "signIn")
@@ -28,26 +26,25 @@ class ServerRequests:
         self._box = box
         self._setup = ServerSetup(box)
 
-    def list(self) -> Json:
+    def list(self, _payload: Json) -> Json:
         """Every server: what it is, how it is, why, and which tools it has."""
         return {"items": [self._item(name) for name in self._box.servers]}
 
-    def page(self, name: str) -> Json:
+    def page(self, payload: Json) -> Json:
         """All that is known of one server: what it offers and what it says about itself."""
-        self._require(name)
+        name = self._name(payload)
         listing = self._box.servers.listing(name)
         offers: Json = {} if listing is None else {key: getattr(listing, key) for key in _OFFERED}
         return {"server": self._item(name), **values.map_text(values.to_json(offers), self._box.mask)}
 
-    def messages(self, name: str, after: int) -> Json:
+    def messages(self, payload: Json) -> Json:
         """The messages to and from a server since the one with this number."""
-        self._require(name)
+        name, after = self._name(payload), int(payload.get("after") or 0)
         return {"rows": [row for row in self._box.servers.trace(name) if row["number"] > after]}
 
-    def message(self, name: str, number: int) -> Json:
+    def message(self, payload: Json) -> Json:
         """One message whole."""
-        self._require(name)
-        text = self._box.servers.message(name, number)
+        text = self._box.servers.message(self._name(payload), int(payload["number"]))
         if text is None:
             raise UsageProblem("This message is no longer kept.")
         return {"text": text}
@@ -69,10 +66,9 @@ class ServerRequests:
             "icon": "" if listing is None else listing.icon,
         }
 
-    def act(self, name: str, action: str) -> Json:
+    def act(self, payload: Json) -> Json:
         """Do one thing with a server; says what was done. A sign-in gives the address to visit."""
-        servers = self._box.servers
-        self._require(name)
+        servers, name, action = self._box.servers, self._name(payload), text_in(payload, "action")
         if action in _STARTING and not servers.is_allowed(name):
             raise UsageProblem(f"'{name}' is not trusted yet.", hint="Trust it in the Tools view, or run: %tool trust")
         if action == "signIn":
@@ -88,18 +84,20 @@ class ServerRequests:
         state = getattr(servers, action)(name)
         return {"said": f"{name} is {state}."}
 
-    def logs(self, name: str) -> Json:
+    def logs(self, payload: Json) -> Json:
         """What a server wrote to stderr, the last of it."""
-        self._require(name)
-        return {"text": self._box.mask(self._box.servers.logs(name))[-_MAX_LOGS:]}
+        return {"text": self._box.mask(self._box.servers.logs(self._name(payload)))[-_MAX_LOGS:]}
 
-    def add(self, text: str, name: str, *, is_saved: bool) -> Json:
+    def add(self, payload: Json) -> Json:
         """Add what a person pasted: a command line, an address, or JSON."""
-        servers, notes = read_pasted(text, name), list[str]()
+        name, is_saved = str(payload.get("name") or "").strip(), bool(payload.get("isSaved"))
+        servers, notes = read_pasted(text_in(payload, "text"), name), list[str]()
         if not name:
             servers, notes = self._setup.proposed(servers)
         return {"said": "\n".join([*self._setup.add(servers, is_saved=is_saved), *notes])}
 
-    def _require(self, name: str) -> None:
+    def _name(self, payload: Json) -> str:
+        name = text_in(payload, "name")
         if name not in self._box.servers:
             raise UsageProblem(f"No server '{name[:40]}'.", hint="Refresh the list.")
+        return name

@@ -1,7 +1,7 @@
 """The result viewer's data: lines, table, tree and images of a result. Only the requested window is sent, masked.
 
 A new result is read from its object; a stored one, known only by its handle, through the result store. The table itself
-is in `table`.
+is in `table`; `pandas_code` is the shown part of one as code, which gives the same rows as the screen does.
 """
 
 from __future__ import annotations
@@ -11,26 +11,29 @@ import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.base.values import Json, is_dataframe, is_frame, is_sparse
+from onetool_ipy.base.values import Json, is_dataframe, is_frame, is_missing, is_sparse
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.notebook.display import decoded, store_result
-from onetool_ipy.faces.widgets.pandas_code import pandas_code
+from onetool_ipy.faces.widgets import text_in
 from onetool_ipy.faces.widgets.table import (
     FORMATS,
+    ORDERED,
     ResultTable,
     TableQuery,
     column_kind,
     formats,
+    number_of,
+    parse_condition,
+    query_of,
     shown_cell,
 )
+from onetool_ipy.render.media import type_of
 from onetool_ipy.stores.result_lines import pieces
-
-if TYPE_CHECKING:
-    from onetool_ipy.toolbox import Toolbox
+from onetool_ipy.toolbox import Toolbox
 
 _KEPT = 24
 _SMALL_LINES = 400
@@ -43,7 +46,6 @@ _PART = 3 * 2**20
 _MOST_DOWNLOADED = 100 * 10**6
 _MOST_PARTS = 50
 _MOST_TEXT = 10_000
-_MAGIC = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif", b"RIFF": "image/webp"}
 _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml", "image/bmp"})
 
 
@@ -104,7 +106,7 @@ class ResultViewer:
 
     def open(self, handle: str) -> Json:
         """Describe a stored result."""
-        item = self._item(handle, None)
+        item = self._item({"handle": handle})
         page = self._box.results.query(handle, limit=_SMALL_LINES // 2)
         first = page["lines"][0] if page["lines"] else ""
         is_table = False
@@ -125,18 +127,18 @@ class ResultViewer:
         item.tool = description["tool"]
         return about
 
-    def page(self, *, handle: str | None, call: str | None, offset: int, limit: int) -> Json:
+    def page(self, payload: Json) -> Json:
         """A page of lines; `offset` starts at 1."""
-        item = self._item(handle, call)
-        offset, limit = max(1, offset), max(1, min(limit, _PAGE))
+        item = self._item(payload)
+        offset, limit = max(1, int(payload["offset"])), max(1, min(int(payload["limit"]), _PAGE))
         if item.lines is not None:
             return {"lines": item.lines[offset - 1 : offset - 1 + limit], "total": len(item.lines)}
         page = self._box.results.query(self._stored(item), offset=offset, limit=limit)
         return {"lines": page["lines"], "total": page["total_lines"]}
 
-    def find(self, *, handle: str | None, call: str | None, pattern: str, is_fuzzy: bool) -> Json:
+    def find(self, payload: Json) -> Json:
         """The numbers of the first matching lines, and how many match."""
-        item = self._item(handle, call)
+        item, pattern, is_fuzzy = self._item(payload), text_in(payload, "pattern"), bool(payload.get("isFuzzy"))
         if item.handle is None and item.lines is not None:
             item.handle = self._box.results.put("\n".join(item.lines), tool=item.tool)
         matches = self._box.results.query(self._stored(item), search=pattern, fuzzy=is_fuzzy, limit=_MOST_HITS)
@@ -144,9 +146,9 @@ class ResultViewer:
         hits = matches["line_numbers"] if is_fuzzy else sorted(matches["line_numbers"])
         return {"hits": hits, "matched": matches["matched"], "isComplete": searched >= matches["total_lines"]}
 
-    def table(self, query: TableQuery, *, handle: str | None, call: str | None, offset: int, limit: int) -> Json:
+    def table(self, payload: Json) -> Json:
         """A page of rows of the sorted and filtered table."""
-        item, window = self._item(handle, call), _window(offset, limit)
+        item, query, window, offset = self._item(payload), query_of(payload), _window(payload), int(payload["offset"])
         if query == TableQuery() and item.table is None and (plain := _plain_rows(item.read())):
             columns, cells = plain
             rows = [[at, *(self._cell(cell) for cell in row)] for at, row in enumerate(cells[window], window.start)]
@@ -155,21 +157,33 @@ class ResultViewer:
             return {"columns": heads, "rows": rows, "total": len(cells), "offset": offset}
         return {**self._table(item).page(query, window), "offset": offset}
 
-    def table_of(self, *, handle: str | None, call: str | None) -> ResultTable:
-        """The whole table of a result: its summaries, values and rows."""
-        return self._table(self._item(handle, call))
+    def value(self, payload: Json) -> Any:
+        """The data itself."""
+        return self._item(payload).read()
 
-    def code(
-        self,
-        query: TableQuery,
-        *,
-        handle: str | None,
-        call: str | None,
-        columns: list[int],
-        namespace: Mapping[str, Any],
-    ) -> Json:
+    def found(self, payload: Json) -> Any:
+        """The data itself, or the rows of its table that a query finds."""
+        query = query_of(payload)
+        return self.value(payload) if query == TableQuery() else self._table(self._item(payload)).found(query)
+
+    def summary(self, payload: Json) -> Json:
+        """What the values of a column are."""
+        return self._table(self._item(payload)).summary(query_of(payload), int(payload["column"]))
+
+    def column_values(self, payload: Json) -> Json:
+        """The values of a column to choose from."""
+        table = self._table(self._item(payload))
+        return table.values(query_of(payload), int(payload["column"]), str(payload.get("text") or ""))
+
+    def copied(self, payload: Json) -> Json:
+        """Some rows as text for the clipboard."""
+        first, last, has_names = int(payload["first"]), int(payload["last"]), bool(payload.get("hasNames"))
+        table = self._table(self._item(payload))
+        return {"text": table.copied(query_of(payload), first, last, _columns(payload), has_names=has_names)}
+
+    def code(self, payload: Json, namespace: Mapping[str, Any]) -> Json:
         """The rows and columns on the screen as code of pandas."""
-        item = self._item(handle, call)
+        item = self._item(payload)
         data = item.read()
         named = {name: value for name, value in namespace.items() if not name.startswith("_")}
         variable = next((name for name, value in named.items() if value is data), "")
@@ -180,14 +194,13 @@ class ResultViewer:
             lines = [] if name == variable else ["import pandas as pd", f"df = pd.DataFrame({variable})"]
         elif result:
             lines = [f"df = {result}.df"]
-        return {"code": self._box.mask("\n".join([*lines, pandas_code(self._table(item), query, columns, name)]))}
+        lines.append(pandas_code(self._table(item), query_of(payload), _columns(payload), name))
+        return {"code": self._box.mask("\n".join(lines))}
 
-    def download(
-        self, query: TableQuery, *, handle: str | None, call: str | None, columns: list[int], kind: str
-    ) -> Json:
+    def download(self, payload: Json) -> Json:
         """Make a file of the found rows; `part` gives it piece by piece."""
-        item = self._item(handle, call)
-        item.download = self._table(item).download(query, columns, kind)
+        item, kind = self._item(payload), text_in(payload, "format")
+        item.download = self._table(item).download(query_of(payload), _columns(payload), kind)
         if len(item.download) > _MOST_DOWNLOADED:
             size, item.download = len(item.download), b""
             raise UsageProblem(
@@ -197,25 +210,25 @@ class ResultViewer:
         name = f"{item.tool or 'result'}.{kind}"
         return {"name": name, "mime": FORMATS[kind], "size": len(item.download), "part": _PART}
 
-    def part(self, *, handle: str | None, call: str | None, offset: int) -> Json:
+    def part(self, payload: Json) -> Json:
         """A piece of the file that `download` made."""
-        item = self._item(handle, call)
+        item, offset = self._item(payload), int(payload["offset"])
         piece = item.download[max(0, offset) : max(0, offset) + _PART]
         if offset + _PART >= len(item.download):
             item.download = b""
         return {"base64": base64.b64encode(piece).decode("ascii")}
 
-    def tree(self, *, handle: str | None, call: str | None, path: Sequence[Any], offset: int, limit: int) -> Json:
+    def tree(self, payload: Json) -> Json:
         """A page of the children at a path."""
-        at = _followed(self._item(handle, call).read(), path)
+        at = _followed(self._item(payload).read(), payload.get("path") or ())
         keys = _keys(at)
-        part = keys[_window(offset, limit)]
+        part = keys[_window(payload)]
         return {"children": [self._child(key, at[key]) for key in part], "total": len(keys)}
 
-    def image(self, *, handle: str | None, call: str | None) -> Json:
+    def image(self, payload: Json) -> Json:
         """The images of a result with the text between them, in order."""
         parts: list[Json] = []
-        for part in _parts(self._item(handle, call).read()):
+        for part in _parts(self._item(payload).read()):
             picture = _picture(part)
             if picture is None:
                 parts.append({"text": values.cut(self._box.mask(values.to_text(part)), _MOST_TEXT)})
@@ -225,16 +238,13 @@ class ResultViewer:
             raise UsageProblem("This result has no image.")
         return {"parts": parts}
 
-    def value(self, *, handle: str | None, call: str | None) -> Any:
-        """The data itself."""
-        return self._item(handle, call).read()
-
     def _remember(self, key: str, item: _Item) -> None:
         self._items[key] = item
         while len(self._items) > _KEPT:
             self._items.popitem(last=False)
 
-    def _item(self, handle: str | None, call: str | None) -> _Item:
+    def _item(self, payload: Json) -> _Item:
+        handle, call = result_id(payload)
         for key in (call, handle):
             if key and key in self._items:
                 self._items.move_to_end(key)
@@ -292,9 +302,20 @@ class ResultViewer:
         return values.cut(self._box.mask(text), _LEAF)
 
 
-def _window(offset: int, limit: int) -> slice:
-    start = max(0, offset)
-    return slice(start, start + max(1, min(limit, _PAGE)))
+def result_id(payload: Json) -> tuple[str | None, str | None]:
+    """The handle and the call by which a payload names a result."""
+    handle, call = payload.get("handle"), payload.get("call")
+    return handle if isinstance(handle, str) else None, call if isinstance(call, str) else None
+
+
+def _columns(payload: Json) -> list[int]:
+    """The visible columns of a table, by their places."""
+    return [int(column) for column in payload["visible"]]
+
+
+def _window(payload: Json) -> slice:
+    start = max(0, int(payload["offset"]))
+    return slice(start, start + max(1, min(int(payload["limit"]), _PAGE)))
 
 
 def _plain_rows(data: object) -> tuple[list[str], list[list[Any]]] | None:
@@ -339,11 +360,82 @@ def _parts(data: object) -> Sequence[Any]:
 def _picture(data: object) -> tuple[str, bytes] | None:
     """The type and bytes of an image that browsers can show."""
     if isinstance(data, (bytes, bytearray)):
-        kind = next((mime for magic, mime in _MAGIC.items() if data[:12].startswith(magic)), None)
-        return None if kind is None else (kind, bytes(data))
+        kind = type_of(bytes(data[:12]))
+        return (kind, bytes(data)) if kind in _SHOWN else None
     mime, raw = getattr(data, "mime", None), getattr(data, "data", None)
     if isinstance(data, dict) and data.keys() == {"mime", "base64", "size"}:  # the body of an HTTP response
         mime, raw = data["mime"], decoded(data["base64"])
     if isinstance(mime, str) and mime in _SHOWN and isinstance(raw, bytes) and raw:
         return mime, raw
     return None
+
+
+def pandas_code(table: ResultTable, query: TableQuery, columns: Sequence[int], name: str) -> str:
+    """Write the code that makes the shown table from the DataFrame `name`."""
+    names = table.names()
+
+    def column(at: int) -> str:
+        return f"{name}[{names[at]!r}]" if names.count(names[at]) == 1 else f"{name}.iloc[:, {at}]"
+
+    lines = [f"{name} = {name}.reset_index()"] if table.has_index_columns else []
+    conditions = [_condition_code(column(at), table.kinds[at], text) for at, text in query.conditions]
+    conditions += [_choice_code(column(at), table.chosen(at, numbers)) for at, numbers in query.choices]
+    if query.text:
+        part = repr(query.text)
+        lines.append(
+            f"texts = {name}.astype(str).apply(lambda cells: cells.str.contains({part}, case=False, regex=False))"
+        )
+        conditions.append("texts.any(axis=1)")
+    rows = f"{name}[{' & '.join(conditions)}]" if conditions else name
+    if query.sort is not None:
+        at, is_down = query.sort
+        order = ", ascending=False" if is_down else ""
+        rows += f".sort_values({names[at]!r}{order}, kind='stable')"
+    if list(columns) != list(range(len(names))):
+        rows += (
+            f".iloc[:, {list(columns)!r}]" if len(set(names)) < len(names) else f"[{[names[at] for at in columns]!r}]"
+        )
+    return "\n".join([*lines, rows])
+
+
+def _condition_code(column: str, kind: str, text: str) -> str:
+    """One condition. Dates compare as text, since a part of a date stands for all that begin with it."""
+    sign, operand, end = parse_condition(text, kind)
+    if sign in ("=", "!=") and not operand:
+        return f"{column}.{'isna' if sign == '=' else 'notna'}()"
+    if end and kind != "date":
+        ends = ", inclusive='left'" if sign == "..<" else ""
+        return f"{column}.between({_number_code(operand)}, {_number_code(end)}{ends})"
+    if kind == "date":
+        column = f"{column}.astype(str).str.replace('T', ' ')"
+    if end:
+        low, high, last = operand.replace("T", " "), end.replace("T", " "), "<" if sign == "..<" else "<="
+        return f"({column}.str[:{len(low)}] >= {low!r}) & ({column}.str[:{len(high)}] {last} {high!r})"
+    if sign in ("=", "!=", ">", ">=", "<", "<=") and kind in ORDERED:
+        compare = "==" if sign == "=" else sign
+        if kind == "date":
+            part = operand.replace("T", " ")
+            return f"({column}.str[:{len(part)}] {compare} {part!r})"
+        return f"({column} {compare} {_number_code(operand)})"
+    texts = column if kind in ("text", "date") else f"{column}.astype(str)"
+    if sign in ("=", "!="):
+        return f"({texts}.str.casefold() {'==' if sign == '=' else '!='} {operand.casefold()!r})"
+    contains = f"{texts}.str.contains({operand!r}, case=False, regex=False, na=False)"
+    return f"~{contains}" if sign == "!" else contains
+
+
+def _choice_code(column: str, cells: Sequence[Any]) -> str:
+    """Some values of a column; a missing one is found by `isna`."""
+    present = [cell for cell in cells if not is_missing(cell)]
+    plain = [cell.item() if hasattr(cell, "item") else cell for cell in present]
+    is_times = any(hasattr(cell, "isoformat") for cell in plain)
+    listing = f"pd.to_datetime({[str(cell) for cell in plain]!r})" if is_times else repr(plain)
+    parts = [f"{column}.isin({listing})"] if plain else []
+    parts += [f"{column}.isna()"] if len(present) < len(cells) else []
+    return f"({' | '.join(parts)})" if len(parts) > 1 else "".join(parts) or f"{column}.isin([])"
+
+
+def _number_code(text: str) -> str:
+    """A number as Python has it, whole numbers without a fraction."""
+    number = number_of(text)
+    return str(int(number)) if number.is_integer() else repr(number)

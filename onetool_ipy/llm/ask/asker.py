@@ -27,19 +27,12 @@ from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, needs_approval
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.call_runner import BadJson, CallRunner
-from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox
+from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskParts, AskToolbox, ModelPrice
 from onetool_ipy.llm.ask.run import AskRun, instructions
-from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, json_text, size
-from onetool_ipy.llm.ask.session_file import SessionFile, saved_names
+from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, SessionFile, json_text, saved_names, size
 from onetool_ipy.llm.ask.setup import ModelSetup
 from onetool_ipy.llm.ask.tools import ToolSelection
-from onetool_ipy.llm.images import ImageLimits, image_limits
-from onetool_ipy.llm.messages import (
-    ModelClient,
-    System,
-    TokenUsage,
-)
-from onetool_ipy.llm.prices import ModelPrice
+from onetool_ipy.llm.messages import ImageLimits, ModelClient, System, TakesImages, TokenUsage, image_limits
 from onetool_ipy.render.views import Listing
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import encode_inputs, short_text
@@ -115,16 +108,15 @@ class Asker:
             selection, programs = self._with_programs(prompt, conversation, attach, options, answer_type)
             # The value of the program is what is checked, and not the text of the model.
             answer_type = None
-        runner = CallRunner(
-            *(box, conversation, selection, budget),
-            approvals=self._approvals(approve),
+        ask = AskParts(
+            box=box,
+            session=conversation,
+            selection=selection,
+            budget=budget,
             listener=listener,
-            programs=programs,
             takes_images=takes_images,
         )
-        run = AskRun(
-            *(box, client, conversation, selection, runner, budget), listener=listener, answer_type=answer_type
-        )
+        run = AskRun(ask, client, CallRunner(ask, self._approvals(approve), programs), answer_type)
         message = self._attached(prompt, attach, conversation, selection, takes_images)
         self.last = run.run(message, is_kept=session is not None)
         mismatch = run.mismatch if programs is None else programs.mismatch
@@ -167,7 +159,7 @@ class Asker:
             ("instructions", system.text, size(system)),
             ("how to write a program, and its modules", selection.guide, len(selection.guide)),
             (f"{len(offered)} tools", ", ".join(tool.tool for tool in offered), len(tool_text) if offered else 0),
-            (f"{len(earlier)} messages of the session", "", sum(size(message) for message in earlier)),
+            (f"{len(earlier)} messages of the session", "", sum(map(size, earlier))),
             ("prompt", prompt, len(prompt)),
             *([] if answer_type is None else [("type", answer_type.instruction, len(answer_type.instruction))]),
             *((part.line, part.text, len(part.text) + IMAGE_CHARS * len(part.images)) for part in attached.parts),
@@ -316,8 +308,7 @@ class Asker:
             end["reason"] = answer.stop_reason
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
         # An answer came from the results that the model saw.
-        named = attach.items() if isinstance(attach, Mapping) else [("", value) for value in attach]
-        sources = [(name or "attached", self._box.lineage.call_of(value)) for name, value in named]
+        sources = [(name or "attached", self._box.lineage.call_of(value)) for name, value in named_values(attach)]
         sources += [("", str(call.result.meta.get("call_id", ""))) for call in answer.calls]
         answer.call_id = self._box.new_id()
         self._box.log.record(
@@ -364,12 +355,7 @@ class Asker:
         return AskBudget(limits, settings.stats.chars_per_token, price)
 
     def _attached(
-        self,
-        prompt: str,
-        attach: Attach,
-        session: Session,
-        selection: ToolSelection,
-        limits: Callable[[], ImageLimits | None],
+        self, prompt: str, attach: Attach, session: Session, selection: ToolSelection, limits: TakesImages
     ) -> Attached:
         """Return the prompt with its attachments."""
         if named_values(attach):

@@ -9,19 +9,12 @@ something else; the instructions say what the object means.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import (
-    CallCancelled,
-    CallFailure,
-    InvalidArgs,
-    NotAllowed,
-    NotApproved,
-    OneToolError,
-)
+from onetool_ipy.base.errors import CallCancelled, CallFailure, InvalidArgs, NotAllowed, NotApproved, OneToolError
 from onetool_ipy.base.printable import visible
 from onetool_ipy.core import names
 from onetool_ipy.core.question import NobodyToAsk, Reply
@@ -31,15 +24,10 @@ from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.ask import approval
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.approval import Approvals, PendingCall
-from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox, OverLimit, Repeated
-from onetool_ipy.llm.ask.session import Session, cache_key, json_text, size
-from onetool_ipy.llm.ask.tools import ToolSelection
-from onetool_ipy.llm.images import ImageLimits, encoded, without_pictures
-from onetool_ipy.llm.messages import (
-    Call,
-    Outcome,
-    Outcomes,
-)
+from onetool_ipy.llm.ask.context import AskParts, OverLimit, Repeated
+from onetool_ipy.llm.ask.session import cache_key, json_text, size
+from onetool_ipy.llm.description import without_pictures
+from onetool_ipy.llm.messages import Call, Outcome, Outcomes, encoded
 
 if TYPE_CHECKING:
     from onetool_ipy.llm.programs.handover import ProgramCalls
@@ -74,29 +62,14 @@ class TurnResult(NamedTuple):
 class CallRunner:
     """Runs the calls of one ask."""
 
-    def __init__(
-        self,
-        box: AskToolbox,
-        session: Session,
-        selection: ToolSelection,
-        budget: AskBudget,
-        *,
-        approvals: Approvals,
-        listener: AskListener,
-        programs: ProgramCalls | None = None,
-        takes_images: Callable[[], ImageLimits | None] = ImageLimits,
-    ) -> None:
+    def __init__(self, ask: AskParts, approvals: Approvals, programs: ProgramCalls | None) -> None:
         self.calls: list[AnswerCall] = []
         self._programs = programs
         self._outcomes: list[Outcome] = []
         self._ids: set[str] = set()
-        self._box = box
-        self._session = session
-        self._selection = selection
-        self._budget = budget
+        self._box, self._session, self._selection = ask.box, ask.session, ask.selection
+        self._budget, self._listener, self._takes_images = ask.budget, ask.listener, ask.takes_images
         self._approvals = approvals
-        self._listener = listener
-        self._takes_images = takes_images
 
     @property
     def program(self) -> Answer | None:

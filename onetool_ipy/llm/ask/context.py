@@ -1,7 +1,9 @@
-"""What one ask works with: its toolbox, the listener of its progress, and the budget of its limits.
+"""What one ask works with: its toolbox, the listener of its progress, and the budget of its limits with the price.
 
-`AskBudget` counts calls, tokens and seconds. It leaves out the time a person takes to approve calls, and estimates
-tokens from characters if the provider does not count them.
+`AskBudget` counts calls, tokens, seconds and dollars. It leaves out the time a person takes to approve calls, and
+estimates tokens from characters if the provider does not count them. `ModelPrice` is the price in the model's settings,
+otherwise that of the table of `genai-prices`, if it is installed. The table is asked only for models at their
+provider's own address: a server of one's own may give its model any name. Without a price there is no cost.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Protocol
 
 from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import ExecutionFailed
 from onetool_ipy.config.load import Config
-from onetool_ipy.config.settings import AskSettings
+from onetool_ipy.config.settings import AskSettings, Model
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.question import Question, Reply
@@ -26,8 +30,8 @@ from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
 from onetool_ipy.llm.ask.session import Session, json_text
-from onetool_ipy.llm.messages import ModelClient, TokenUsage, Turn
-from onetool_ipy.llm.prices import ModelPrice
+from onetool_ipy.llm.ask.tools import ToolSelection
+from onetool_ipy.llm.messages import ModelClient, TakesImages, TokenUsage, Turn
 from onetool_ipy.net.client import HttpClient
 from onetool_ipy.snippets.definition import Shortcuts
 from onetool_ipy.stores.calls.log import CallLog
@@ -36,6 +40,9 @@ from onetool_ipy.stores.results import Results
 
 _MAX_REPEATS = 3
 """How often the same call may run in one ask. A turn that asks only for such calls again is not run."""
+_TABLE = "genai_prices"
+_PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "google"}
+"""The names of our providers in the table."""
 
 
 class AskServers(Protocol):
@@ -147,6 +154,18 @@ class AskListener:
         """The ask has ended."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskParts:
+    """What the parts of one ask share."""
+
+    box: AskToolbox
+    session: Session
+    selection: ToolSelection
+    budget: AskBudget
+    listener: AskListener
+    takes_images: TakesImages
+
+
 class OverLimit(ExecutionFailed):
     """A call was not run: the ask reached a limit."""
 
@@ -229,3 +248,38 @@ class AskBudget:
             return True
         self._runs.update(calls)
         return False
+
+
+class ModelPrice:
+    """The price of one model. `matched` is the id of the table's model, after the first cost was found there."""
+
+    def __init__(self, client: object) -> None:
+        model = getattr(client, "model", None)
+        self._model = model if isinstance(model, Model) else None
+        self.matched = ""
+
+    def cost(self, usage: TokenUsage) -> float | None:
+        """Return the dollars of one reply, or None if the price is not known."""
+        if self._model is None:
+            return None
+        if (price := self._model.price) is not None:
+            # The tokens from the cache are a part of the input, and a price is for a million tokens.
+            cached = min(usage.cached, usage.input)
+            dollars = (usage.input - cached) * price["input"] + cached * price.get("cached", price["input"])
+            return (dollars + usage.output * price["output"]) / 1_000_000
+        provider = _PROVIDERS.get(self._model.provider)
+        if provider is None or self._model.base_url is not None or find_spec(_TABLE) is None:
+            return None
+        from genai_prices import Usage, calc_price  # late: it takes half a second
+
+        counts = {
+            "input_tokens": usage.input,
+            "output_tokens": usage.output,
+            "cache_read_tokens": min(usage.cached, usage.input),
+        }
+        try:
+            calculation = calc_price(Usage(**counts), self._model.model, provider_id=provider)
+        except (LookupError, ValueError):
+            return None
+        self.matched = calculation.model.id
+        return float(calculation.total_price)

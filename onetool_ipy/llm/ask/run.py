@@ -13,12 +13,7 @@ from functools import partial
 from typing import Any
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import (
-    CallFailure,
-    CallTimeout,
-    ExecutionFailed,
-    OneToolError,
-)
+from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, OneToolError
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import names
 from onetool_ipy.core.tracing import traced_work
@@ -26,20 +21,16 @@ from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask.answer import Answer, StopReason
 from onetool_ipy.llm.ask.attachments import Attached
 from onetool_ipy.llm.ask.call_runner import CallRunner
-from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskToolbox
-from onetool_ipy.llm.ask.session import Session, size, trimmed
-from onetool_ipy.llm.ask.shortening import old_and_recent, summary_exchange, summary_request, with_handles
-from onetool_ipy.llm.ask.tools import ToolSelection
-from onetool_ipy.llm.messages import (
-    Message,
-    ModelClient,
-    OfferedTool,
-    OnText,
-    Outcomes,
-    System,
-    Turn,
-    User,
+from onetool_ipy.llm.ask.context import AskParts
+from onetool_ipy.llm.ask.session import (
+    old_and_recent,
+    size,
+    summary_exchange,
+    summary_request,
+    trimmed,
+    with_handles,
 )
+from onetool_ipy.llm.messages import Message, ModelClient, OfferedTool, OnText, Outcomes, System, Turn, User
 from onetool_ipy.stores.cassettes import Cassette
 
 _CORRECTIONS = 2
@@ -123,29 +114,15 @@ def _with_names(value: Any, names: dict[str, str]) -> Any:
 class AskRun:
     """One ask under way."""
 
-    def __init__(
-        self,
-        box: AskToolbox,
-        model: ModelClient,
-        session: Session,
-        selection: ToolSelection,
-        runner: CallRunner,
-        budget: AskBudget,
-        *,
-        listener: AskListener,
-        answer_type: AnswerType | None = None,
-    ) -> None:
-        self._box = box
+    def __init__(self, ask: AskParts, model: ModelClient, runner: CallRunner, answer_type: AnswerType | None) -> None:
+        self._box, self._session, self._selection = ask.box, ask.session, ask.selection
+        self._budget, self._listener = ask.budget, ask.listener
         self._model = model
+        self._runner = runner
         self._answer_type = answer_type
         self._schema = None if answer_type is None else answer_type.schema
         self._value: Any = None
-        self._session = session
-        self._selection = selection
-        self._runner = runner
-        self._budget = budget
-        self._listener = listener
-        self._streamed = box.config.settings.ask.stream
+        self._streamed = ask.box.config.settings.ask.stream
         self._messages: list[Message] = []
         self._partial = ""
         self._held_back = ""
@@ -202,8 +179,6 @@ class AskRun:
         if (program := self._runner.program) is not None:
             answer.value, answer.program, answer.plan = program.value, program.program, program.plan
             answer.note = answer.note or (program.note if stop == "interrupted" else "")
-        if self.mismatch is not None:
-            self.mismatch.answer = answer
         self._listener.ended(answer)
         return answer
 
@@ -297,7 +272,7 @@ class AskRun:
         if turn.text and not self._partial:
             self._partial = self._held_back = turn.text
         self._flush_text()
-        self._budget.spend(turn, sum(size(message) for message in messages))
+        self._budget.spend(turn, sum(map(size, messages)))
         self._listener.replied(self._budget.usage)
         # The text of a reply that was cut or refused, or whose calls do not run, is kept as a partial one: a session
         # never holds a call without its outcome.
@@ -308,7 +283,7 @@ class AskRun:
 
     def _shorten(self, budget: float) -> None:
         """Make the conversation fit: old results become handles, then old exchanges a summary, which is shown."""
-        total = sum(size(message) for message in [*self._session.messages, *self._messages])
+        total = sum(map(size, [*self._session.messages, *self._messages]))
         if total <= budget:
             return
 
@@ -321,14 +296,14 @@ class AskRun:
             return handle
 
         earlier, count = with_handles(self._session.messages, total - budget / 2, put)
-        excess = sum(size(message) for message in [*earlier, *self._messages]) - budget
+        excess = sum(map(size, [*earlier, *self._messages])) - budget
         if excess > 0:
             # The newest outcomes stay: the model has not seen them yet.
             self._messages[:-1], own_count = with_handles(self._messages[:-1], excess, put)
             count += own_count
         if count:
             self._tell_shortened(f"{count} old results of tools are sent as handles from now on.")
-        if sum(size(message) for message in [*earlier, *self._messages]) > budget:
+        if sum(map(size, [*earlier, *self._messages])) > budget:
             old, recent = old_and_recent(earlier, budget / 2)
             earlier = [*self._summary_of(old, budget), *recent] if old else earlier
         if earlier != list(self._session.messages):
@@ -342,7 +317,7 @@ class AskRun:
             turn = self._complete(request, (), None)
         except CallFailure:
             return old
-        self._budget.spend(turn, sum(size(message) for message in request))
+        self._budget.spend(turn, sum(map(size, request)))
         if turn.stop != "done" or not turn.text.strip():
             return old
         text = self._box.mask(turn.text)

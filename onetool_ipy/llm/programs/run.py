@@ -23,7 +23,6 @@ from typing import Any, Literal
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import (
     CallFailure,
-    InvalidArgs,
     NotApproved,
     OneToolError,
     ProgramChanged,
@@ -58,7 +57,7 @@ from onetool_ipy.llm.programs.plan import (
     has_stand_in,
 )
 from onetool_ipy.llm.programs.sandbox import HostCall, Raised, Sandbox, StandIn, World
-from onetool_ipy.llm.programs.stubs import ToolModules, arguments_of, tool_modules
+from onetool_ipy.llm.programs.stubs import ToolModules, tool_modules
 from onetool_ipy.schema.read import identifier
 from onetool_ipy.stores.calls.record import encode_inputs, measure
 
@@ -289,7 +288,7 @@ class ProgramRun:
 
     def _rounds(self) -> Any:
         self._tools = modules_for(self._box, self._options.allow, self._code)
-        with Sandbox(self._code, self._tools.modules, self._world, self._box.workers) as sandbox:
+        with Sandbox(self._code, self._tools.modules, self._world) as sandbox:
             while True:
                 this = _Round()
                 try:
@@ -317,9 +316,9 @@ class ProgramRun:
             if has_stand_in((call.args, call.kwargs)):
                 this.plan.may_be_more = True
                 return StandIn()
-            args = values.to_json(arguments_of(spec, call.args, call.kwargs))
+            args = values.to_json(spec.named(call.args, call.kwargs))
             key = call_key(spec.name, args)
-        except InvalidArgs as exc:
+        except UsageProblem as exc:
             return Raised("TypeError", exc.message)
         except (RecursionError, ValueError, TypeError):
             return Raised("TypeError", f"The arguments of '{spec.name}' are not plain data.")

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from onetool_ipy.base.errors import InvalidArgs
 from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.programs.sandbox import HostModule
@@ -59,22 +58,6 @@ def tool_modules(specs: Iterable[ToolSpec], is_write: Callable[[ToolSpec], bool]
         modules[label] = HostModule(functions=tuple(stub.functions), stub=stub.text())
         tools.update({f"{label}.{name}": spec for name, spec in stub.functions.items()})
     return ToolModules(modules=modules, tools=tools)
-
-
-def arguments_of(spec: ToolSpec, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the positional arguments of a call, and give names that Python cannot spell back their own."""
-    fixed, rest = spec.positions if args else ((), "")
-    arguments: dict[str, Any] = dict(zip(fixed, args, strict=False))
-    if len(args) > len(fixed):
-        if not rest:
-            raise InvalidArgs(f"'{spec.name}' takes {len(fixed)} arguments by position, not {len(args)}.")
-        arguments[rest] = list(args[len(fixed) :])
-    for key, value in kwargs.items():
-        name = spec.spelled.get(key, key)
-        if name in arguments:
-            raise InvalidArgs(f"'{spec.name}': the argument '{name}' was given twice.")
-        arguments[name] = value
-    return arguments
 
 
 class _Stub:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.faces.notebook.test_magics import write_pack
+from tests.faces.notebook.test_extension_magics import write_pack
 from tests.harness.kernel import Kernel
 
 

@@ -47,59 +47,62 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
 
 def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> None:
     servers = ServerRequests(box)
-    assert servers.list() == {"items": []}
+    assert servers.list({}) == {"items": []}
 
-    said = servers.add(f"{sys.executable} {tmp_path / 'adder.py'}", "", is_saved=False)["said"]
+    said = servers.add({"text": f"{sys.executable} {tmp_path / 'adder.py'}"})["said"]
     assert said == "adder: added for this session."
-    (item,) = servers.list()["items"]
+    (item,) = servers.list({})["items"]
     assert (item["name"], item["state"], item["isSaved"], item["tools"]) == ("adder", "not started", False, [])
     assert item["address"].endswith("adder.py")
 
-    assert servers.act("adder", "start") == {"said": "adder is connected."}
-    (item,) = servers.list()["items"]
+    assert servers.act({"name": "adder", "action": "start"}) == {"said": "adder is connected."}
+    (item,) = servers.list({})["items"]
     assert (item["tools"], item["icon"]) == (["adder.add"], PLUS)
     assert box.call("adder.add", {"a": 1, "b": 2}).data == 3
-    page = servers.page("adder")
+    page = servers.page({"name": "adder"})
     assert (page["server"]["state"], [tool["name"] for tool in page["tools"]]) == ("connected", ["add"])
-    rows = servers.messages("adder", 0)["rows"]
+    rows = servers.messages({"name": "adder", "after": 0})["rows"]
     call = next(row for row in rows if row["method"] == "tools/call")
-    assert json.loads(servers.message("adder", call["number"])["text"])["params"]["arguments"] == {"a": 1, "b": 2}
-    assert servers.messages("adder", rows[-1]["number"]) == {"rows": []}
+    assert json.loads(servers.message({"name": "adder", "number": call["number"]})["text"])["params"]["arguments"] == {
+        "a": 1,
+        "b": 2,
+    }
+    assert servers.messages({"name": "adder", "after": rows[-1]["number"]}) == {"rows": []}
     with pytest.raises(UsageProblem, match="no longer kept"):
-        servers.message("adder", 9999)
-    assert "ready <b>" in servers.logs("adder")["text"]
-    assert servers.act("adder", "restart") == {"said": "adder is connected."}
-    servers.act("adder", "stop")
-    assert servers.list()["items"][0]["state"] != "connected"
-    assert servers.act("adder", "remove") == {"said": "adder is removed."}
-    assert servers.list() == {"items": []}
+        servers.message({"name": "adder", "number": 9999})
+    assert "ready <b>" in servers.logs({"name": "adder"})["text"]
+    assert servers.act({"name": "adder", "action": "restart"}) == {"said": "adder is connected."}
+    servers.act({"name": "adder", "action": "stop"})
+    assert servers.list({})["items"][0]["state"] != "connected"
+    assert servers.act({"name": "adder", "action": "remove"}) == {"said": "adder is removed."}
+    assert servers.list({}) == {"items": []}
 
 
 def test_a_saved_server_is_in_the_file_until_it_is_removed(box: Toolbox, tmp_path: Path) -> None:
     servers = ServerRequests(box)
     file = tmp_path / ".onetool" / "onetool.yaml"
     pasted = '{"mcpServers": {"notes": {"command": "notes-server", "env": {"NOTES_TOKEN": "abc-secret"}}}}'
-    said = servers.add(pasted, "", is_saved=True)["said"]
+    said = servers.add({"text": pasted, "isSaved": True})["said"]
     assert "NOTES_NOTES_TOKEN" in said
     assert "There is no program 'notes-server' on your PATH." in said
     assert "notes" in file.read_text(encoding="utf-8")
     assert "abc-secret" not in file.read_text(encoding="utf-8")
-    assert servers.list()["items"][0]["isSaved"] is True
-    servers.act("notes", "remove")
+    assert servers.list({})["items"][0]["isSaved"] is True
+    servers.act({"name": "notes", "action": "remove"})
     assert "notes" not in file.read_text(encoding="utf-8")
 
 
 def test_wrong_requests_say_what_is_wrong(box: Toolbox) -> None:
     servers = ServerRequests(box)
     with pytest.raises(UsageProblem, match="No server 'nope'"):
-        servers.act("nope", "start")
-    servers.add("true", "x", is_saved=False)
+        servers.act({"name": "nope", "action": "start"})
+    servers.add({"text": "true", "name": "x"})
     with pytest.raises(UsageProblem, match="cannot 'explode'"):
-        servers.act("x", "explode")
+        servers.act({"name": "x", "action": "explode"})
     with pytest.raises(UsageProblem, match="There is a server 'x'"):
-        servers.add("true", "x", is_saved=False)
+        servers.add({"text": "true", "name": "x"})
     with pytest.raises(UsageProblem, match="secret"):
-        servers.add('{"y": {"command": "true", "env": {"API_TOKEN": "abc"}}}', "", is_saved=False)
+        servers.add({"text": '{"y": {"command": "true", "env": {"API_TOKEN": "abc"}}}'})
 
 
 def test_an_untrusted_server_is_not_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,9 +115,9 @@ def test_an_untrusted_server_is_not_started(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.delenv("ONETOOL_TRUST", raising=False)
     box = open_toolbox()
     servers = ServerRequests(box)
-    assert servers.list()["items"][0]["state"] == "untrusted"
+    assert servers.list({})["items"][0]["state"] == "untrusted"
     for action in ("start", "restart", "signIn"):
         with pytest.raises(UsageProblem, match="not trusted yet"):
-            servers.act("bad", action)
+            servers.act({"name": "bad", "action": action})
     box.close()
     assert not marker.exists()

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from onetool_ipy import Toolbox, ToolCall, open_toolbox
-from onetool_ipy.faces.widgets.usage import usage_data
+from onetool_ipy.faces.widgets.overviews import usage_data
 from onetool_ipy.render import report as render_report
 
 NOW = datetime.datetime(2026, 3, 1, 12, 0, tzinfo=datetime.UTC)

@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from onetool_ipy import Toolbox, UsageProblem, open_toolbox
-from onetool_ipy.faces.cell_saving import save_new_pack
 from onetool_ipy.faces.creation import name_bundle, store_draft
-from onetool_ipy.faces.pack_names import proposed_name, require_free_name
+from onetool_ipy.faces.new_packs import proposed_name, require_free_name, save_new_pack
 from onetool_ipy.faces.widgets.requests import ServerRequests
 from tests.harness.kernel import Kernel
 from tests.harness.servers import hostile
@@ -68,7 +67,7 @@ def test_a_pasted_server_never_shares_the_name_of_a_built_in_pack(box: Toolbox) 
     """The first server that anybody tries is `mcp-server-time`."""
     servers = ServerRequests(box)
 
-    said = servers.add("uvx mcp-server-time", "", is_saved=False)["said"]
+    said = servers.add({"text": "uvx mcp-server-time"})["said"]
 
     assert "time_server: added for this session." in said
     assert "It is named time_server: 'time' is the name of a built-in pack." in said
@@ -76,18 +75,18 @@ def test_a_pasted_server_never_shares_the_name_of_a_built_in_pack(box: Toolbox) 
     assert box.ot.health()["proxy"]["server_count"] == 1
     assert not [problem for problem in box.problems() if "built" in problem.message]
     with pytest.raises(UsageProblem, match="Choose another name: time_server"):
-        servers.add("uvx mcp-server-time", "time", is_saved=False)
+        servers.add({"text": "uvx mcp-server-time", "name": "time"})
 
 
 def test_the_same_server_pasted_twice_is_there_already(box: Toolbox) -> None:
     servers = ServerRequests(box)
     line = shlex.join([hostile()["command"], *hostile()["args"]])
-    servers.add(line, "", is_saved=False)
+    servers.add({"text": line})
     (name,) = box.servers
-    servers.act(name, "start")
+    servers.act({"name": name, "action": "start"})
 
     with pytest.raises(UsageProblem, match=f"There is a server '{name}'"):
-        servers.add(line, "", is_saved=False)
+        servers.add({"text": line})
 
 
 def test_an_imported_bundle_gets_a_free_name(box: Toolbox) -> None:

@@ -13,7 +13,7 @@ from nbclient import NotebookClient
 
 from onetool_ipy import open_toolbox, tool
 from onetool_ipy.core.result import Failure, ToolResult
-from onetool_ipy.faces.widgets.pictures import browser_picture, result_picture, usage_picture
+from onetool_ipy.faces.widgets.widget import browser_picture, result_picture, usage_picture
 from onetool_ipy.toolbox import Toolbox
 
 SECRET = "s3cr3t-in-a-picture"

@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from onetool_ipy.faces.widgets.pandas_code import pandas_code
 from onetool_ipy.faces.widgets.table import ResultTable, query_of
+from onetool_ipy.faces.widgets.viewer import pandas_code
 
 SALES = pd.DataFrame(
     {

@@ -11,7 +11,7 @@ import pytest
 from onetool_ipy import Toolbox, open_toolbox
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.errors import Unavailable, UsageProblem
-from onetool_ipy.faces.widgets.health import check_health, lines_around, problem_rows
+from onetool_ipy.faces.widgets.overviews import check_health, lines_around, problem_rows
 
 SECRET = "s3cr3t-in-problems"
 Project = Callable[..., Toolbox]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.llm.ask.variables import as_written, named_variables, variables_of
+from onetool_ipy.llm.ask.attachments import as_written, named_variables, variables_of
 
 
 @pytest.mark.parametrize(

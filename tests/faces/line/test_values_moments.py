@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.faces.line.moments import read_since
+from onetool_ipy.faces.line.values import read_since
 
 NOW = datetime.datetime(2026, 11, 17, 15, 30, tzinfo=datetime.UTC)
 

@@ -8,8 +8,7 @@ import pytest
 
 from onetool_ipy.llm import Call, Outcome, Outcomes, ScriptedModel, Turn, User
 from onetool_ipy.llm.ask.context import AskListener
-from onetool_ipy.llm.ask.session import size
-from onetool_ipy.llm.ask.shortening import with_handles
+from onetool_ipy.llm.ask.session import size, with_handles
 from tests.llm.ask.conftest import MakeBox, Traces
 
 

@@ -13,8 +13,9 @@ from PIL import Image as pillow  # noqa: N813 - a module
 
 from onetool_ipy.base.errors import TooLarge
 from onetool_ipy.llm import Call, Message, Outcome, Outcomes, System, Turn, User
+from onetool_ipy.llm.description import fitted, picture_of, without_pictures
 from onetool_ipy.llm.formats import OfferedTool
-from onetool_ipy.llm.images import ImageLimits, fitted, picture_of, without_pictures
+from onetool_ipy.llm.messages import ImageLimits
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, WireFormat
 from onetool_ipy.render.media import Blocks, Image
 from tests.llm import provider_types
