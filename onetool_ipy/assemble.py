@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from onetool_ipy.base import forks
 from onetool_ipy.base.errors import Untrusted
-from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.load import Config, load_config
 from onetool_ipy.config.paths import CONFIG_ENV, STATE_ENV, state_base
 from onetool_ipy.config.trust import TRUST_ENV, TrustList
@@ -165,12 +164,14 @@ class _BuiltOnce(Generic[_T]):
     def __init__(self, build: Callable[[Any], _T]) -> None:
         self._build = build
 
+    def __set_name__(self, _owner: object, name: str) -> None:
+        self._name = name
+
     def __get__(self, project: Project, _owner: object) -> _T:
-        name = self._build.__name__
         with project.building:
-            if name not in vars(project):
-                vars(project)[name] = self._build(project)
-            value: _T = vars(project)[name]
+            if self._name not in vars(project):
+                vars(project)[self._name] = self._build(project)
+            value: _T = vars(project)[self._name]
             return value
 
 
@@ -213,26 +214,11 @@ class Project:
 
         return PartBuilder(self)
 
-    @_BuiltOnce
-    def stores(self) -> Stores:
-        return self._builder.stores()
-
-    @_BuiltOnce
-    def registry(self) -> Registry:
-        with collector_paused():
-            return self._builder.registry()
-
-    @_BuiltOnce
-    def executor(self) -> Executor:
-        return self._builder.executor()
-
-    @_BuiltOnce
-    def resolver(self) -> Resolver:
-        return self._builder.resolver(self.registry)
-
-    @_BuiltOnce
-    def bundles(self) -> Bundles:
-        return self._builder.bundles()
+    stores: _BuiltOnce[Stores] = _BuiltOnce(lambda project: project._builder.stores())
+    registry: _BuiltOnce[Registry] = _BuiltOnce(lambda project: project._builder.registry())
+    executor: _BuiltOnce[Executor] = _BuiltOnce(lambda project: project._builder.executor())
+    resolver: _BuiltOnce[Resolver] = _BuiltOnce(lambda project: project._builder.resolver(project.registry))
+    bundles: _BuiltOnce[Bundles] = _BuiltOnce(lambda project: project._builder.bundles())
 
     def inventory(self) -> Inventory:
         """Return what of the project a yes would cover, as far as it needs one."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import Unavailable
-from onetool_ipy.base.records import once
+from onetool_ipy.base.records import collector_paused, once
 from onetool_ipy.bundles.source import BundleContext, BundleTools, RunnerDependencies, Switched, http_hosts
 from onetool_ipy.config.load import Config
 from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_bases
@@ -62,6 +62,7 @@ class PartBuilder:
         self._config = project.config
         self._clock = project.clock or (lambda: datetime.datetime.now(datetime.UTC))
 
+    @collector_paused()
     def registry(self) -> Registry:
         """The tools of all sources."""
         config, box = self._config, self._box

@@ -29,15 +29,9 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 _SECTIONS = {
-    "args": "args",
-    "arguments": "args",
-    "parameters": "args",
-    "params": "args",
-    "returns": "returns",
-    "return": "returns",
-    "yields": "returns",
-    "example": "example",
-    "examples": "example",
+    **dict.fromkeys(("args", "arguments", "parameters", "params"), "args"),
+    **dict.fromkeys(("returns", "return", "yields"), "returns"),
+    **dict.fromkeys(("example", "examples"), "example"),
 }
 _OTHER = {"raises", "note", "notes", "see also", "todo", "warning", "warnings", "attributes", "references"}
 _HEADER = re.compile(r"^(\w[\w ]*)::?\s*$")

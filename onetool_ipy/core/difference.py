@@ -29,6 +29,8 @@ _ENDINGS = ("_id", "_key", "_code", "id", "_name")
 _MAX_TEXT = 200 * 10**6
 _MAX_TEXT_LINES = 20_000
 """Texts of more lines are compared as sets of lines; aligning them takes time that grows with the square."""
+_ABSENT = object()
+"""Stands for what one side does not have."""
 
 
 class ChangedCell(str):
@@ -249,7 +251,10 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
 
     kinds = {side.dtype.kind for side in (old, new)}
     if kinds <= {*"iufb"}:
-        a, b = (_plain_numbers(side) for side in (old, new))
+        # Numbers with missing cells are compared as floats.
+        a, b = (
+            side.to_numpy(dtype="f8", na_value=np.nan) if side.isna().any() else side.to_numpy() for side in (old, new)
+        )
         places = np.flatnonzero(a != b)
         if kinds <= {*"iu"} and a.dtype.kind != "f":
             return places
@@ -264,13 +269,6 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
         return places[~(old.take(places).isna() & new.take(places).isna())]
     pairs = zip(old.astype(object), new.astype(object), strict=True)
     return np.flatnonzero(np.fromiter((not _same(a, b, tolerance) for a, b in pairs), bool, len(old)))
-
-
-def _plain_numbers(column: Any) -> Any:
-    """Return numbers as an array of numpy; of those with missing cells one of floats."""
-    import numpy as np
-
-    return column.to_numpy(dtype="f8", na_value=np.nan) if column.isna().any() else column.to_numpy()
 
 
 def _same(old: Any, new: Any, tolerance: float) -> bool:
@@ -410,13 +408,6 @@ def _items(old: list[Any], new: list[Any], path: str, key: str | None) -> Iterat
     for place in range(max(len(old), len(new))):
         a, b = (side[place] if place < len(side) else _ABSENT for side in (old, new))
         yield f"{path}[{place}]", a, b
-
-
-class _Absent:
-    """Stands for what one side does not have."""
-
-
-_ABSENT = _Absent()
 
 
 def _compare_text(before: str, after: str) -> Changes:

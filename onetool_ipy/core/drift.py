@@ -10,6 +10,7 @@ import hashlib
 import inspect
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -25,10 +26,17 @@ _MAPS = ("properties", "required")
 
 
 def facts(spec: ToolSpec) -> Json:
-    """Return what is remembered of a tool: its words, its schemas, whether it only reads, and its fingerprint."""
+    """Return what is remembered of a tool: its words, its schemas, whether it only reads, and its fingerprint.
+
+    Of a pack file that is the hash of the tool's own function, so that a tool beside it changes nothing.
+    """
+    function = _own_function(spec.run) if spec.origin in ("file", "entry_point") else None
+    source = None
+    with suppress(OSError, TypeError):
+        source = None if function is None else inspect.getsource(function)
     plain: Json = values.to_json(
         {
-            "fingerprint": _fingerprint(spec),
+            "fingerprint": spec.fingerprint if source is None else hashlib.sha256(source.encode()).hexdigest()[:32],
             "description": spec.description,
             "parameters": spec.parameters,
             "returns": spec.output_schema,
@@ -36,16 +44,6 @@ def facts(spec: ToolSpec) -> Json:
         }
     )
     return plain
-
-
-def _fingerprint(spec: ToolSpec) -> str:
-    """Hash what the tool is; of a pack file only the tool's own function, so that a tool beside it changes nothing."""
-    function = _own_function(spec.run) if spec.origin in ("file", "entry_point") else None
-    try:
-        source = None if function is None else inspect.getsource(function)
-    except (OSError, TypeError):
-        source = None
-    return spec.fingerprint if source is None else hashlib.sha256(source.encode()).hexdigest()[:32]
 
 
 def _own_function(fn: Any, depth: int = 0) -> Any:

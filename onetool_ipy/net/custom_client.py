@@ -42,16 +42,36 @@ def send(
     method: str,
     url: str | httpx.URL,
     *,
+    http_client: HttpClient,
+    http: HttpSettings,
     workers: Workers,
     mask: Mask,
-    limit_s: float,
-    max_bytes: int,
+    timeout: Any = None,
+    max_bytes: int | None = None,
+    allowed_hosts: Sequence[str] | None = None,
     **options: Any,
 ) -> HttpResponse:
     """Send and return the response, within the limits; of an error's body the first 64 KB. Raises a CallFailure.
 
-    `options` are those of `httpx.Client.request`, without `timeout`.
+    With `allowed_hosts` the transport is that of our HTTP client, which reaches these hosts only, at pinned addresses;
+    without, the toolbox's own transport if it was opened with one, else the client's. `options` are those of
+    `httpx.Client.request`. Raises UsageProblem for what is not a sync client of httpx.
     """
+    if not isinstance(client, httpx.Client):
+        raise UsageProblem(
+            f"safe_request takes an httpx.Client, not a {type(client).__name__}.", hint="Make one: httpx.Client()"
+        )
+    # Seconds for the whole request: those of the call, else the larger one of the client's and the default.
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
+        limit_s = float(timeout)
+    else:
+        chosen = httpx.Timeout(timeout) if timeout is not None else client.timeout
+        limit_s = max([http.timeout_s, *(part for part in chosen.as_dict().values() if part is not None)])
+    if allowed_hosts is not None:
+        rules = replace(Rules.of(http), hosts=Hosts(allowed_hosts))
+        client = _with_transport(client, _GuardedTransport(http_client, rules))
+    elif http_client.transport is not None:
+        client = _with_transport(client, http_client.transport)
     mask_httpx_logs()
     until = time.monotonic() + limit_s
     place: object = "the server"
@@ -60,43 +80,14 @@ def send(
             parts = {name: value for name, value in options.items() if name not in _SENDING}
             request = client.build_request(method, url, timeout=limit_s, **parts)
             place = request.url.netloc.decode("ascii", "replace") or place
-            work = partial(_follow, client, request, options, mask=mask, max_bytes=max_bytes, until=until)
+            most = http.max_response_bytes if max_bytes is None else max_bytes
+            work = partial(_follow, client, request, options, mask=mask, max_bytes=most, until=until)
             response: HttpResponse = workers.run(work, limit_s + _GRACE_S)
             return response
         except CallFailure as exc:
             raise exc if exc.reason != "timeout" else timeout_error(place, limit_s) from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError, RuntimeError) as exc:
             raise translated(exc, place, limit_s, mask) from None
-
-
-def limit_of(client: httpx.Client, timeout: Any, default_s: float) -> float:
-    """Seconds for a whole request: those of the call, else the larger one of the client's and the default."""
-    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool):
-        return float(timeout)
-    chosen = httpx.Timeout(timeout) if timeout is not None else client.timeout
-    return max([default_s, *(part for part in chosen.as_dict().values() if part is not None)])
-
-
-def require_client(client: object) -> None:
-    """Raise UsageProblem for what is not a sync client of httpx."""
-    if not isinstance(client, httpx.Client):
-        raise UsageProblem(
-            f"safe_request takes an httpx.Client, not a {type(client).__name__}.", hint="Make one: httpx.Client()"
-        )
-
-
-def guarded(
-    client: httpx.Client, http_client: HttpClient, http: HttpSettings, allowed_hosts: Sequence[str] | None
-) -> httpx.Client:
-    """Return the client with the transport it may use.
-
-    With `allowed_hosts` that is our HTTP client, which reaches these hosts only, at pinned addresses; without, the
-    toolbox's own transport if it was opened with one, else the client's.
-    """
-    if allowed_hosts is not None:
-        rules = replace(Rules.of(http), hosts=Hosts(allowed_hosts))
-        return _with_transport(client, _GuardedTransport(http_client, rules))
-    return client if http_client.transport is None else _with_transport(client, http_client.transport)
 
 
 def _with_transport(client: httpx.Client, transport: httpx.BaseTransport) -> httpx.Client:

@@ -213,6 +213,35 @@ def pattern_of(scheme: str, host: str, port: int | None) -> str:
     return name if port is None else f"{name}:{port}"
 
 
+def _parse(pattern: object) -> tuple[str, int | None]:
+    match = _PATTERN.fullmatch(pattern) if isinstance(pattern, str) else None
+    if match is None or int(match["port"] or 1) not in range(1, 65536):
+        raise InvalidConfig(
+            f"{pattern!r} is not a host.", hint="Write api.example.com, *.example.org:8443 or [::1]:8443."
+        )
+    host = match["host"].lower().removesuffix(".")
+    if host.startswith("["):
+        host = literal_address(host[1:-1]) or ""
+    elif not host.isascii():
+        # An international name is listed in its ASCII form, as it is sent.
+        star = "*." if host.startswith("*.") else ""
+        try:
+            host = star + httpx.URL(f"http://{host.removeprefix('*.')}/").raw_host.decode("ascii")
+        except httpx.InvalidURL:
+            host = ""
+    if not host or is_odd_address(host.removeprefix("*.")):
+        raise InvalidConfig(f"{pattern!r} is not a host.", hint="Write an address in its usual form.")
+    return host, int(match["port"]) if match["port"] else None
+
+
+def _is_public_v4(address: ipaddress.IPv4Address) -> bool:
+    return address.is_global and not address.is_multicast and address not in _PROTOCOLS
+
+
+def _v4(number: int) -> ipaddress.IPv4Address:
+    return ipaddress.IPv4Address(number & 0xFFFFFFFF)
+
+
 @contextmanager
 def deadline(until: float) -> Iterator[None]:
     """End every wait of this thread for a pinned connection at a moment of `time.monotonic()`."""
@@ -371,32 +400,3 @@ def _wait_s(timeout: float | None) -> float:
 def _left_s(until: float) -> float:
     # A timeout of 0 would mean that a socket does not block, and then there is no time-out either.
     return max(until - time.monotonic(), _LEAST_WAIT_S)
-
-
-def _parse(pattern: object) -> tuple[str, int | None]:
-    match = _PATTERN.fullmatch(pattern) if isinstance(pattern, str) else None
-    if match is None or int(match["port"] or 1) not in range(1, 65536):
-        raise InvalidConfig(
-            f"{pattern!r} is not a host.", hint="Write api.example.com, *.example.org:8443 or [::1]:8443."
-        )
-    host = match["host"].lower().removesuffix(".")
-    if host.startswith("["):
-        host = literal_address(host[1:-1]) or ""
-    elif not host.isascii():
-        # An international name is listed in its ASCII form, as it is sent.
-        star = "*." if host.startswith("*.") else ""
-        try:
-            host = star + httpx.URL(f"http://{host.removeprefix('*.')}/").raw_host.decode("ascii")
-        except httpx.InvalidURL:
-            host = ""
-    if not host or is_odd_address(host.removeprefix("*.")):
-        raise InvalidConfig(f"{pattern!r} is not a host.", hint="Write an address in its usual form.")
-    return host, int(match["port"]) if match["port"] else None
-
-
-def _is_public_v4(address: ipaddress.IPv4Address) -> bool:
-    return address.is_global and not address.is_multicast and address not in _PROTOCOLS
-
-
-def _v4(number: int) -> ipaddress.IPv4Address:
-    return ipaddress.IPv4Address(number & 0xFFFFFFFF)

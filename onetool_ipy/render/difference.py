@@ -25,39 +25,20 @@ class Difference:
     """What changed from one value to another; false if nothing did.
 
     `added` and `removed` are tables of whole rows (of JSON: paths and values; of text: lines), `changed` has a row for
-    each changed cell with its old and new value, `columns` the columns that are new, gone or of another type. `df` is
-    one table with only the rows that differ. `result` is the new result of `ot.refresh`.
+    each changed cell with its old and new value, `columns` the columns that are new, gone or of another type. `key` are
+    the columns that rows were matched by; it is empty if that was by their place. `df` is one table with only the rows
+    that differ: the first column says how, a changed cell is `old → new`. `result` is the new result of `ot.refresh`.
     """
 
     def __init__(self, changes: Changes, *, result: Any = None) -> None:
         self._changes = changes
+        self.added: pd.DataFrame = changes.added
+        self.removed: pd.DataFrame = changes.removed
+        self.changed: pd.DataFrame = changes.changed
+        self.columns: pd.DataFrame = changes.columns
+        self.key = changes.key
+        self.df: pd.DataFrame = changes.rows
         self.result = result
-
-    @property
-    def added(self) -> pd.DataFrame:
-        return self._changes.added
-
-    @property
-    def removed(self) -> pd.DataFrame:
-        return self._changes.removed
-
-    @property
-    def changed(self) -> pd.DataFrame:
-        return self._changes.changed
-
-    @property
-    def columns(self) -> pd.DataFrame:
-        return self._changes.columns
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        """The columns that rows were matched by; empty if it was by their place."""
-        return self._changes.key
-
-    @property
-    def df(self) -> pd.DataFrame:
-        """Only the rows that differ: the first column says how, a changed cell is `old → new`."""
-        return self._changes.rows
 
     def view(self) -> Any:
         """Open the viewer on the rows that differ."""

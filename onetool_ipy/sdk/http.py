@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onetool_ipy.base.errors import CallFailure
@@ -80,26 +80,26 @@ def safe_request(
             is named); by default any host.
         options: As for `httpx.Client.request`: params, json, data, content, headers, follow_redirects, ...
     """
-    from onetool_ipy.net import custom_client  # late: it loads httpx
+    from onetool_ipy.net.custom_client import send  # late: it loads httpx
 
-    custom_client.require_client(client)
     box = current.require()
-    http = box.config.settings.http
     try:
-        reply = custom_client.send(
-            custom_client.guarded(client, box.http_client, http, allowed_hosts),
+        reply = send(
+            client,
             method,
             url,
+            http_client=box.http_client,
+            http=box.config.settings.http,
             workers=box.workers,
             mask=box.mask,
-            limit_s=custom_client.limit_of(client, timeout, http.timeout_s),
-            max_bytes=http.max_response_bytes if max_bytes is None else max_bytes,
+            timeout=timeout,
+            max_bytes=max_bytes,
+            allowed_hosts=allowed_hosts,
             **options,
         )
         problem = None
         if reply.status >= 400:
-            phrases = {status.value: status.phrase for status in HTTPStatus}
-            problem = reply.text or phrases.get(reply.status, "")
+            problem = reply.text or responses.get(reply.status, "")
         elif 300 <= reply.status < 400 and "location" in reply.headers:
             problem = "it redirects, and redirects are not followed; pass follow_redirects=True"
         if problem is not None:

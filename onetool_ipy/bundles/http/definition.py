@@ -118,11 +118,6 @@ def _path(text: str) -> str:
     return _template(text)
 
 
-def _request_url(text: str) -> str:
-    """A whole URL, or one relative to the base URL of the bundle."""
-    return _path(text) if text.startswith("/") and not text.startswith("//") else _url(text)
-
-
 def _base_url(text: str) -> str:
     if "${" in text or "?" in text:
         raise ValueError("a base URL has no ${name} and no query")
@@ -181,23 +176,11 @@ def _query(query: dict[str, object]) -> dict[str, object]:
     return query
 
 
-def _user_name(text: str) -> str:
-    if ":" in _INSIDE.sub("", text):
-        raise ValueError("a user name for basic auth must not contain ':'")
-    return text
-
-
 def _codes(codes: list[int | str]) -> list[int | str]:
     for code in codes:
         if not (100 <= code <= 599 if isinstance(code, int) else _CODES.fullmatch(code.lower())):
             raise ValueError(f"'{code}' is not a status; write 200 or '2xx'")
     return codes
-
-
-def _step_name(name: str) -> str:
-    if not _STEP_NAME.fullmatch(name):
-        raise ValueError(f"'{name}' is not a valid step name; use letters, digits and underscores")
-    return name
 
 
 def _variables(variables: dict[str, str]) -> dict[str, str]:
@@ -213,7 +196,12 @@ def _variables(variables: dict[str, str]) -> dict[str, str]:
 
 Template = Annotated[Text, _checked_by(_template)]
 UrlTemplate = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_url)]
-RequestUrl = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_request_url)]
+RequestUrl = Annotated[
+    str,
+    Field(max_length=_MAX_URL),
+    _checked_by(lambda text: _path(text) if text.startswith("/") and not text.startswith("//") else _url(text)),
+]
+"""A whole URL, or one relative to the base URL of the bundle."""
 BaseUrl = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_base_url)]
 Method = Annotated[Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"], _checked_by(str.upper)]
 
@@ -229,8 +217,15 @@ class Basic(_Record):
     """`Authorization: Basic ...`."""
 
     type: Literal["basic"]
-    username: Annotated[Template, AfterValidator(_user_name)]
+    username: Template
     password: Template = ""
+
+    @field_validator("username")
+    @classmethod
+    def _check(cls, username: str) -> str:
+        if ":" in _INSIDE.sub("", username):
+            raise ValueError("a user name for basic auth must not contain ':'")
+        return username
 
 
 class ApiKey(_Record):
@@ -345,20 +340,21 @@ _TextOrSelector = Annotated[
 ]
 
 
-def _selector(selector: str | Selector | None) -> str | Selector | None:
-    if isinstance(selector, str):
-        Selector(expr=selector)
-    return selector
-
-
 class ResponseOptions(_Record):
     """How to read a response. Without `successCodes` 200 to 299 are a success."""
 
     success_codes: Annotated[list[int | str], Field(min_length=1, max_length=100), AfterValidator(_codes)] | None = None
     error_mode: Literal["fail", "empty"] = "fail"
     encoding: Encoding = "auto"
-    selector: Annotated[_TextOrSelector | None, AfterValidator(_selector)] = None
+    selector: _TextOrSelector | None = None
     """A plain text is JMESPath."""
+
+    @field_validator("selector")
+    @classmethod
+    def _check(cls, selector: str | Selector | None) -> str | Selector | None:
+        if isinstance(selector, str):
+            Selector(expr=selector)
+        return selector
 
     def chosen(self) -> Selector | None:
         """The selector as an object."""
@@ -368,9 +364,16 @@ class ResponseOptions(_Record):
 class HttpStep(_Record):
     """One request of several. A later step refers to its response as `${name.path}`."""
 
-    name: Annotated[str, AfterValidator(_step_name)] | None = None
+    name: str | None = None
     request: RequestTemplate
     response: ResponseOptions = Field(default_factory=ResponseOptions)
+
+    @field_validator("name")
+    @classmethod
+    def _check(cls, name: str | None) -> str | None:
+        if name is not None and not _STEP_NAME.fullmatch(name):
+            raise ValueError(f"'{name}' is not a valid step name; use letters, digits and underscores")
+        return name
 
 
 class ActiveEnvironment(_Record):

@@ -136,12 +136,12 @@ class ArgumentNames:
         kind = next((word for kind, word in _KINDS if isinstance(value, kind)), None)
         is_long = isinstance(value, (str, list, dict)) and len(json.dumps(value)) > _MAX_DEFAULT
         schema = {"type": kind} if kind else {}
-        return self._add(name, schema if is_long else {**schema, "default": value}, required=is_long)
+        return self.add(name, schema if is_long else {**schema, "default": value}, required=is_long)
 
     def required(self, name: str) -> str:
         """Add a required argument; the same name is the same argument."""
         if name not in self._placeholders:
-            self._placeholders[name] = self._add(name, {"type": "string"}, required=True)
+            self._placeholders[name] = self.add(name, {"type": "string"}, required=True)
         return self._placeholders[name]
 
     def variable(self, name: str, default: str | None) -> str:
@@ -149,14 +149,6 @@ class ArgumentNames:
         if default is not None and name not in self._placeholders:
             self._placeholders[name] = self.argument(name, default, typed=False)
         return self.required(name)
-
-    def optional(self, name: str) -> str:
-        """Add an argument that is not sent unless it is given."""
-        return self._add(name, {}, required=False)
-
-    def file(self, name: str) -> str:
-        """Add an argument that is a file."""
-        return self._add(name, labels.FILE_SCHEMA, required=True)
 
     def secret(self, name: str, value: str) -> str:
         """Add a secret. A variable keeps its name and has no value here."""
@@ -175,7 +167,8 @@ class ArgumentNames:
         self._mentioned[name] = None
         return f"${{{name}}}"
 
-    def _add(self, name: str, schema: Json, *, required: bool) -> str:
+    def add(self, name: str, schema: Json, *, required: bool) -> str:
+        """Add an argument of any schema. One that is neither required nor has a default is not sent unless given."""
         label = self._arguments.take(labels.argument(name))
         about = " ".join(self._about.get(name, "").split())[:_MAX_ABOUT]
         self._properties[label] = {**schema, "description": about} if about else schema
@@ -255,7 +248,7 @@ class _Maker:
             self._query |= self._fields(query)
         for name in self._command.optional:
             if labels.literal(name) not in self._query:
-                self._query[labels.literal(name)] = self._names.optional(name)
+                self._query[labels.literal(name)] = self._names.add(name, {}, required=False)
         self._take_body()
         method = self._method()
         words = unmarked(self._url.path, str.lower)
@@ -424,7 +417,8 @@ class _Maker:
             for kind, text in command.form:
                 name, _, value = text.partition("=")
                 is_file = kind == "form" and value.startswith(("@", "<"))
-                self._body[name] = self._names.file(name) if is_file else self._field(name, value, typed=False)
+                file = self._names.add(name, labels.FILE_SCHEMA, required=True) if is_file else ""
+                self._body[name] = file or self._field(name, value, typed=False)
             return
         if not command.data:
             return
