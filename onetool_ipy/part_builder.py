@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.records import once
-from onetool_ipy.bundles.runners import BundleContext, RunnerDependencies
+from onetool_ipy.bundles.source import BundleContext, BundleTools, RunnerDependencies, Switched, http_hosts
 from onetool_ipy.config.load import Config
 from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_bases
 from onetool_ipy.config.trust import real_path
@@ -29,7 +29,6 @@ from onetool_ipy.packs import fs, system
 from onetool_ipy.packs.ot import pack as ot
 from onetool_ipy.proxies import raise_failure
 from onetool_ipy.sdk.requirements import require_deps
-from onetool_ipy.sources.bundles import BundleTools, Switched, http_hosts
 from onetool_ipy.sources.declared import Declared, read_definition
 from onetool_ipy.sources.functions import Functions
 from onetool_ipy.sources.pack_files import EntryPoints, PackFiles
@@ -89,17 +88,12 @@ class PartBuilder:
             box.gate.refresh()
             box.servers.prepare()
 
-        context = self._context
-        bundles = BundleTools(
-            context.store, context.runners, find=self._known, http_timeout_s=config.settings.http.timeout_s
-        )
-        switched = Switched(builtins, context.switches)
         sources: list[Source] = [
-            switched,
+            Switched(builtins, self._context.switches),
             *([] if self._project.files is None else [self._project.files]),
             EntryPoints(on_import=self._refresh),
             Declared(config.settings.tools, handlers),
-            bundles,
+            BundleTools(self._context, find=self._known, http_timeout_s=config.settings.http.timeout_s),
             ServerTools(box.servers),
         ]
         return Registry(

@@ -15,9 +15,8 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import NoSuchTool, OneToolError, Returned, UsageProblem
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
-from onetool_ipy.core.failures import own_frames
 from onetool_ipy.core.resolve import ResolvedCall
-from onetool_ipy.core.result import ToolCallError, ToolResult
+from onetool_ipy.core.result import ToolCallError, ToolResult, own_frames
 from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.render.views import ErrorText, Listing
 from onetool_ipy.schema.read import identifier, signature_of

@@ -21,7 +21,7 @@ from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config, own_settings
 from onetool_ipy.core import current
-from onetool_ipy.core.callers import REMOTE, TYPED
+from onetool_ipy.core.current import REMOTE, TYPED
 from onetool_ipy.core.executor import CallIds, Executor
 from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.registry import Registry, SessionTools

@@ -22,7 +22,7 @@ from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.trust import Pin, Pins, as_text, difference, referenced_names
-from onetool_ipy.core.callers import TYPED
+from onetool_ipy.core.current import TYPED
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolSpec
 
 if TYPE_CHECKING:

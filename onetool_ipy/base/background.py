@@ -1,10 +1,11 @@
 """Run work off the caller's thread: event loops for async work, a daemon thread for each piece of sync work.
 
 A `Background` is one event loop in one daemon thread. `Workers` start a daemon thread for each call under a time limit.
-Both start at first need. A call past its limit, or stopped, is abandoned: async code is cancelled, and `Abandoned` is
-raised in a thread. Its late result is dropped, and it counts in `AbandonedCalls` while it runs; from `MAX_ABANDONED`
-on, calls under a limit are refused. A loop that an abandoned call blocks is left to that call, and the next call gets a
-new one. asyncio is imported at first need, since a shell without it would pay 20 ms.
+Both start at first need. A `StepThread` takes steps without a limit, one after the other. A call past its limit, or
+stopped, is abandoned: async code is cancelled, and `Abandoned` is raised in a thread. Its late result is dropped, and
+it counts in `AbandonedCalls` while it runs; from `MAX_ABANDONED` on, calls under a limit are refused. A loop that an
+abandoned call blocks is left to that call, and the next call gets a new one. asyncio is imported at first need, since a
+shell without it would pay 20 ms.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import types
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from onetool_ipy.base import forks
@@ -574,3 +576,36 @@ class Workers:
         worker.future.cancel()
         self._abandoned_calls.add(worker.is_alive)
         worker.throw()
+
+
+class StepThread:
+    """One daemon thread for steps of sync work that do not hear Stop. As a context manager, which lets the thread end.
+
+    Stop ends only the wait for a step: whoever took it has to end the step itself.
+    """
+
+    def __init__(self) -> None:
+        self._steps: SimpleQueue[tuple[Future[Any], Callable[[], object]] | None] = SimpleQueue()
+
+    def __enter__(self) -> StepThread:
+        def serve() -> None:
+            for future, step in iter(self._steps.get, None):
+                try:
+                    future.set_result(step())
+                except BaseException as exc:  # noqa: BLE001 - whatever a step raises belongs to the one who waits
+                    future.set_exception(exc)
+
+        with deferred:
+            threading.Thread(target=serve, name="onetool-steps", daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._steps.put(None)
+
+    def run(self, step: Callable[[], object]) -> Any:
+        """Take a step in the thread and wait for it."""
+        from concurrent.futures import Future
+
+        future: Future[Any] = Future()
+        self._steps.put((future, step))
+        return outcome(future, None)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, Literal, NamedTuple
 
-from onetool_ipy.base.records import once
+from onetool_ipy.base.records import collector_paused, once
 
 Tier = Literal["exact", "prefix", "word", "fuzzy"]
 """How well a hit fits, best first."""
@@ -115,12 +115,14 @@ class Index:
             return []
         hits: dict[int, Hit] = {}
         best = 100.0
-        for tier, i, score in self._ranked(text, key, most):
-            if i not in hits:
-                best = min(best, score)
-                hits[i] = Hit(self._entries[i], round(best, 2), tier)
-                if len(hits) == most:
-                    break
+        # The first search builds the index: many objects, and nothing to collect.
+        with collector_paused():
+            for tier, i, score in self._ranked(text, key, most):
+                if i not in hits:
+                    best = min(best, score)
+                    hits[i] = Hit(self._entries[i], round(best, 2), tier)
+                    if len(hits) == most:
+                        break
         return list(hits.values())
 
     def _ranked(self, text: str, key: str, wanted: int) -> Iterator[tuple[Tier, int, float]]:
@@ -192,7 +194,8 @@ class Index:
             # A line that says only this is not much longer, nor shorter unless it has a ligature that becomes letters.
             if len(line) < 2 * len(key) + 20 and (len(line) >= len(key) or not line.isascii()):
                 lines[i] = line
-        return [i for i, line in zip(lines, _lines([*lines.values()]), strict=False) if line.split() == words]
+        pairs = zip(lines, _lines([*lines.values()]), strict=False)
+        return [i for i, line in pairs if line.lstrip().startswith(words[0]) and line.split() == words]
 
     def _starting(self, text: str, key: str) -> Iterator[int]:
         """Yield the names that start with the query, first those where a word ends there."""

@@ -22,7 +22,8 @@
     an object whose repr fails              "<Type object, repr failed>"
     a cycle, or more than 200 levels        "<cycle>", "<too deep>"
 
-A value returned to Python is never altered: this is for what leaves it. Nothing here raises.
+A value returned to Python is never altered: this is for what leaves it. Nothing here raises, or
+imports pandas: no value is a table before pandas is loaded.
 """
 
 from __future__ import annotations
@@ -31,17 +32,24 @@ import json
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NoReturn
-
-from onetool_ipy.base.frames import is_dataframe
 
 Json = dict[str, Any]
 """An object of JSON, as Python has it."""
 
 NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
 """The types that `short_repr` writes itself, and what it writes for one inside itself."""
+
+_MAX_DEPTH = 200
+_MAX_REPR = 500
+_MAX_BITS = 13_000
+_SURE = frozenset((str, int, bool, type(None)))
+_LEAVES = _SURE | {float}
+_BRIEF = _LEAVES - {str}
+_MANY_CELLS = 1_000_000
+_MOST_EMPTY = 50
 
 
 def short_repr(value: object, limit: int) -> str:
@@ -91,14 +99,6 @@ def _pieces(value: Any) -> Iterator[str | tuple[Any]]:
     if lead == first:
         yield first
     yield ",)" if type(value) is tuple and len(value) == 1 else last
-
-
-_MAX_DEPTH = 200
-_MAX_REPR = 500
-_MAX_BITS = 13_000
-_SURE = frozenset((str, int, bool, type(None)))
-_LEAVES = _SURE | {float}
-_BRIEF = _LEAVES - {str}
 
 
 def to_json(value: object) -> Any:
@@ -216,6 +216,39 @@ def _map(value: Any, change: Callable[[str], str]) -> Any:
             return value
         return items if kind is list else tuple(items)
     return value
+
+
+def is_dataframe(value: object) -> bool:
+    """Whether a value is a DataFrame."""
+    return isinstance(value, getattr(sys.modules.get("pandas"), "DataFrame", ()))
+
+
+def is_frame(value: object) -> bool:
+    """Whether a value is a DataFrame or a Series."""
+    return is_dataframe(value) or isinstance(value, getattr(sys.modules.get("pandas"), "Series", ()))
+
+
+def is_missing(cell: object) -> bool:
+    """Return whether a cell of a table is empty: None, NaN, or pandas' NA or NaT."""
+    if cell is None or isinstance(cell, float):
+        return cell is None or cell != cell
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and (cell is pandas.NA or cell is pandas.NaT)
+
+
+def is_sparse(rows: Iterable[Collection[object]]) -> bool:
+    """Whether a table of these rows, given by the names of their columns, would be large and nearly empty.
+
+    Rows that each have names of their own make a table of n x n cells, which takes far more memory than the rows do.
+    """
+    names: set[Any] = set()
+    count = filled = 0
+    for row in rows:
+        names.update(row)
+        count += 1
+        filled += len(row)
+    cells = count * len(names)
+    return cells > _MANY_CELLS and cells > _MOST_EMPTY * filled
 
 
 class _Unending(Exception):

@@ -13,13 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeVar
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import (
-    Conflict,
-    Forbidden,
-    InvalidRequest,
-    InvalidTool,
-    NotFound,
-)
+from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, InvalidTool, NotFound
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.builtins import BUILTINS
@@ -29,7 +23,7 @@ from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
-from onetool_ipy.bundles.runners import BundleContext, Runners
+from onetool_ipy.bundles.source import BundleContext, Runners
 from onetool_ipy.bundles.store import BundleSnapshot, StoredBundle
 from onetool_ipy.bundles.validation import (
     fault,
@@ -208,12 +202,11 @@ class Bundles:
                 raise Conflict(f"The name '{body.slug}' is that of the bundle '{other.bundle.bundle_id}'.")
             if before is not None and body.base_url is None:
                 # The base URL is not taken away from tools that need it.
-                steps = [
-                    (tool.slug, step) for tool in before.tools.values() if tool.http for _, step in tool.http.plan()
-                ]
-                relative = sorted({name for name, step in steps if step.request.url_template.startswith("/")})
+                http_tools = [(tool.slug, tool.http) for tool in before.tools.values() if tool.http]
+                steps = [(slug, step) for slug, http in http_tools for _, step in http.plan()]
+                relative = [slug for slug, step in steps if step.request.url_template.startswith("/")]
                 if relative:
-                    message = f"The URL of '{relative[0]}' is relative to the base URL of the bundle."
+                    message = f"The URL of '{min(relative)}' is relative to the base URL of the bundle."
                     raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
             now = self._needs.clock().astimezone(datetime.UTC)
             created = now if before is None else before.bundle.created_at
@@ -286,8 +279,7 @@ class Bundles:
             if (chosen is None or bundle.bundle_id in chosen) and (bundle.is_enabled or include_disabled)
         ]
         query = ["bundles", sorted(chosen) if chosen is not None else None, bool(include_disabled)]
-        items, more = self._page(rows, page_size, page_token, query)
-        return Page(items=items, next_page_token=more)
+        return self._page(rows, page_size, page_token, query)
 
     def reap(self) -> list[str]:
         """Remove bundles deleted two days ago that are still empty; returns their ids. Other writes do it too."""
@@ -393,28 +385,18 @@ class Bundles:
             and (chosen is None or row.bundle.bundle_id in chosen)
             and (words is None or not words.isdisjoint(row.tool.tags))
         ]
-        query = [
-            "tools",
-            *(sorted(one) if one is not None else None for one in (words, chosen)),
-            bool(include_disabled),
-        ]
-        items, more = self._page(rows, page_size, page_token, query)
-        return Page(items=self._complete(items), next_page_token=more)
+        lists = (sorted(one) if one is not None else None for one in (words, chosen))
+        query = ["tools", *lists, bool(include_disabled)]
+        return self._page(rows, page_size, page_token, query, self._complete)
 
     def search(
-        self,
-        q: str,
-        *,
-        include_disabled: bool = False,
-        page_size: int = DEFAULT_SIZE,
-        page_token: str | None = None,
+        self, q: str, *, include_disabled: bool = False, page_size: int = DEFAULT_SIZE, page_token: str | None = None
     ) -> Page:
         """The tools that match a text, best first; equal ones by their last change, the newest first."""
         if not isinstance(q, str):
             raise InvalidRequest(f"q: {values.safe_repr(q, 80)} is not text.")
         rows = [row for row in self._catalog.search(q) if row.is_on or include_disabled]
-        items, more = self._page(rows, page_size, page_token, ["search", q, bool(include_disabled)])
-        return Page(items=self._complete(items), next_page_token=more)
+        return self._page(rows, page_size, page_token, ["search", q, bool(include_disabled)], self._complete)
 
     # Calls
 
@@ -483,9 +465,15 @@ class Bundles:
         return pair, body
 
     def _page(
-        self, rows: Sequence[Row], size: object, token: object, query: Sequence[object]
-    ) -> tuple[list[Row], str | None]:
-        return page_of(rows, size=size, token=token, query=[str(self._store.root), *query])
+        self,
+        rows: Sequence[Row],
+        size: object,
+        token: object,
+        query: Sequence[object],
+        complete: Callable[[list[Row]], list[Any]] = list,
+    ) -> Page:
+        items, more = page_of(rows, size=size, token=token, query=[str(self._store.root), *query])
+        return Page(items=complete(items), next_page_token=more)
 
     def _stored(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
         """Return the stored bundle of that id; raises NotFound if there is none or it was deleted."""

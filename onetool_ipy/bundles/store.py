@@ -67,8 +67,7 @@ _RESERVED = frozenset(("con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("
 _MAX_NAME_BYTES = 150
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RecordFile:
+class RecordFile(NamedTuple):
     """One file: its text (or why it cannot be read), and its record or its fault."""
 
     text: bytes | str

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import InvalidConfig
+from onetool_ipy.base.errors import InvalidConfig, InvalidTool
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.settings import (
@@ -39,6 +39,7 @@ from onetool_ipy.config.settings import (
 from onetool_ipy.config.trust import NO_PINS, Pins
 from onetool_ipy.config.yaml_text import Document, Path, dotted, quoted
 from onetool_ipy.core.tool import Problem
+from onetool_ipy.schema.check import require_schema
 
 Node = Mapping[str, Any]
 """A part of the schema."""
@@ -97,7 +98,7 @@ class ConfigFile:
     """One parsed file: its values, their lines, and the way to report a problem with one of them."""
 
     def __init__(self, name: str, document: Document, problems: LoadProblems, *, strict: bool) -> None:
-        self.name, self.data = name, document.data
+        self.name, self.data, self.fits = name, document.data, document.fits
         self._lines = document.lines
         self._problems, self._strict = problems, strict
         self._count = 0
@@ -152,13 +153,23 @@ def settings_schema() -> Json:
     return schema
 
 
+def fits_schema(data: Json) -> bool:
+    """Whether an onetool.yaml fits the schema as it is written, and the parameters of its tools are JSON Schemas."""
+    schema = settings_schema()
+    coerced = _in_types(data, "#", schema)
+    if _errors(coerced, "#", schema):
+        return False
+    try:
+        for tool in coerced.get("tools", ()):
+            if isinstance(tool.get("parameters"), dict):
+                require_schema(tool["parameters"])
+    except InvalidTool:
+        return False
+    return True
+
+
 def check_settings(
-    main: ConfigFile | None,
-    snippets: ConfigFile | None,
-    get: Get,
-    *,
-    is_trusted: bool = True,
-    withheld: Pins = NO_PINS,
+    main: ConfigFile | None, snippets: ConfigFile | None, get: Get, *, is_trusted: bool = True, withheld: Pins = NO_PINS
 ) -> Settings:
     """Build the Settings from onetool.yaml and snippets.yaml; `get` returns the value of a `${NAME}`.
 
@@ -280,23 +291,11 @@ class _Reader:
 
     def check(self, data: Json, ref: str) -> Json:
         """Return the value in the types of a part of the schema; report whatever does not fit it."""
-        import jsonschema_rs
-
-        root = {"$ref": ref, "$defs": self.schema["$defs"]} if ref != "#" else self.schema
-        validator = jsonschema_rs.validator_for(root, offline=True)
-        # Tools can be large, and `sources.declared` checks what is in them: here they need only be objects.
-        tools = data["tools"] if ref == "#" and isinstance(data.get("tools"), list) else None
-        coerced: Json = _coerced(data if tools is None else {**data, "tools": []}, {"$ref": ref}, self.schema)
-        plain = coerced
-        if tools is not None:
-            plain = {**coerced, "tools": [{} if isinstance(tool, dict) else tool for tool in tools]}
-            coerced["tools"] = tools
-        try:
-            errors = list(validator.iter_errors(plain))
-        except UnicodeEncodeError:  # half a character can come from the environment
-            errors = list(validator.iter_errors(values.map_text(plain, values.encodable)))
+        coerced = _in_types(data, ref, self.schema)
+        if self.file.fits and data == self.file.data:
+            return coerced
         placed = []
-        for error in errors:
+        for error in _errors(coerced, ref, self.schema):
             places = list(_places(coerced, list(error.instance_path)))
             path = next((path for path, value in places if value == error.instance), places[0][0])
             placed.append((self.file.line(path), path, error))
@@ -345,6 +344,29 @@ class _Reader:
     def unknown_model(self, name: str, names: Iterable[str]) -> None:
         """Report that `models.default` names no model."""
         self._unknown(("models", "default"), name, names, f"there is no model {quoted(name)}.")
+
+
+def _in_types(data: Json, ref: str, schema: Node) -> Json:
+    """Bring a document into the types of a part of the schema. Tools stay as they are written: they can be large."""
+    tools = data["tools"] if ref == "#" and isinstance(data.get("tools"), list) else None
+    coerced: dict[str, Any] = _coerced(data if tools is None else {**data, "tools": []}, {"$ref": ref}, schema)
+    return coerced if tools is None else {**coerced, "tools": tools}
+
+
+def _errors(coerced: Json, ref: str, schema: Json) -> list[Any]:
+    """Return what does not fit a part of the schema, as jsonschema-rs says it."""
+    import jsonschema_rs
+
+    root = {"$ref": ref, "$defs": schema["$defs"]} if ref != "#" else schema
+    validator = jsonschema_rs.validator_for(root, offline=True)
+    plain = coerced
+    if ref == "#" and isinstance(coerced.get("tools"), list):
+        # `sources.declared` checks what is in a tool: here it need only be an object.
+        plain = {**coerced, "tools": [{} if isinstance(tool, dict) else tool for tool in coerced["tools"]]}
+    try:
+        return list(validator.iter_errors(plain))
+    except UnicodeEncodeError:  # half a character can come from the environment
+        return list(validator.iter_errors(values.map_text(plain, values.encodable)))
 
 
 def _places(data: Any, steps: list[str | int]) -> Iterator[tuple[Path, object]]:
@@ -455,7 +477,9 @@ def _settings(reader: _Reader, is_trusted: bool, withheld: Pins) -> Settings:
                 aliases[name] = target.strip()
     settings = Settings(
         tools_dir=texts.get("tools_dir") or Settings().tools_dir,
-        tools=tuple(Definition(tool, file.where(place)) for place, tool in _items(reader, data, "tools")),
+        tools=tuple(
+            Definition(tool, file.where(place), fits=file.fits) for place, tool in _items(reader, data, "tools")
+        ),
         recommended=texts.get("recommended", ()),
         aliases=MappingProxyType(aliases),
         snippets=_snippets(reader, ("snippets",), _mapping(data, "snippets")),

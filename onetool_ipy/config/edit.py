@@ -79,8 +79,7 @@ def _add(file: Path, section: str, noun: str, name: str, data: Json) -> None:
     entries = before.get(section) or {}
     entry = f"{json.dumps(name)}: {json.dumps(data, ensure_ascii=False)}"
     by_hand = UsageProblem(
-        f"'{file}' has a layout that a {noun} cannot be added to.",
-        hint=f"Add it by hand:  {section}: {{{entry}}}",
+        f"'{file}' has a layout that a {noun} cannot be added to.", hint=f"Add it by hand:  {section}: {{{entry}}}"
     )
     if not isinstance(entries, dict):
         raise by_hand

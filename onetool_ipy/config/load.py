@@ -4,9 +4,10 @@
 Problem, and the rest still counts. Without configuration files a load is a few stat calls.
 
 YAML is read at some 3 MB a second, so what was parsed of a large onetool.yaml is kept in the user's state folder,
-which no project can write to. It is derived from the file: on any doubt the file is parsed again. Checking and filling
-`${NAME}` happen at every load, and neither secrets nor the environment are ever kept. No message about secrets.yaml
-holds text from the right side of a colon.
+which no project can write to, and whether it fits its schema as it is written. That is derived from the file: on any
+doubt, and for any other text, the file is parsed and checked again. What a `${NAME}` fills is checked at every load,
+and neither secrets nor the environment are ever kept. No message about secrets.yaml holds text from the right side of
+a colon.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.files import Content, StoreError, Unreadable, read, read_own, write_whole
 from onetool_ipy.base.masking import SHORTEST, Secrets
 from onetool_ipy.base.records import collector_paused
-from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings
+from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings, fits_schema
 from onetool_ipy.config.paths import (
     CONFIG_NAME,
     FOLDER,
@@ -220,37 +221,38 @@ class _Loading:
         content = self._content(path, is_main=is_main)
         if content is None:
             return None
-        data = content.data
-        self._mark.update(f"\n{role} {len(data)}\n".encode() + data)
+        data, digest = content.data, hashlib.sha256(content.data).hexdigest()
+        self._mark.update(f"\n{role} {digest}\n".encode())
         try:
-            document = self._parsed(path.name, data) if len(data) > _LARGE_BYTES else parse(data)
+            document = self._parsed(role, path.name, data, digest) if len(data) > _LARGE_BYTES else parse(data)
         except NotYaml as exc:
             problem = Problem(f"{name}:{exc.fault.line}", exc.fault.message, exc.fault.hint)
             self._problems.add(problem, error=is_main)
             return None
         return ConfigFile(name, document, self._problems, strict=is_main)
 
-    def _parsed(self, name: str, data: bytes) -> Document:
-        """A large file as it was parsed before, or parsed now.
+    def _parsed(self, role: str, name: str, data: bytes, digest: str) -> Document:
+        """A large file as it was parsed before, or parsed and checked now.
 
         With `state_dir:` nothing is kept: where it would have to be kept is known only after the file was parsed.
         """
         import orjson
 
-        key = hashlib.sha256(__version__.encode() + data).hexdigest()
+        key = f"{__version__} {role} {digest}"
         file = self._paths.state / "cache" / f"{name}.json"
         try:
             stored = orjson.loads(read_own(file, _MAX_PARSED_BYTES) or b"")
             if stored["key"] == key:
                 lines = {tuple(path): line for path, line in stored["lines"]}
                 faults = [YamlFault(line, tuple(path), *words) for line, path, *words in stored["faults"]]
-                return Document(stored["data"], lines, faults)
+                return Document(stored["data"], lines, faults, fits=stored["fits"] is True)
         except (ValueError, TypeError, KeyError):
             pass  # There is none, or it is damaged.
         document = parse(data)
+        document = document._replace(fits=role == "main" and fits_schema(document.data))
         if "state_dir" not in document.data:
-            rows = [(fault.line, fault.path, fault.message, fault.hint) for fault in document.faults]
-            record = {"key": key, "data": document.data, "lines": list(document.lines.items()), "faults": rows}
+            lists = {"lines": list(document.lines.items()), "faults": list(map(tuple, document.faults))}
+            record = {"key": key, **document._asdict(), **lists}
             # The disk may be read-only, and JSON cannot hold every integer.
             with suppress(StoreError, TypeError):
                 write_whole(file, orjson.dumps(record), nofollow=True)

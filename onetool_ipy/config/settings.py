@@ -19,12 +19,14 @@ _NO_ENTRIES: Mapping[str, Any] = MappingProxyType({})
 class Definition(NamedTuple):
     """One entry as written (a tool, server, snippet or a pack's settings) and its `file:line`.
 
-    `data` is plain JSON, and nobody changes it. `written` is the entry with every `${NAME}` unfilled.
+    `data` is plain JSON, and nobody changes it. `written` is the entry with every `${NAME}` unfilled. `fits` says that
+    the parameters of a tool are known to be a JSON Schema.
     """
 
     data: dict[str, Any]
     where: str
     written: Mapping[str, Any] = _NO_ENTRIES
+    fits: bool = False
 
     @property
     def name(self) -> str:

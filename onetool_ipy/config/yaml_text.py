@@ -60,11 +60,15 @@ class YamlFault(NamedTuple):
 
 
 class Document(NamedTuple):
-    """A mapping, the line of each key by its path, and the faults: values that were left out."""
+    """A mapping, the line of each key by its path, and the faults: values that were left out.
+
+    `fits` says that an onetool.yaml is known to fit its schema as it is written.
+    """
 
     data: dict[str, Any]
     lines: dict[Path, int]
     faults: list[YamlFault]
+    fits: bool = False
 
 
 class NotYaml(Exception):

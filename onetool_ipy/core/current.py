@@ -1,4 +1,8 @@
-"""The context variables: which toolbox and which call the running code belongs to, and which cell of a notebook.
+"""The context variables: which toolbox and which call the running code belongs to, who made it, and in which cell.
+
+`CallSource` in `core.tool` names the callers. The sets below say which of them are a person at the keyboard, which are
+outside this program, and which of them have a time limit. A call inside another call counts for whoever made the
+outermost one: a tool that a model's tool calls is the model's.
 
 Outside a call the toolbox is the one opened last in this process and still open. Worker threads see both through
 `copy_context`. Nothing else in the house keeps state at module level.
@@ -19,6 +23,18 @@ if TYPE_CHECKING:
     # `%load_ext` without a configuration loads this module, and neither of these.
     from onetool_ipy.core.question import Question, Reply
     from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
+
+TYPED: frozenset[CallSource] = frozenset(("python", "magic", "shortcut"))
+"""A person's own cell or program: they see its progress, may be asked, and may skip the check of arguments."""
+
+OUTSIDE: frozenset[CallSource] = frozenset(("model", "rest", "mcp"))
+"""Whoever is not the user: a model, and the clients of our REST API and of our MCP server."""
+
+REMOTE: frozenset[CallSource] = frozenset(("rest", "mcp"))
+"""Clients that wait for a response. The person at this machine, if there is one, is not asked for them."""
+
+LIMITED: frozenset[CallSource] = OUTSIDE | {"cli"}
+"""Callers that leave the kernel: their calls have a time limit, and large values in their results become handles."""
 
 
 class CallClient(Protocol):
@@ -88,6 +104,12 @@ cell: Callable[[], str] = _cell.get
 def enter_cell(name: str) -> None:
     """Remember the cell that runs from now on, for this context and the threads that it starts."""
     _cell.set(name)
+
+
+def is_from_outside() -> bool:
+    """Whether a model, a REST client or an MCP client made the running call, directly or through another tool."""
+    here = _scope.get()
+    return here is not None and here.asked_by in OUTSIDE
 
 
 def toolbox() -> Any | None:

@@ -58,22 +58,7 @@ def tool(fn: _F, /) -> _F: ...
 @overload
 def tool(
     name: str = ...,
-    /,
     *,
-    pack: str = ...,
-    description: str = ...,
-    tags: Sequence[str] = ...,
-    read_only: bool = ...,
-    cache_key: Callable[..., Any] | None = ...,
-    timeout: float | None = ...,
-    examples: Sequence[str] | str = ...,
-    resource: str = ...,
-    prompt: bool = ...,
-) -> Callable[[_F], _F]: ...
-@overload
-def tool(
-    *,
-    name: str = ...,
     pack: str = ...,
     description: str = ...,
     tags: Sequence[str] = ...,

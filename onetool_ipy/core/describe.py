@@ -226,10 +226,7 @@ def _runner(fn: Callable[..., object], signature: inspect.Signature) -> Callable
 
 
 def _schema(
-    signature: inspect.Signature,
-    hints: Mapping[str, object],
-    descriptions: Mapping[str, str],
-    type_schema: TypeSchema,
+    signature: inspect.Signature, hints: Mapping[str, object], descriptions: Mapping[str, str], type_schema: TypeSchema
 ) -> tuple[Json, dict[str, Converter]]:
     properties: Json = {}
     required: list[str] = []

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.frames import is_frame, is_missing
+from onetool_ipy.base.values import is_frame, is_missing
 from onetool_ipy.core.result import to_frame
 
 if TYPE_CHECKING:

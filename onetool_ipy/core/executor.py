@@ -35,9 +35,8 @@ from onetool_ipy.base.errors import CallCancelled, CallFailure, TooDeep
 from onetool_ipy.base.interrupts import Abandoned, deferred, interrupt_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
-from onetool_ipy.core.failures import failure_of
 from onetool_ipy.core.resolve import Record, ResolvedCall, Step
-from onetool_ipy.core.result import CallSite, Failure, ToolResult
+from onetool_ipy.core.result import CallSite, Failure, ToolResult, failure_of
 from onetool_ipy.core.tool import ToolSpec
 
 SPAN_LOGGER = "onetool_ipy.span"

@@ -205,13 +205,7 @@ class Jobs:
         self._known: dict[int, Job] = {}
         self._last = 0
 
-    def start(
-        self,
-        executor: Executor,
-        resolved: ResolvedCall,
-        *,
-        notify: Callable[[Job], None] | None = None,
-    ) -> Job:
+    def start(self, executor: Executor, resolved: ResolvedCall, *, notify: Callable[[Job], None] | None = None) -> Job:
         """Start a job."""
         self._last += 1
         listener = self._listen(resolved.call) if notify is None else None

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onetool_ipy.base.frames import is_frame
+from onetool_ipy.base.values import is_frame
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
 

@@ -43,18 +43,12 @@ _KEYS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class NobodyToAsk(ExecutionFailed):
+class NobodyToAsk(ExecutionFailed, reason="unavailable", status=503):
     """A question was asked where no person can answer it."""
 
-    reason = "unavailable"
-    status = 503
 
-
-class QuestionRefused(ExecutionFailed):
+class QuestionRefused(ExecutionFailed, reason="not_approved", status=403):
     """A question that must not be asked of a person, or one question too many."""
-
-    reason = "not_approved"
-    status = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +99,7 @@ class Question:
     def masked(self, mask: Callable[[str], str]) -> Question:
         """The same question without secrets."""
         calls = tuple(
-            replace(
-                call,
-                summary=mask(call.summary),
-                args=tuple((mask(name), mask(text)) for name, text in call.args),
-            )
+            replace(call, summary=mask(call.summary), args=tuple((mask(name), mask(text)) for name, text in call.args))
             for call in self.calls
         )
         form = None if self.form is None else values.map_text(dict(self.form), mask)

@@ -21,7 +21,7 @@ from onetool_ipy.base.background import DeadlineExceeded, Workers, is_cancellati
 from onetool_ipy.base.errors import Disabled, InvalidArgs, NotAllowed, OneToolError, UsageProblem
 from onetool_ipy.base.interrupts import interrupt_in
 from onetool_ipy.core import names
-from onetool_ipy.core.callers import LIMITED, REMOTE
+from onetool_ipy.core.current import LIMITED, REMOTE
 from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import PROJECT_ORIGINS, CallSource, ToolCall, ToolSpec

@@ -1,6 +1,7 @@
 """ToolResult and Failure: what a call gave. Both are frozen. `to_frame` makes a pandas DataFrame of any result.
 
-A tool's failure is data in `ToolResult.error`; no exception crosses the executor. `to_frame` finds the list of records,
+A tool's failure is data in `ToolResult.error`; no exception crosses the executor. `failure_of` makes that data,
+without secrets, of whatever the tool raised. `to_frame` finds the list of records,
 flattens it and parses dates; `frame.attrs["onetool"]` says what it chose. pandas is imported when it is needed.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import types
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,22 +17,22 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, Code, OneToolError, UsageProblem, is_transient
-from onetool_ipy.base.frames import is_dataframe, is_frame, is_sparse
+from onetool_ipy.base.errors import CallFailure, Code, OneToolError, UsageProblem, chain, is_transient
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_dataframe, is_frame, is_sparse
 from onetool_ipy.core import current
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
-
 _ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
-
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
-
 _MAX_LOOKED = 10_000
+_OURS = tuple(f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox"))
+_PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
+
+Mask = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -285,6 +287,42 @@ class LinePage(dict[str, Any]):
             numbers += page["line_numbers"]
             lines += page["lines"]
         return numbers, lines
+
+
+def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
+    """Return the failure of a call that raised `exc`. A failed call inside the tool passes its reason on."""
+    for link in chain(exc):
+        attributes: list[tuple[str, object]] = [("args", link.args), *vars(link).items()]
+        if isinstance(link, OSError):
+            attributes += [(name, getattr(link, name)) for name in ("filename", "filename2", "strerror")]
+        for name, value in attributes:
+            try:
+                changed = values.map_text(value, mask)
+                if changed is not value:
+                    setattr(link, name, changed)
+            except Exception:  # noqa: BLE001 - an exception class may forbid it; what is shown is masked again
+                continue
+    if isinstance(exc, CallFailure):
+        return Failure.of(exc, tool)
+    if isinstance(exc, ToolCallError):
+        inner = exc.error
+        reason = inner.reason if inner.code == "execution_error" else None
+        text = inner.message if inner.tool in (tool, "") else f"in '{inner.tool}': {inner.message}"
+        return Failure("execution_error", text, tool, reason, inner.details, inner.hint, inner.status, exc)
+    try:
+        text = str(exc)
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        text = ""
+    name = type(exc).__name__
+    return Failure("execution_error", mask(f"{name}: {text}" if text else name), tool, exception=exc)
+
+
+def own_frames(exc: BaseException) -> types.TracebackType | None:
+    """Return the traceback of a tool's exception from the tool's first frame on, without our frames above it."""
+    frame = exc.__traceback__
+    while frame is not None and str(frame.tb_frame.f_globals.get("__name__", "")).startswith((*_OURS, *_PLUMBING)):
+        frame = frame.tb_next
+    return frame or exc.__traceback__
 
 
 def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:

@@ -1,6 +1,7 @@
 """ToolSpec and ToolCall: what a tool is, and what is asked of it. `ToolResult`, the answer, is in `result`.
 
-Also `Source`, the protocol of where tools come from.
+Also `Source`, the protocol of where tools come from, and `format_call`, which writes a call as the `%tool` line that
+repeats it; `faces.line` reads such lines.
 
 Fingerprints are short hashes that stay the same in every process as long as the tool is the same. `fingerprint` covers
 everything that a tool is; a source may say what that is by `ToolSpec.identity`. Code of this package is left out: it
@@ -42,12 +43,14 @@ CallSource = Literal["python", "magic", "shortcut", "widget", "model", "rest", "
 """Who asked for a call; `tool` is another tool. Calls by a person have no time limit of their own."""
 
 _MAX_META_SHOWN = 1_000
-
 _DEEP = 8
-
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
 _PLAIN = (str, bytes, int, float, type(None))
+_BARE_NAME = re.compile(r"""(?!-)[^\s"'({=?;]+""")
+_BARE_KEY = re.compile(r"[^\W\d][\w.]*")
+_BARE_TEXT = re.compile(r"[^\W\d_](?:[\w./:@+-]*\w)?")
+_LITERALS = frozenset(("true", "True", "false", "False", "null", "None"))
+"""Words that are read as values; as texts they need quotes."""
 
 
 class Problem(NamedTuple):
@@ -321,6 +324,38 @@ class Source(Protocol):
 
     def refresh(self) -> bool:
         """Check for changes; True if the tools may have changed since the registry last read them."""
+
+
+def format_call(name: str, args: Mapping[str, object]) -> str:
+    """Write the `%tool` line of a call; it reads back to the same arguments if they fit the schema.
+
+    A value that JSON cannot hold is written as `base.values.to_json` converts it.
+    """
+    word = name if _BARE_NAME.fullmatch(name) else _double(name)
+    plain = values.to_json(dict(args))
+    if all(_BARE_KEY.fullmatch(key) for key in plain):
+        parts = ["%tool", word]
+        for key, value in plain.items():
+            if not isinstance(value, str):
+                text = _dump(value)
+            elif not value.isprintable():
+                text = "{" + repr(value) + "}"
+            else:
+                is_bare = _BARE_TEXT.fullmatch(value) and value not in _LITERALS
+                text = value if is_bare else _double(value)
+            parts.append(f"{key}={text}")
+        return " ".join(parts)
+    return f"%tool {word} {_dump(plain)}"
+
+
+def _double(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _dump(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isprintable() else json.dumps(value)
 
 
 def fingerprint(spec: ToolSpec) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.tool import format_call
 from onetool_ipy.schema.sample import samples
 from onetool_ipy.toolbox import Toolbox
 

@@ -41,10 +41,9 @@ from onetool_ipy.config.settings import Model, Models
 from onetool_ipy.core.tracing import Attributes, traced_work
 from onetool_ipy.llm.messages import DEADLINE_S, ImageLimits, Message, ModelClient, OfferedTool, OnText, Turn
 from onetool_ipy.llm.wire import Anthropic, Gemini, ModelRequest, Ollama, OpenAi, ReplyReader, WireFormat
-from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Retry, Rules, headers_of
-from onetool_ipy.net.errors import ConnectionFailed, masked
 from onetool_ipy.net.hosts import Hosts, origin_of
+from onetool_ipy.net.response import ConnectionFailed, HttpResponse, masked
 
 _FORMATS: Mapping[str, WireFormat] = {wire.provider: wire for wire in (OpenAi(), Ollama(), Gemini(), Anthropic())}
 _TRIES = 3

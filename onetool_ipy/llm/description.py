@@ -30,7 +30,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TooLarge
-from onetool_ipy.base.frames import is_dataframe, is_frame, is_missing
+from onetool_ipy.base.values import is_dataframe, is_frame, is_missing
 from onetool_ipy.llm.messages import ImageLimits, TakesImages
 from onetool_ipy.render.media import Blocks, Image, type_of
 

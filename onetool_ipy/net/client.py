@@ -1,7 +1,7 @@
 """The HTTP client: sends requests by rules, sync or async, from any thread.
 
 A sync caller sends in its own thread, an async caller on the toolbox's background loop; each side has its own pools of
-pinned connections (`net.pinned`). One deadline covers everything, and Stop or a cancellation ends a request at any
+pinned connections (`net.hosts`). One deadline covers everything, and Stop or a cancellation ends a request at any
 point: in a look-up, a handshake, a slow header or a slow body. What to send next, and whether a response counts, is
 decided by `_Exchange`, which does no I/O; `request` and `arequest` only carry it out.
 
@@ -36,10 +36,28 @@ from onetool_ipy.base import forks
 from onetool_ipy.base.background import Background, Workers, outcome
 from onetool_ipy.base.errors import TRANSIENT_STATUSES, CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.config.settings import HttpSettings
-from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse, LimitedBody
-from onetool_ipy.net.errors import ConnectionFailed, Mask, masking, translated
-from onetool_ipy.net.hosts import Hosts, Resolve, UrlOrigin, literal_address, look_up, origin_of, require_public
-from onetool_ipy.net.pinned import AsyncPinnedTransport, PinnedTransport, deadline
+from onetool_ipy.net.hosts import (
+    AsyncPinnedTransport,
+    Hosts,
+    PinnedTransport,
+    Resolve,
+    UrlOrigin,
+    deadline,
+    literal_address,
+    look_up,
+    origin_of,
+    require_public,
+)
+from onetool_ipy.net.response import (
+    ACCEPTED,
+    BodyDecoder,
+    ConnectionFailed,
+    HttpResponse,
+    LimitedBody,
+    Mask,
+    masking,
+    translated,
+)
 
 IDEMPOTENT = frozenset(("GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"))
 _FIRST_WAIT_S = 0.4

@@ -19,10 +19,18 @@ import httpx
 from onetool_ipy.base.background import Workers
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, UsageProblem
 from onetool_ipy.config.settings import HttpSettings
-from onetool_ipy.net.body import ACCEPTED, BodyDecoder, HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules, headers_of
-from onetool_ipy.net.errors import Mask, mask_httpx_logs, masking, timeout_error, translated
 from onetool_ipy.net.hosts import Hosts
+from onetool_ipy.net.response import (
+    ACCEPTED,
+    BodyDecoder,
+    HttpResponse,
+    Mask,
+    mask_httpx_logs,
+    masking,
+    timeout_error,
+    translated,
+)
 
 _GRACE_S = 0.4
 _ERROR_BYTES = 64 * 1024

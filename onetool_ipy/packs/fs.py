@@ -12,14 +12,13 @@ import stat
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import ExecutionFailed, TooLarge
-from onetool_ipy.core.callers import is_from_outside
+from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
 
 _MAX_ENTRIES = 100_000
@@ -37,8 +36,7 @@ class OutsideRoots(ExecutionFailed):
     status = 403
 
 
-@dataclass(frozen=True, slots=True)
-class Private:
+class Private(NamedTuple):
     """Files that no fs tool reads, wherever the roots are.
 
     `secrets_files` are the known ones; those of other projects are recognized by their path. `state` are the state

@@ -206,19 +206,12 @@ _FAILURE_COLUMNS = (("message", "Message"), ("tool", "Tool"), ("calls", "Calls")
 
 
 def usage_page(
-    summary: Mapping[str, Any],
-    tools: Sequence[Mapping[str, Any]],
-    steps: Sequence[Mapping[str, Any]],
-    *,
-    made: str,
+    summary: Mapping[str, Any], tools: Sequence[Mapping[str, Any]], steps: Sequence[Mapping[str, Any]], *, made: str
 ) -> str:
     """The whole page. `steps` are {start, calls, failures, p50_ms, p95_ms}."""
     title = f"Tool usage: {summary.get('period', 'all')}" + (f", {summary['tool']}" if summary.get("tool") else "")
     rate, calls = summary.get("success_rate"), summary.get("total_calls", 0)
-    facts = [
-        (f"{calls:,}", "call" if calls == 1 else "calls"),
-        ("–" if rate is None else f"{rate:.1f} %", "succeeded"),
-    ]
+    facts = [(f"{calls:,}", "call" if calls == 1 else "calls"), ("–" if rate is None else f"{rate:.1f} %", "succeeded")]
     cards = "".join(f'<div class="fact"><b>{escape(v)}</b><span>{escape(k)}</span></div>' for v, k in facts)
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -225,7 +225,7 @@ class Checker:
                     hint = f" (did you mean '{near[0]}'?)" if near else ""
                     messages.append(f"unknown {noun} '{values.cut(mask(name), _MAX_MESSAGE)}'{hint}")
             else:
-                message = _describe_at(error, keyword, path, unknown, args, self._parameters, mask)
+                message = describe_error(error, args, self._parameters, mask)
                 messages = [f"{noun} '{dotted(path)}': {message}" if path else message]
             for message in messages:
                 yield {"pointer": pointer(path), "message": message, "keyword": keyword}
@@ -372,21 +372,18 @@ def relevant_errors(errors: Iterable[ValidationError]) -> Iterator[ValidationErr
         options: list[list[ValidationError]] = []
         if _keyword(error) in ("anyOf", "oneOf"):
             # A value is not meant for an option of another type or constant.
+            context = error.kind.as_dict().get("context") or ()
             options = [
                 option
-                for option in error.kind.as_dict().get("context") or ()
-                if not any(
-                    _keyword(inner) in ("type", "enum", "const") and inner.instance_path == place for inner in option
-                )
+                for option in context
+                if not any(_keyword(e) in ("type", "enum", "const") and e.instance_path == place for e in option)
             ]
         if len(options) > 1:
             # Of several objects it is meant for the one whose key has the right word: {"kind": "circle"} is not a box.
             options = [
                 option
                 for option in options
-                if not any(
-                    _keyword(inner) in ("enum", "const") and inner.instance_path[:-1] == place for inner in option
-                )
+                if not any(_keyword(e) in ("enum", "const") and e.instance_path[:-1] == place for e in option)
             ]
         if len(options) == 1:
             yield from relevant_errors(options[0])
@@ -398,22 +395,9 @@ def describe_error(error: ValidationError, value: object, parameters: Schema, ma
     """Say what is wrong at the place of one error in a value, without saying where that is."""
     keyword, path = _keyword(error), list(error.instance_path)
     unknown = _unknown_names(error, keyword, path, value, parameters)
-    return _describe_at(error, keyword, path, unknown, value, parameters, mask)
-
-
-def _describe_at(
-    error: ValidationError,
-    keyword: str,
-    path: Place,
-    unknown: list[str],
-    value: object,
-    parameters: Schema,
-    mask: Mask,
-) -> str:
     node = schema_at(path, parameters) if keyword in ("anyOf", "oneOf") else {}
-    return values.cut(
-        _words(error, value_at(path, value, error.instance), unknown, node, parameters, mask), _MAX_MESSAGE
-    )
+    words = _words(error, value_at(path, value, error.instance), unknown, node, parameters, mask)
+    return values.cut(words, _MAX_MESSAGE)
 
 
 def dotted(path: Place) -> str:

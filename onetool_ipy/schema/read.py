@@ -12,7 +12,7 @@ import keyword
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -187,31 +187,34 @@ class _Reader:
                 self.collect(option, must=must and key == "allOf", depth=depth + 1)
 
     def type(self, node: object, depth: int) -> str:
-        """The type of one schema."""
-        if depth > _MAX_TYPE_DEPTH or not self._afford():
+        """The type of one schema: the union of its types, None last."""
+        types = list(dict.fromkeys(self._types(node, depth)))
+        if not types or "Any" in types or len(types) > _MAX_OPTIONS:
             return "Any"
+        return " | ".join(sorted(types, key=lambda text: text == "None"))
+
+    def _types(self, node: object, depth: int) -> list[str]:
+        """The types that one schema allows; those of a choice are the types of all its options."""
+        if depth > _MAX_TYPE_DEPTH or not self._afford():
+            return ["Any"]
         schema = resolve(node, self._root)
         if written := _expression(schema.get(ANNOTATION)):
-            return written
+            return [written]
         options = [schema["const"]] if "const" in schema else _listed(schema, "enum")
         if options:
             return _literal(options)
-        for key in ("anyOf", "oneOf"):
-            if choices := _listed(schema, key):
-                return _union([self.type(choice, depth + 1) for choice in choices])
         kind = schema.get("type")
-        if isinstance(kind, (list, tuple)):
-            return _union([self.type({**schema, "type": k}, depth + 1) for k in kind])
+        choices = _listed(schema, "anyOf") or _listed(schema, "oneOf")
+        if not choices and isinstance(kind, (list, tuple)):
+            choices = [{**schema, "type": each} for each in kind] or [{}]
+        if choices:
+            return [text for choice in choices for text in self._types(choice, depth + 1)]
         if kind == "array" and schema.get("items") is not None:
-            return f"list[{self.type(schema['items'], depth + 1)}]"
-        if not isinstance(kind, str):
-            return self._untyped(schema, depth)
-        return _PYTHON_TYPES.get(kind, "Any")
-
-    def _untyped(self, schema: Json, depth: int) -> str:
+            return [f"list[{self.type(schema['items'], depth + 1)}]"]
+        if isinstance(kind, str):
+            return [_PYTHON_TYPES.get(kind, "Any")]
         parts = [self.type(part, depth + 1) for part in _listed(schema, "allOf")]
-        types = [part for part in parts if part != "Any"]
-        return types[0] if types else "dict" if "properties" in schema else "Any"
+        return [next((part for part in parts if part != "Any"), "dict" if "properties" in schema else "Any")]
 
     def _afford(self) -> bool:
         self._left -= 1
@@ -223,11 +226,10 @@ def _listed(schema: Mapping[str, object], key: str) -> list[Any]:
     return list(items) if isinstance(items, (list, tuple)) else []
 
 
-def _literal(options: list[object]) -> str:
+def _literal(options: list[object]) -> list[str]:
     """`Literal[...]` of simple options, cut where there are many; of others the types they have."""
     if not all(isinstance(o, (str, int)) or o is None for o in options):
-        kinds = ["None" if o is None else next((n for n, k in _KINDS if isinstance(o, k)), "Any") for o in options]
-        return _union(kinds)
+        return ["None" if o is None else next((n for n, k in _KINDS if isinstance(o, k)), "Any") for o in options]
     texts: list[str] = []
     for option in options:
         text = values.safe_repr(option, _MAX_SHOWN)
@@ -235,31 +237,7 @@ def _literal(options: list[object]) -> str:
             texts.append("...")
             break
         texts.append(text)
-    return f"Literal[{', '.join(texts)}]"
-
-
-def _union(options: list[str]) -> str:
-    unique = list(dict.fromkeys(part for option in options for part in _split_union(option)))
-    if not unique or "Any" in unique or len(unique) > _MAX_OPTIONS:
-        return "Any"
-    if "None" in unique:
-        unique.remove("None")
-        unique.append("None")
-    return " | ".join(unique)
-
-
-def _split_union(text: str) -> Iterator[str]:
-    """The options of a union that is already text, at its outer level."""
-    if " | " not in text or "Literal[" in text:
-        yield text
-        return
-    depth, start = 0, 0
-    for i, char in enumerate(text):
-        depth += (char == "[") - (char == "]")
-        if char == "|" and depth == 0:
-            yield text[start : i - 1]
-            start = i + 2
-    yield text[start:]
+    return [f"Literal[{', '.join(texts)}]"]
 
 
 def _expression(text: object) -> str:

@@ -39,7 +39,7 @@ class Declared:
         for definition in definitions:
             data, where = definition.data, definition.where
             try:
-                self._specs.append(read_definition(data, handlers, where=where))
+                self._specs.append(read_definition(data, handlers, where=where, fits=definition.fits))
             except InvalidTool as exc:
                 self._problems.append(Problem(where, exc.message, exc.hint))
             self._problems += (Problem(where, text, "It is ignored.") for text in _unknown_keys(data))
@@ -57,9 +57,9 @@ class Declared:
 
 
 def read_definition(
-    data: Mapping[str, Any], handlers: Handlers, *, where: str = "", origin: Origin = "config"
+    data: Mapping[str, Any], handlers: Handlers, *, where: str = "", origin: Origin = "config", fits: bool = False
 ) -> ToolSpec:
-    """Return the ToolSpec of a definition, or raise InvalidTool."""
+    """Return the ToolSpec of a definition, or raise InvalidTool. `fits`: its parameters are known to be a schema."""
     name = names.canonical(data.get("name"))
     description = _text(data, "description", name)
     if data.get("type") != "function":
@@ -88,7 +88,8 @@ def read_definition(
         return loaded.run(loaded.checker.check(args, loaded.name))
 
     try:
-        require_schema(parameters)
+        if not fits:
+            require_schema(parameters)
     except InvalidTool as exc:
         raise InvalidTool(f"'{name}': parameters: {exc.message}") from exc
     return ToolSpec(
@@ -136,7 +137,7 @@ def _handler(inner: Mapping[str, Any], name: str, handlers: Handlers) -> ToolSpe
 
 def _unknown_keys(data: Mapping[str, Any]) -> list[str]:
     inner = data.get("implementation")
-    keys = [(key, _KEYS) for key in sorted(data.keys() - _KEYS, key=str)]
+    keys = [(key, _KEYS) for key in data if key not in _KEYS]
     if isinstance(inner, Mapping) and inner.get("type") in _KINDS:
-        keys += [(f"implementation.{key}", _INNER_KEYS) for key in sorted(inner.keys() - _INNER_KEYS, key=str)]
+        keys += [(f"implementation.{key}", _INNER_KEYS) for key in inner if key not in _INNER_KEYS]
     return [f"'{data.get('name')}': unknown key '{key}' (known: {', '.join(sorted(valid))})." for key, valid in keys]

@@ -26,7 +26,6 @@ import hashlib
 import logging
 import os
 import stat
-import symtable
 import sys
 import threading
 import types
@@ -38,7 +37,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onetool_ipy.base import forks
 from onetool_ipy.base.errors import InvalidTool, ToolNotFound, Unavailable
-from onetool_ipy.base.files import Stamp, StoreError, Unreadable, is_young, read, stamp_of, write_whole
+from onetool_ipy.base.files import Stamp, StoreError, Unreadable, is_young, read, stamp_from, stamp_of, write_whole
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import Owners
@@ -75,8 +74,8 @@ class PackFileSearch:
         self._real = os.path.realpath(root)
         self._folders: dict[str, bool] = {str(root): True, self._real: True}
 
-    def files(self, patterns: Sequence[str]) -> list[str]:
-        """Return the files in the order of the patterns, then by name."""
+    def files(self, patterns: Sequence[str]) -> dict[str, Stamp]:
+        """Return the files with their stamps, in the order of the patterns, then by name."""
         paths: dict[str, None] = {}
         for pattern in patterns:
             parts = [part for part in pattern.replace(os.sep, "/").split("/") if part not in ("", ".")]
@@ -95,11 +94,11 @@ class PackFileSearch:
                 message = f"'{pattern}' leads through more than {_MAX_ENTRIES:,} files and folders."
                 self._report("tools_dir", message, "Name the folder of the pack files more precisely.")
                 break
-        chosen = [path for path in paths if self._counts(path)]
+        chosen = [(path, stamp_from(status)) for path in paths if (status := self._counting(path)) is not None]
         if len(chosen) > MAX_FILES:
             excess = f"finds {len(chosen):,} pack files; only the first {MAX_FILES:,} count."
             self._report("tools_dir", excess, "Remove some, or join them.")
-        return chosen[:MAX_FILES]
+        return dict(chosen[:MAX_FILES])
 
     def _report(self, where: str, message: str, hint: str = "") -> None:
         problem = Problem(printable(where), printable(message), printable(hint))
@@ -156,10 +155,11 @@ class PackFileSearch:
             return []
         return sorted(names)
 
-    def _counts(self, path: str) -> bool:
-        """Whether a path is a regular file, in folders that only its owner may write."""
+    def _counting(self, path: str) -> os.stat_result | None:
+        """Return the status of a regular file in folders that only its owner may write; None for anything else."""
         status = self._status(path)
-        return status is not None and stat.S_ISREG(status.st_mode) and self._is_safe(os.path.dirname(path))
+        is_file = status is not None and stat.S_ISREG(status.st_mode)
+        return status if is_file and self._is_safe(os.path.dirname(path)) else None
 
     def _is_safe(self, folder: str) -> bool:
         """Whether a folder and all folders between it and the root are the user's own."""
@@ -220,6 +220,7 @@ class PackFile:
         require_trust: Callable[[Path], None] = lambda _path: None,
         owners: Owners | None = None,
         on_import: Callable[[], object] = lambda: None,
+        stamp: Stamp | None = None,
     ) -> None:
         self.path = path
         self._on_import = on_import
@@ -238,7 +239,7 @@ class PackFile:
         self._fault = ""
         self.after_fork()
         forks.register(self)
-        self.refresh()
+        self.refresh(stamp)
 
     def after_fork(self) -> None:
         """Take locks of this process's own."""
@@ -249,9 +250,12 @@ class PackFile:
     def pack(self) -> str:
         return self._seen.outline.pack
 
-    def refresh(self) -> bool:
-        """Outline the file again if it changed. Returns whether it was changed or imported since it was listed."""
-        self._look()
+    def refresh(self, stamp: Stamp | None = None) -> bool:
+        """Outline the file again if it changed. Returns whether it was changed or imported since it was listed.
+
+        `stamp` is that of the file now, where the caller has just looked.
+        """
+        self._look(stamp)
         outline, loaded = self._last_listed
         return self._seen.outline is not outline or self._loaded is not loaded
 
@@ -329,27 +333,26 @@ class PackFile:
             raise Unavailable(f"The tool '{name}' of '{self._shown}' {loaded.faults[name]}")
         raise ToolNotFound(f"The tool '{name}' is no longer in '{self._shown}'.")
 
-    def _look(self) -> None:
+    def _look(self, stamp: Stamp | None = None) -> None:
         """Outline the file again if its text changed."""
-        stamp = self._seen.stamp
-        if stamp is not None and stamp_of(self._file) == stamp:
+        before, now = self._seen.stamp, stamp or stamp_of(self._file)
+        if before is not None and now == before:
             return
         with self._looking:
             # Another thread may have looked meanwhile. An outline that is read twice would import the file twice.
-            if self._seen.stamp is not stamp:
+            if self._seen.stamp is not before:
                 return
-            outline, self._seen = self._seen.outline, self._outlined()
+            outline, self._seen = self._seen.outline, self._outlined(now)
         if self._seen.outline is not outline:
             self._fault = ""
             if self._seen.outline.error:
                 _log.error("%s: %s", self._shown, self._seen.outline.error)
 
-    def _outlined(self) -> _Look:
+    def _outlined(self, stamp: Stamp | None) -> _Look:
         """Return the outline of the file, and its text if it was read."""
-        stamp = stamp_of(self.path)
         if stamp is None:
             return _Look(PackOutline(self._stem, error="The file is gone."))
-        key, sure = f"{self.path}|{stamp}", None if is_young(stamp) else stamp
+        key, sure = f"{self._file}|{stamp}", None if is_young(stamp) else stamp
         if self._cache is not None and sure is not None and (cached := self._cache.get(key)) is not None:
             return _Look(cached, None, sure)
         try:
@@ -511,13 +514,13 @@ class PackFiles:
     def refresh(self) -> bool:
         """Look for new, changed and removed files. Returns whether there are others than those listed."""
         search = PackFileSearch(self._root)
-        paths = search.files(self._patterns)
+        stamps = search.files(self._patterns)
         self._problems = search.problems
-        changed = paths != self._listed
+        changed = list(stamps) != self._listed
         files: dict[str, PackFile] = {}
         owners = Owners(self._root)
         with collector_paused():
-            for path in paths:
+            for path, stamp in stamps.items():
                 file = self._files.get(path)
                 if file is None:
                     file = PackFile(
@@ -526,8 +529,9 @@ class PackFiles:
                         require_trust=self._require_trust,
                         owners=owners,
                         on_import=self._on_import,
+                        stamp=stamp,
                     )
-                elif file.refresh():
+                elif file.refresh(stamp):
                     changed = True
                 files[path] = file
         self._files = files
@@ -571,6 +575,8 @@ def save_functions(file: Path, text: str, *, pack: str, cells: Iterable[str] = (
 
 def _unbound(text: str) -> set[str]:
     """Return the global names that a module's text reads and does not bind; none if it imports `*`."""
+    import symtable  # late: few sessions save a cell
+
     tables = [module := symtable.symtable(text, "<cell>", "exec")]
     names: set[str] = set()
     bound = set(vars(builtins)) | {"__file__", "__name__"}

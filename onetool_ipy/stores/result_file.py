@@ -16,10 +16,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from onetool_ipy.base.files import AtomicFile, StoreError
 from onetool_ipy.base.values import Json
@@ -46,8 +45,7 @@ class DamagedResult(StoreError):
         super().__init__(path, f"the stored result is damaged ({reason})", doing="read", hint="Call the tool again.")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sidecar:
+class Sidecar(NamedTuple):
     """What is known of a result beside its text."""
 
     tool: str
@@ -56,13 +54,13 @@ class Sidecar:
     expires: datetime
     lines: int
     bytes: int
-    form: Json = field(default_factory=dict)
+    form: Json
     """What `result_lines.form_of` said of the value."""
 
     def write(self, path: Path) -> None:
         """Write the sidecar; the folder is synced when the text beside it is published."""
         with AtomicFile(path) as file:
-            file.write(json.dumps(asdict(self), default=datetime.isoformat).encode() + b"\n")
+            file.write(json.dumps(self._asdict(), default=datetime.isoformat).encode() + b"\n")
             file.commit(sync_folder=False)
 
 

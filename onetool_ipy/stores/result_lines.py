@@ -27,8 +27,7 @@ from typing import Any
 
 import orjson
 
-from onetool_ipy.base.frames import is_dataframe
-from onetool_ipy.base.values import Json, safe_repr, to_json
+from onetool_ipy.base.values import Json, is_dataframe, safe_repr, to_json
 
 Piece = str | bytes
 

@@ -21,10 +21,9 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
@@ -86,8 +85,7 @@ class HandleExpired(OneToolError):
         self.handle = handle
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldValue:
+class HeldValue(NamedTuple):
     """A value in memory and the call it came from. `get` returns it, or None if it was held weakly and is gone."""
 
     get: Callable[[], Any]
@@ -161,13 +159,7 @@ class Results:
         return handle
 
     def query(
-        self,
-        handle: str,
-        *,
-        offset: int = 1,
-        limit: int = 100,
-        search: str | None = None,
-        fuzzy: bool = False,
+        self, handle: str, *, offset: int = 1, limit: int = 100, search: str | None = None, fuzzy: bool = False
     ) -> Json:
         """Return lines of a stored result: `{lines, total_lines, returned, offset, has_more}`.
 
@@ -516,7 +508,7 @@ class HeldValues:
             reference = weakref.ref(held.get())
         except TypeError:
             return False
-        self._weak[handle] = replace(held, get=reference)
+        self._weak[handle] = held._replace(get=reference)
         self._strong.pop(handle, None)
         for oldest in list(self._weak)[:-_MAX_WEAK]:
             self._weak.pop(oldest, None)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.background import Background, do_together
+from onetool_ipy.base.background import Background, StepThread, do_together
 from onetool_ipy.base.errors import CallCancelled
 from tests.harness.patience import HANG_S
 
@@ -149,3 +149,20 @@ def test_what_one_item_raises_is_raised_when_all_have_ended(count: int) -> None:
         do_together(work, range(count))
 
     assert sorted(ended) == list(range(count))
+
+
+def test_steps_share_a_thread_that_ends_with_the_block() -> None:
+    """What a step raises is raised where it was taken, and the next step can be taken."""
+
+    def fail() -> None:
+        raise SystemExit(3)
+
+    with StepThread() as steps:
+        first = steps.run(threading.current_thread)
+        with pytest.raises(SystemExit):
+            steps.run(fail)
+        second = steps.run(threading.current_thread)
+
+    first.join(HANG_S)
+    assert second is first
+    assert not first.is_alive()

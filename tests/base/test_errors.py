@@ -21,7 +21,7 @@ from onetool_ipy.base.errors import (
     is_transient,
 )
 from onetool_ipy.core.result import Failure, ToolCallError
-from onetool_ipy.net.errors import ConnectionFailed
+from onetool_ipy.net.response import ConnectionFailed
 
 
 @pytest.fixture

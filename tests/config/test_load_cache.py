@@ -54,6 +54,45 @@ print("heavy:", sorted({"yaml", "pydantic", "jinja2", "pandas", "mcp", "IPython"
     assert lines == [*map(str, cold.problems), "abcdef123", "heavy: []"]
 
 
+def test_a_file_that_fits_its_schema_is_not_checked_again(project: Project) -> None:
+    """A later load does not even import the validator, until the text is another one."""
+    script = """
+import sys
+from pathlib import Path
+from onetool_ipy.config.load import load_config
+env = {"ONETOOL_STATE": sys.argv[2], "ONETOOL_TRUST": sys.argv[1]}
+config = load_config(env=env, cwd=Path(sys.argv[1]), home=Path(sys.argv[1]).parent)
+print(config.settings.aliases["a"], len(config.problems), "jsonschema_rs" in sys.modules)
+"""
+    command = [sys.executable, "-c", script, str(project.folder), str(project.state)]
+
+    def later_load(text: str) -> str:
+        project.write("onetool.yaml", text)
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    good = f"{LARGE}aliases: {{a: time.now}}\ntools: [{{name: t, parameters: {{type: object}}}}]\n"
+    assert later_load(good) == "time.now 0 True"
+    assert later_load(good) == "time.now 0 False"
+    bad = good.replace("tools:", "htpp: 1\ntools:")
+    assert [later_load(bad) for _ in range(2)] == ["time.now 1 True"] * 2
+
+
+def test_what_the_environment_fills_is_checked_at_each_load(project: Project) -> None:
+    """The file fits as it is written, and the value of the variable does not."""
+    text = f'{LARGE}servers: {{s: {{url: "https://x.example", headers: {{X-Key: "${{KEY}}"}}}}}}\n'
+    assert project.says(text, KEY="abcdef123") == []
+    assert orjson.loads(place(project).read_bytes())["fits"] is True
+    assert any("is not a header's value" in problem for problem in project.says(KEY="two\nlines"))
+    assert project.says(KEY="abcdef123") == []
+
+
+def test_a_tool_whose_parameters_are_no_schema_is_looked_at_each_time(project: Project) -> None:
+    """The file then does not count as one that fits."""
+    text = f"{LARGE}tools: [{{name: t, parameters: {{type: object, properties: 3}}}}]\n"
+    for _ in range(2):
+        assert [tool.fits for tool in project.load(text).settings.tools] == [False]
+
+
 def test_a_small_file_leaves_nothing_behind(project: Project) -> None:
     """It is parsed in less time than the parser takes to be imported."""
     project.load("aliases: {a: time.now}\n")

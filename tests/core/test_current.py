@@ -1,12 +1,18 @@
-"""Which toolbox is current: that of the running call, else the newest open one, else a default that is kept."""
+"""Which toolbox is current: that of the running call, else the newest open one, else a default that is kept.
+
+And who made a call: the outermost caller counts, in every tool that asks.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
+from typing import Any, get_args
+
+import pytest
 
 from onetool_ipy.core import current
+from onetool_ipy.core.tool import CallSource
 from tests.core.support import Project
 from tests.harness.patience import HANG_S
 
@@ -70,3 +76,27 @@ def test_a_toolbox_that_nobody_holds_is_forgotten(tmp_path: Any) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
 
     assert done.stdout.strip() == "None"
+
+
+@pytest.mark.parametrize("source", get_args(CallSource))
+def test_call_inside_another_call_counts_for_the_outermost_caller(project: Project, source: CallSource) -> None:
+    box = project.open()
+
+    def inner() -> bool:
+        """Say whether the call is from outside."""
+        return current.is_from_outside()
+
+    def outer() -> bool:
+        """Ask another tool."""
+        return bool(box.call("nb.inner", source="tool").unwrap())
+
+    box.adopt(inner)
+    box.adopt(outer)
+    assert box.call("nb.outer", source=source).unwrap() is (source in ("model", "rest", "mcp"))
+    box.close()
+
+
+def test_sets_of_callers_are_apart() -> None:
+    assert not current.TYPED & current.LIMITED
+    assert current.REMOTE < current.OUTSIDE < current.LIMITED < frozenset(get_args(CallSource))
+    assert not current.is_from_outside(), "no call is running"

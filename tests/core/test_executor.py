@@ -21,7 +21,7 @@ from onetool_ipy.base import errors
 from onetool_ipy.base.background import MAX_ITEMS
 from onetool_ipy.core import current
 from onetool_ipy.core.executor import MAX_DEPTH, CallIds
-from onetool_ipy.core.failures import own_frames
+from onetool_ipy.core.result import own_frames
 from onetool_ipy.core.tool import HttpHooks
 from onetool_ipy.sources.functions import spec_of
 from tests.core.support import MakeBench, short

@@ -81,11 +81,17 @@ _APPEND_CELL = """source => {
   return model.cells.length - 1;
 }"""
 
-_LEAVE = """async () => {
+_LIGHT = "JupyterLab Light"
+# The colours are a setting that the server keeps: left dark, each page that is loaded later would be dark.
+_LEAVE = """async light => {
   await window.jupyterapp?.serviceManager.sessions.shutdownAll();
+  if (document.body.dataset.jpThemeName !== light) {
+    await window.jupyterapp?.commands.execute('apputils:change-theme', { theme: light });
+  }
   localStorage.clear();
   sessionStorage.clear();
 }"""
+_IS_LIGHT = "light => !window.jupyterapp || document.body.dataset.jpThemeName === light"
 # What a page shows beside its notebook, noted when JupyterLab has loaded. A page that its test loads again has no note.
 _NOTE_LOOK = """async () => {
   const { restored, shell } = window.jupyterapp;
@@ -218,7 +224,8 @@ class Notebook:
         self.page.unroute_all()
         self.page.context.clear_permissions()
         self.page.context.set_offline(False)
-        self.page.evaluate(_LEAVE)
+        self.page.evaluate(_LEAVE, _LIGHT)
+        self.page.wait_for_function(_IS_LIGHT, arg=_LIGHT)
         is_as_new = self.page.evaluate(_RENEW, PANEL_ID)
         self._give_back(self.page, bool(is_as_new) and not self.page_errors)
 

@@ -173,7 +173,9 @@ def main() -> None:
     for name, reader in READERS.items():
         sys.stdout.write(f"{name}\n")
         sys.stdout.flush()
-        slow = next((part for part in PARTS if is_slow(reader, part)), None)
+        # One that reads very many of a thing only looks at how long the text is.
+        parts = PARTS[:1] if name.startswith("many ") else PARTS
+        slow = next((part for part in parts if is_slow(reader, part)), None)
         if slow is not None:
             sys.stdout.write(f"slow: {name} on {slow!r} * n\n")
 

@@ -19,7 +19,7 @@ from tests.harness.kernel import Kernel, private_kernel
 from tests.harness.patience import HANG_S, until
 from tests.harness.servers import alive, below, hostile, real, wait_until_gone, write_project
 
-FEW, MANY = 3, 50
+FEW, MANY = 2, 50
 
 pytestmark = pytest.mark.timeout(600)  # kernels and servers start and end again and again
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from onetool_ipy.base.background import Background, Workers
-from onetool_ipy.net.body import HttpResponse
 from onetool_ipy.net.client import HttpClient, Rules
+from onetool_ipy.net.response import HttpResponse
 from tests.net.loopback import Loopback
 
 MakeClient = Callable[..., HttpClient]

@@ -12,7 +12,7 @@ import pytest
 from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import HostNotAllowed, TooLarge
 from onetool_ipy.net.client import HttpClient, Rules
-from onetool_ipy.net.errors import ConnectionFailed
+from onetool_ipy.net.response import ConnectionFailed
 from tests.harness.patience import HANG_S
 from tests.net.conftest import HERE
 from tests.net.loopback import Loopback

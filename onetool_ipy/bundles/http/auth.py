@@ -18,7 +18,7 @@ from onetool_ipy.bundles.http.definition import BAD_IN_HEADER, ApiKey, Auth, Bas
 from onetool_ipy.bundles.http.request import OutgoingRequest, Piece, UrlWriter, bound, encoded
 from onetool_ipy.bundles.http.request import text as writing_text
 from onetool_ipy.bundles.http.template import HIDDEN, Ref, ValueSource
-from onetool_ipy.net.body import HttpResponse
+from onetool_ipy.net.response import HttpResponse
 
 Clock = Callable[[], datetime.datetime]
 
@@ -38,46 +38,6 @@ class AuthParts(NamedTuple):
 
 
 NO_AUTH = AuthParts({}, [])
-
-
-class Credentials:
-    """The auth of one request, other than OAuth2, prepared once."""
-
-    def __init__(self, auth: Bearer | Basic | ApiKey, arguments: Set[str], steps: Set[str]) -> None:
-        self._auth = auth
-        texts = (auth.username, auth.password) if isinstance(auth, Basic) else (auth.value,)
-        self._parts: list[list[Piece]] = [bound(text, arguments, steps) for text in texts]
-
-    def sign(self, scope: ValueSource) -> AuthParts:
-        """Make the parts of a request that is sent."""
-        values = [writing_text(parts, scope, "auth") for parts in self._parts]
-        try:
-            if isinstance(self._auth, Bearer):
-                return bearer(values[0])
-            if isinstance(self._auth, Basic):
-                return basic(values[0], values[1])
-            if self._auth.where == "query":
-                return AuthParts({}, [(self._auth.name, values[0])], (values[0],))
-            return _in_header(self._auth.name, values[0], (values[0],))
-        except ExecutionFailed as exc:
-            argument = next((ref for ref in self.refs() if ref.kind == "argument"), None)
-            if argument is None:
-                raise
-            raise InvalidArgs(f"{exc.message} It is made from '{argument}'.", hint="Give it another value.") from None
-
-    def shown(self) -> AuthParts:
-        """Make the parts of a request that is shown."""
-        if isinstance(self._auth, Bearer):
-            return AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
-        if isinstance(self._auth, Basic):
-            return AuthParts({"Authorization": f"Basic {HIDDEN}"}, [])
-        if self._auth.where == "query":
-            return AuthParts({}, [(self._auth.name, HIDDEN)])
-        return AuthParts({self._auth.name: HIDDEN}, [])
-
-    def refs(self) -> Iterator[Ref]:
-        """Every reference in it."""
-        yield from (part for parts in self._parts for part in parts if isinstance(part, Ref))
 
 
 class Grant(NamedTuple):
@@ -103,31 +63,61 @@ class Grant(NamedTuple):
         return OutgoingRequest("POST", self.url, headers, encoded(form).encode("ascii"))
 
 
-class TokenRequest:
-    """How the tokens of one request are requested."""
+class PreparedAuth:
+    """The auth of one request, prepared once. Raises InvalidTool for a `${name}` without a meaning."""
 
-    def __init__(self, auth: OAuth2, arguments: Set[str], steps: Set[str]) -> None:
-        self._url = UrlWriter(auth.token_url, {}, arguments, steps)
-        texts = (auth.client_id, auth.client_secret, auth.scope or "")
-        self._parts = [bound(text, arguments, steps) for text in texts]
-
-    def grant(self, scope: ValueSource) -> Grant:
-        """The grant, with its values."""
-        return Grant(self._url.fill(scope), *(writing_text(parts, scope, "auth") for parts in self._parts))
+    def __init__(self, auth: Bearer | Basic | ApiKey | OAuth2, arguments: Set[str], steps: Set[str]) -> None:
+        self._auth = auth
+        self._token_url = None
+        if isinstance(auth, OAuth2):
+            self._token_url = UrlWriter(auth.token_url, {}, arguments, steps)
+            texts = [auth.client_id, auth.client_secret, auth.scope or ""]
+        else:
+            texts = [auth.username, auth.password] if isinstance(auth, Basic) else [auth.value]
+        self._texts: list[list[Piece]] = [bound(text, arguments, steps) for text in texts]
 
     def refs(self) -> Iterator[Ref]:
         """Every reference in it."""
-        yield from self._url.refs()
-        yield from (part for parts in self._parts for part in parts if isinstance(part, Ref))
+        yield from self._token_url.refs() if self._token_url is not None else ()
+        yield from (part for parts in self._texts for part in parts if isinstance(part, Ref))
+
+    def grant(self, scope: ValueSource) -> Grant | None:
+        """What its token is requested with; None if it needs no token."""
+        if self._token_url is None:
+            return None
+        return Grant(self._token_url.fill(scope), *(writing_text(parts, scope, "auth") for parts in self._texts))
+
+    def sign(self, scope: ValueSource) -> AuthParts:
+        """Make the parts of a request that is sent; nothing of them for a token, which has to be fetched first."""
+        if isinstance(self._auth, OAuth2):
+            return NO_AUTH
+        values = [writing_text(parts, scope, "auth") for parts in self._texts]
+        try:
+            if isinstance(self._auth, Basic):
+                return basic(*values)
+            if isinstance(self._auth, Bearer):
+                return bearer(values[0])
+            if self._auth.where == "query":
+                return AuthParts({}, [(self._auth.name, values[0])], (values[0],))
+            return _in_header(self._auth.name, values[0], (values[0],))
+        except ExecutionFailed as exc:
+            argument = next((ref for ref in self.refs() if ref.kind == "argument"), None)
+            if argument is None:
+                raise
+            raise InvalidArgs(f"{exc.message} It is made from '{argument}'.", hint="Give it another value.") from None
+
+    def shown(self) -> AuthParts:
+        """Make the parts of a request that is shown."""
+        if not isinstance(self._auth, ApiKey):
+            scheme = "Basic" if isinstance(self._auth, Basic) else "Bearer"
+            return AuthParts({"Authorization": f"{scheme} {HIDDEN}"}, [])
+        pair = (self._auth.name, HIDDEN)
+        return AuthParts({}, [pair]) if self._auth.where == "query" else AuthParts(dict([pair]), [])
 
 
-def auth_of(auth: Auth | None, arguments: Set[str], steps: Set[str]) -> Credentials | TokenRequest | None:
-    """The auth of a request, prepared; None if it has none. Raises InvalidTool for a `${name}` without a meaning."""
-    if auth is None or isinstance(auth, NoAuth):
-        return None
-    if isinstance(auth, OAuth2):
-        return TokenRequest(auth, arguments, steps)
-    return Credentials(auth, arguments, steps)
+def auth_of(auth: Auth | None, arguments: Set[str], steps: Set[str]) -> PreparedAuth | None:
+    """The auth of a request, prepared; None if it has none."""
+    return None if auth is None or isinstance(auth, NoAuth) else PreparedAuth(auth, arguments, steps)
 
 
 class Tokens:

@@ -13,6 +13,7 @@ from ipaddress import IPv6Address
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -95,7 +96,7 @@ def _url(text: str) -> str:
     if match is None:
         raise ValueError("must start with http:// or https://")
     host = match["host"]
-    if "${" in host or "$" in host:
+    if "$" in host:
         raise ValueError(f"'{host}': a ${{name}} may not be in the scheme, host or port")
     if "@" in host:
         raise ValueError("a URL may not hold a user name or password; use auth")
@@ -150,6 +151,66 @@ def _is_name(name: str) -> bool:
     return True
 
 
+def _header(name: str, value: str) -> str:
+    """The value of a header, if a request can have both."""
+    if not HEADER_NAME.fullmatch(name):
+        raise ValueError(f"'{name}' is not a valid header name")
+    if name.lower() in OWN_HEADERS:
+        raise ValueError(f"the header '{name}' is set by the connection itself")
+    if match := BAD_IN_HEADER.search(_INSIDE.sub("", value)):
+        raise ValueError(f"the header '{name}' holds {match[0]!r}, which cannot be sent")
+    return value
+
+
+def _headers(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        _header(name, value)
+    if len({name.lower() for name in headers}) < len(headers):
+        raise ValueError("a header is named twice")
+    return headers
+
+
+def _query(query: dict[str, object]) -> dict[str, object]:
+    for name, value in query.items():
+        parts = value if isinstance(value, list) else [value]
+        if value is not None and not all(isinstance(part, _SCALARS) for part in parts):
+            raise ValueError(f"'{name}' is neither text, number, true, false nor a list of those")
+    if not values.is_json(query):
+        raise ValueError("a query holds plain JSON")
+    list(placeholders_in(query))
+    return query
+
+
+def _user_name(text: str) -> str:
+    if ":" in _INSIDE.sub("", text):
+        raise ValueError("a user name for basic auth must not contain ':'")
+    return text
+
+
+def _codes(codes: list[int | str]) -> list[int | str]:
+    for code in codes:
+        if not (100 <= code <= 599 if isinstance(code, int) else _CODES.fullmatch(code.lower())):
+            raise ValueError(f"'{code}' is not a status; write 200 or '2xx'")
+    return codes
+
+
+def _step_name(name: str) -> str:
+    if not _STEP_NAME.fullmatch(name):
+        raise ValueError(f"'{name}' is not a valid step name; use letters, digits and underscores")
+    return name
+
+
+def _variables(variables: dict[str, str]) -> dict[str, str]:
+    for name, text in variables.items():
+        if not SECRET_NAME.fullmatch(name):
+            raise ValueError(f"'{name}' is not a name of a variable; use letters, digits and underscores")
+        if not all(SECRET_NAME.fullmatch(each.name) for each in placeholders(text)):
+            raise ValueError(f"the variable '{name}' may hold only names of secrets as ${{NAME}}")
+        if _CONTROL.search(text):
+            raise ValueError(f"the variable '{name}' has a control character")
+    return variables
+
+
 Template = Annotated[Text, _checked_by(_template)]
 UrlTemplate = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_url)]
 RequestUrl = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_request_url)]
@@ -161,28 +222,15 @@ class Bearer(_Record):
     """`Authorization: Bearer ...`."""
 
     type: Literal["bearer"]
-    value: Template
-
-    @field_validator("value")
-    @classmethod
-    def _check_value(cls, value: str) -> str:
-        _header_value("Authorization", value)
-        return value
+    value: Annotated[Template, AfterValidator(lambda value: _header("Authorization", value))]
 
 
 class Basic(_Record):
     """`Authorization: Basic ...`."""
 
     type: Literal["basic"]
-    username: Template
+    username: Annotated[Template, AfterValidator(_user_name)]
     password: Template = ""
-
-    @field_validator("username")
-    @classmethod
-    def _check_username(cls, username: str) -> str:
-        if ":" in _INSIDE.sub("", username):
-            raise ValueError("a user name for basic auth must not contain ':'")
-        return username
 
 
 class ApiKey(_Record):
@@ -196,8 +244,7 @@ class ApiKey(_Record):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if self.where == "header":
-            _header_name(self.name)
-            _header_value(self.name, self.value)
+            _header(self.name, self.value)
         elif placeholders(self.name):
             raise ValueError(f"'{self.name}' is a key, and a key cannot be a ${{name}}")
         return self
@@ -227,34 +274,14 @@ class RequestTemplate(_Record):
 
     method: Method = "GET"
     url_template: RequestUrl
-    query: Annotated[dict[str, Any], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
-    headers: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
+    query: Annotated[dict[str, Any], Field(max_length=_MAX_PAIRS), AfterValidator(_query)] = Field(default_factory=dict)
+    headers: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS), AfterValidator(_headers)] = Field(
+        default_factory=dict
+    )
     body_type: BodyType | None = None
     body: Any = None
     auth: Auth | None = None
     timeout_ms: Annotated[int, Field(ge=1, le=_MAX_TIMEOUT_MS)] | None = None
-
-    @field_validator("query")
-    @classmethod
-    def _check_query(cls, query: dict[str, object]) -> dict[str, object]:
-        for name, value in query.items():
-            parts = value if isinstance(value, list) else [value]
-            if value is not None and not all(isinstance(part, _SCALARS) for part in parts):
-                raise ValueError(f"'{name}' is neither text, number, true, false nor a list of those")
-        if not values.is_json(query):
-            raise ValueError("a query holds plain JSON")
-        list(placeholders_in(query))
-        return query
-
-    @field_validator("headers")
-    @classmethod
-    def _check_headers(cls, headers: dict[str, str]) -> dict[str, str]:
-        for name, value in headers.items():
-            _header_name(name)
-            _header_value(name, value)
-        if len({name.lower() for name in headers}) < len(headers):
-            raise ValueError("a header is named twice")
-        return headers
 
     @field_validator("body")
     @classmethod
@@ -312,74 +339,47 @@ class Selector(_Record):
         return compile_selector(self.type, self.expr, every=self.all)
 
 
+_TextOrSelector = Annotated[
+    Annotated[str, Tag("text")] | Annotated[Selector, Tag("object")],
+    Discriminator(lambda value: "text" if isinstance(value, str) else "object"),
+]
+
+
+def _selector(selector: str | Selector | None) -> str | Selector | None:
+    if isinstance(selector, str):
+        Selector(expr=selector)
+    return selector
+
+
 class ResponseOptions(_Record):
     """How to read a response. Without `successCodes` 200 to 299 are a success."""
 
-    success_codes: Annotated[list[int | str], Field(min_length=1, max_length=100)] | None = None
+    success_codes: Annotated[list[int | str], Field(min_length=1, max_length=100), AfterValidator(_codes)] | None = None
     error_mode: Literal["fail", "empty"] = "fail"
     encoding: Encoding = "auto"
-    selector: (
-        Annotated[
-            Annotated[str, Tag("text")] | Annotated[Selector, Tag("object")],
-            Discriminator(lambda v: "text" if isinstance(v, str) else "object"),
-        ]
-        | None
-    ) = None
+    selector: Annotated[_TextOrSelector | None, AfterValidator(_selector)] = None
     """A plain text is JMESPath."""
 
     def chosen(self) -> Selector | None:
         """The selector as an object."""
         return Selector(expr=self.selector) if isinstance(self.selector, str) else self.selector
 
-    @field_validator("selector")
-    @classmethod
-    def _check_selector(cls, selector: str | Selector | None) -> str | Selector | None:
-        if isinstance(selector, str):
-            Selector(expr=selector)
-        return selector
-
-    @field_validator("success_codes")
-    @classmethod
-    def _check_codes(cls, codes: list[int | str] | None) -> list[int | str] | None:
-        for code in codes or ():
-            good = 100 <= code <= 599 if isinstance(code, int) else _CODES.fullmatch(code.lower())
-            if not good:
-                raise ValueError(f"'{code}' is not a status; write 200 or '2xx'")
-        return codes
-
 
 class HttpStep(_Record):
     """One request of several. A later step refers to its response as `${name.path}`."""
 
-    name: str | None = None
+    name: Annotated[str, AfterValidator(_step_name)] | None = None
     request: RequestTemplate
     response: ResponseOptions = Field(default_factory=ResponseOptions)
-
-    @field_validator("name")
-    @classmethod
-    def _check_name(cls, name: str | None) -> str | None:
-        if name is not None and not _STEP_NAME.fullmatch(name):
-            raise ValueError(f"'{name}' is not a valid step name; use letters, digits and underscores")
-        return name
 
 
 class ActiveEnvironment(_Record):
     """The environment that a bundle uses: its name, and variables for `${name}`. Their texts may name secrets."""
 
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[^\x00-\x1f\x7f]+$")]
-    variables: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS)] = Field(default_factory=dict)
-
-    @field_validator("variables")
-    @classmethod
-    def _check_variables(cls, variables: dict[str, str]) -> dict[str, str]:
-        for name, text in variables.items():
-            if not SECRET_NAME.fullmatch(name):
-                raise ValueError(f"'{name}' is not a name of a variable; use letters, digits and underscores")
-            if not all(SECRET_NAME.fullmatch(each.name) for each in placeholders(text)):
-                raise ValueError(f"the variable '{name}' may hold only names of secrets as ${{NAME}}")
-            if _CONTROL.search(text):
-                raise ValueError(f"the variable '{name}' has a control character")
-        return variables
+    variables: Annotated[dict[str, Template], Field(max_length=_MAX_PAIRS), AfterValidator(_variables)] = Field(
+        default_factory=dict
+    )
 
 
 class HttpDefinition(_Record):
@@ -438,15 +438,3 @@ class ToolLimits(_Record):
     max_calls_per_minute: Annotated[int, Field(ge=1, le=100_000)] | None = None
     max_request_bytes: Annotated[int, Field(ge=1)] | None = None
     max_response_bytes: Annotated[int, Field(ge=1)] | None = None
-
-
-def _header_name(name: str) -> None:
-    if not HEADER_NAME.fullmatch(name):
-        raise ValueError(f"'{name}' is not a valid header name")
-    if name.lower() in OWN_HEADERS:
-        raise ValueError(f"the header '{name}' is set by the connection itself")
-
-
-def _header_value(name: str, value: str) -> None:
-    if match := BAD_IN_HEADER.search(_INSIDE.sub("", value)):
-        raise ValueError(f"the header '{name}' holds {match[0]!r}, which cannot be sent")

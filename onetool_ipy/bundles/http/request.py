@@ -11,7 +11,6 @@ A file among the values is `{base64, filename?, mime?}`, which is also the JSON 
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import json
 import re
@@ -55,7 +54,7 @@ def as_file(name: str, value: object) -> FilePart | None:
         return None
     try:
         content = base64.b64decode(value["base64"], validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:
         raise InvalidArgs(f"The base64 of '{name}' is not valid base64.") from None
     mime = value.get("mime") or "application/octet-stream"
     if not isinstance(mime, str) or not _MIME.fullmatch(mime):
@@ -94,11 +93,15 @@ def _quoted(text: str) -> str:
 
 def text(parts: Sequence[Piece], scope: ValueSource, place: str) -> str:
     """Fill a text; raises InvalidArgs if a value is missing."""
-    joined = _joined(parts, scope)
-    if joined is None:
-        missing = next(part for part in parts if isinstance(part, Ref) and scope.value(part) in (MISSING, None))
-        raise InvalidArgs(f"'{missing}' is needed in the {place}.", hint=f"Give '{missing.name}' a value.")
-    return joined
+    return "".join(part if isinstance(part, str) else _plain(_needed(part, scope, place), part.form) for part in parts)
+
+
+def _needed(ref: Ref, scope: ValueSource, place: str) -> object:
+    """The value of a reference; raises InvalidArgs if it is missing."""
+    value = scope.value(ref)
+    if value is MISSING or value is None:
+        raise InvalidArgs(f"'{ref}' is needed in the {place}.", hint=f"Give '{ref.name}' a value.")
+    return value
 
 
 def path(parts: Sequence[Piece], scope: ValueSource) -> str:
@@ -111,9 +114,7 @@ def path(parts: Sequence[Piece], scope: ValueSource) -> str:
             if isinstance(part, str):
                 segment += part
                 continue
-            value = scope.value(part)
-            if value is MISSING or value is None:
-                raise InvalidArgs(f"'{part}' is needed in the path.", hint=f"Give '{part.name}' a value.")
+            value = _needed(part, scope, "path")
             if isinstance(value, (list, dict)) and part.form in ("", "csv"):
                 segment += ",".join(_quote(_plain(item)) for item in _flat(value))
             else:
@@ -334,13 +335,9 @@ class PreparedRequest:
             return encoded(entries).encode("ascii"), ""
         if self._kind == "multipart":
             # A list is one field for each of its items, and null is none.
-            fields = [
-                (name, item)
-                for name, value in json_value(self._body, scope).items()
-                for item in (value if isinstance(value, list) else [value])
-                if item is not None
-            ]
-            return multipart(fields)
+            filled = json_value(self._body, scope).items()
+            items = ((name, value if isinstance(value, list) else [value]) for name, value in filled)
+            return multipart((name, item) for name, listed in items for item in listed if item is not None)
         if self._kind == "json":
             value = json_value(self._body, scope)
             return (None if value is MISSING else _plain(value, "json").encode("utf-8", "surrogatepass")), ""

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Set
 from dataclasses import replace
 from functools import cached_property, partial
-from http import HTTPStatus
+from http.client import responses
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
@@ -33,7 +33,7 @@ from onetool_ipy.base.errors import (
     InvalidTool,
     RateLimited,
 )
-from onetool_ipy.bundles.http.auth import NO_AUTH, AuthParts, Credentials, Grant, TokenRequest, Tokens, auth_of, bearer
+from onetool_ipy.bundles.http.auth import NO_AUTH, Grant, Tokens, auth_of, bearer
 from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, ResponseOptions, ToolLimits
 from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
 from onetool_ipy.bundles.http.template import (
@@ -45,10 +45,9 @@ from onetool_ipy.bundles.http.template import (
     ValueSource,
     secrets_of,
 )
-from onetool_ipy.core.failures import failure_of
-from onetool_ipy.net.body import HttpResponse
+from onetool_ipy.core.result import failure_of
 from onetool_ipy.net.client import HttpClient, Rules
-from onetool_ipy.net.errors import Mask, masking
+from onetool_ipy.net.response import HttpResponse, Mask, masking
 from onetool_ipy.schema.check import Checker, compile_schema, describe_error, pointer
 
 if TYPE_CHECKING:
@@ -286,11 +285,7 @@ class _PreparedStep:
 
     def preview(self, scope: ValueSource, room: int) -> dict[str, Any]:
         """The request as a dict, with `***` for each secret."""
-        parts = NO_AUTH
-        if isinstance(self.auth, Credentials):
-            parts = self.auth.shown()
-        elif isinstance(self.auth, TokenRequest):
-            parts = AuthParts({"Authorization": f"Bearer {HIDDEN}"}, [])
+        parts = NO_AUTH if self.auth is None else self.auth.shown()
         out = self.request.fill(scope, headers=parts.headers, query=parts.query, room=room)
         # In a URL and in a form, the stars of a secret are percent-encoded.
         url = out.url.replace(_QUOTED_HIDDEN, HIDDEN)
@@ -434,8 +429,8 @@ class HttpRunner:
         value: object = None
         is_there = True
         for step in self._steps:
-            parts = step.auth.sign(scope) if isinstance(step.auth, Credentials) else NO_AUTH
-            grant = step.auth.grant(scope) if isinstance(step.auth, TokenRequest) else None
+            parts = NO_AUTH if step.auth is None else step.auth.sign(scope)
+            grant = None if step.auth is None else step.auth.grant(scope)
             out = step.request.fill(scope, headers=parts.headers, query=parts.query, room=self._room)
             # A call takes one permit, and only when its first request is known to be whole.
             if step is self._steps[0]:
@@ -541,10 +536,7 @@ class HttpRunner:
 
 def phrase_of(status: int) -> str:
     """The words of a status, as in 'Not Found'."""
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
+    return responses.get(status, "")
 
 
 def _encoding_of(response: HttpResponse) -> str:

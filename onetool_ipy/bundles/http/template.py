@@ -18,14 +18,7 @@ from onetool_ipy.base.errors import InvalidOutput, InvalidTool, MissingSecret, T
 
 Kind = Literal["argument", "secret", "step"]
 
-FORMS = {
-    "csv": ",",
-    "space": " ",
-    "pipe": "|",
-    "json": "",
-    "deep": "",
-    "spread": "",
-}
+FORMS = {"csv": ",", "space": " ", "pipe": "|", "json": "", "deep": "", "spread": ""}
 """How a list or an object is written: joined by a character, as JSON text, as `name[key]=...`, or as `key=...`."""
 
 SECRET_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -45,12 +38,7 @@ Select = Callable[[object, str], object]
 HIDDEN: Final = "***"
 
 
-class _Missing:
-    def __repr__(self) -> str:
-        return "MISSING"
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()
 """Stands for an optional argument that has no value."""
 
 

@@ -133,7 +133,7 @@ def _as_openapi_3(root: Mapping[str, object], notes: ImportNotes, base_url: str 
                 f"This is Swagger {str(swagger)[:10]}; Swagger 2.0 and OpenAPI 3.0 and 3.1 can be imported.",
                 hint="Convert it first, for example with swagger2openapi.",
             )
-        return OpenApiDocument(SwaggerConverter(root, notes).document(base_url), notes)
+        return OpenApiDocument(SwaggerConverter(OpenApiDocument(root, notes)).document(base_url), notes)
     if not isinstance(version, (str, float)) or not str(version).startswith("3."):
         raise InvalidRequest("This is not an OpenAPI 3 document, a Swagger 2.0 document or a Postman collection.")
     if not str(version).startswith(("3.0", "3.1")):
@@ -579,10 +579,9 @@ class SwaggerConverter:
     media types elsewhere.
     """
 
-    def __init__(self, root: Mapping[str, object], notes: ImportNotes) -> None:
-        self._root = root
-        self._notes = notes
-        self._api = OpenApiDocument(root, notes)
+    def __init__(self, api: OpenApiDocument) -> None:
+        self._api = api
+        self._root = api.root
 
     def document(self, base_url: str | None) -> Json:
         """The converted document. A missing scheme is taken from `base_url`, the document's own address."""
@@ -614,13 +613,16 @@ class SwaggerConverter:
         }
 
     def _operation(self, operation: Json, shared: list[object]) -> Json:
-        by_place: dict[str, dict[str, Json]] = {"body": {}, "formData": {}}
+        body: Json = {}
+        fields: dict[str, Json] = {}
         others: dict[tuple[str, str], Json] = {}
         for node in (*shared, *as_list(operation.get("parameters"))):
             parameter = self._api.follow(node)
             where, name = as_text(parameter.get("in")), as_text(parameter.get("name"))
-            if where in by_place:
-                by_place[where][name if where == "formData" else ""] = parameter
+            if where == "body":
+                body = parameter
+            elif where == "formData":
+                fields[name] = parameter
             else:
                 kept: Json = {k: parameter[k] for k in ("name", "in", "description", "required") if k in parameter}
                 others[where, name] = {**kept, "schema": _parameter_schema(parameter), **self._style(parameter)}
@@ -630,14 +632,14 @@ class SwaggerConverter:
             [mime for mime in as_list(operation.get(key, self._root.get(key))) if isinstance(mime, str)]
             for key in ("consumes", "produces")
         )
-        if body := by_place["body"].get(""):
+        if body:
             out["requestBody"] = {
                 "description": as_text(body.get("description")),
                 "required": body.get("required") is True,
                 "content": {mime: {"schema": body.get("schema", {})} for mime in consumed or [_JSON]},
             }
-        elif by_place["formData"]:
-            out["requestBody"] = self._form(by_place["formData"], consumed)
+        elif fields:
+            out["requestBody"] = self._form(fields, consumed)
         responses = as_dict(operation.get("responses"))
         out["responses"] = {code: _response(self._api.follow(node), produced) for code, node in responses.items()}
         return out
@@ -648,7 +650,7 @@ class SwaggerConverter:
             return {}
         kind = str(parameter.get("collectionFormat", "csv"))
         if kind not in _COLLECTION_FORMATS:
-            self._notes.add(f"'{as_text(parameter.get('name'))[:40]}': a list as {kind[:20]} is written as csv")
+            self._api.notes.add(f"'{as_text(parameter.get('name'))[:40]}': a list as {kind[:20]} is written as csv")
         return _COLLECTION_FORMATS.get(kind, _COLLECTION_FORMATS["csv"])
 
     def _form(self, fields: Mapping[str, Json], consumed: list[str]) -> Json:
@@ -685,29 +687,28 @@ def _parameter_schema(parameter: Json) -> Json:
     return {key: value for key, value in parameter.items() if key not in other}
 
 
-class _Translation(NamedTuple):
-    """A translated schema, and every reference in it."""
-
-    schema: Json | bool
-    refs: list[str]
-
-
 class SchemaTranslator:
     """Translates the schemas of one document to JSON Schema."""
 
     def __init__(self, api: OpenApiDocument) -> None:
         self._api = api
-        self._notes: ImportNotes = api.notes
+        self._notes = api.notes
         self._is_old = str(api.root.get("openapi", "")).startswith("3.0")
         self._names: dict[str, str] = {}
         self._unique = UniqueNames(mark="_", longest=sys.maxsize)
-        self._translations: dict[tuple[str | int, Direction], _Translation] = {}
+        self._translations: dict[tuple[str | int, Direction], tuple[Json | bool, list[str]]] = {}
         self._patterns: dict[str, bool] = {}
 
-    def translated(self, schema: object, direction: Direction) -> _Translation:
-        """Translate a schema; returns it with its references, which `with_definitions` resolves."""
-        # The document outlives this object, so that an id means one schema.
-        return self._translation(id(schema), schema, direction)
+    def translated(self, schema: object, direction: Direction, key: str | None = None) -> tuple[Json | bool, list[str]]:
+        """Translate a schema; returns it with its references, which `with_definitions` resolves.
+
+        It is translated once under its `key`. The document outlives this object, so that an id means one schema.
+        """
+        place = (id(schema) if key is None else key, direction)
+        if place not in self._translations:
+            refs: list[str] = []
+            self._translations[place] = self._translate(schema, direction, refs, 0), refs
+        return self._translations[place]
 
     def with_definitions(self, schema: Json, refs: list[str], direction: Direction) -> tuple[Json, int]:
         """The schema with the `$defs` of these references and of those inside of them, and how many these are."""
@@ -715,18 +716,11 @@ class SchemaTranslator:
         uses = list(refs)
         for ref in uses:
             if ref not in components:
-                components[ref], inner = self._translation(ref, self._api.at(ref), direction)
+                components[ref], inner = self.translated(self._api.at(ref), direction, ref)
                 # The loop goes on with these.
                 uses += inner
         definitions = {self._name(ref): components[ref] for ref in sorted(components)}
         return {**schema, "$defs": definitions} if definitions else schema, len(uses)
-
-    def _translation(self, key: str | int, schema: object, direction: Direction) -> _Translation:
-        if (key, direction) not in self._translations:
-            refs: list[str] = []
-            translated = self._translate(schema, direction, refs, 0)
-            self._translations[key, direction] = _Translation(translated, refs)
-        return self._translations[key, direction]
 
     def _name(self, ref: str) -> str:
         if ref not in self._names:

@@ -14,9 +14,8 @@ from onetool_ipy.base.errors import CallFailure, UsageProblem
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.jobs import Job
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import ToolSpec, format_call
 from onetool_ipy.faces.commands import CommandContext, Page, confirmed, one_word
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.notebook.running_cell import seconds

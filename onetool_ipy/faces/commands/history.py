@@ -19,11 +19,11 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.base.frames import is_missing
-from onetool_ipy.core.call_line import format_call
+from onetool_ipy.base.values import is_missing
 from onetool_ipy.core.difference import compare
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.tool import format_call
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, page
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_since

@@ -24,8 +24,8 @@ from typing import Any, cast
 
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.question import Question, Reply
+from onetool_ipy.core.tool import format_call
 from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
 from onetool_ipy.faces.notebook.display import CellOptions, LastFailure
 from onetool_ipy.llm.answer_type import AnswerMismatch, type_named

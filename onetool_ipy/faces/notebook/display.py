@@ -20,11 +20,9 @@ from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from onetool_ipy.base.errors import OneToolError
-from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json
-from onetool_ipy.core.failures import own_frames
-from onetool_ipy.core.result import LinePage, ToolCallError, ToolResult
+from onetool_ipy.base.values import Json, is_frame
+from onetool_ipy.core.result import LinePage, ToolCallError, ToolResult, own_frames
 from onetool_ipy.render import html
 from onetool_ipy.render.media import OWN_TYPES, Image, type_of
 from onetool_ipy.render.result import DisplayLimits, note_line, show

@@ -25,6 +25,7 @@ from traitlets import Bool, Float, Int, Unicode
 from onetool_ipy.base import forks
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
+from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import find_config
 from onetool_ipy.core import current
 from onetool_ipy.faces.notebook import cell_input
@@ -98,9 +99,11 @@ class OneTool(Magics):
 
     @cached_property
     def runner(self) -> LineRunner:
-        from onetool_ipy.faces.notebook.run import LineRunner
+        # At the first use some 100 modules are loaded. What they define stays, so the collector would look in vain.
+        with collector_paused():
+            from onetool_ipy.faces.notebook.run import LineRunner
 
-        host = self._host()
+            host = self._host()
         return LineRunner(self._shell, host.box, host.last, self)
 
     @cached_property
@@ -357,11 +360,10 @@ class InputHooks:
 
         @context_matcher()  # type: ignore[untyped-decorator]  # IPython has no types here
         def onetool_matcher(context: Any) -> Any:
+            offers = magics.runner.completion_context()
             from onetool_ipy.faces.notebook import completion
 
-            return completion.answer(
-                context.text_until_cursor, magics.runner.completion_context(), magics.names, cell=context.full_text
-            )
+            return completion.answer(context.text_until_cursor, offers, magics.names, cell=context.full_text)
 
         self._ours = [*((self._transformers, each) for each in transformers), (self._matchers, onetool_matcher)]
         self._ours.append((self._shell.ast_transformers, lone_lines))

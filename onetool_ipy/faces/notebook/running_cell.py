@@ -33,7 +33,7 @@ from onetool_ipy.base import forks
 from onetool_ipy.base.background import Workers, is_cancellation
 from onetool_ipy.base.interrupts import Abandoned, deferred
 from onetool_ipy.base.printable import printable
-from onetool_ipy.core.callers import TYPED
+from onetool_ipy.core.current import TYPED
 from onetool_ipy.core.tool import ToolCall
 from onetool_ipy.render.html import AS_TEXT, EDGE, escape
 from onetool_ipy.render.views import counted

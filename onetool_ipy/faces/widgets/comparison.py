@@ -11,11 +11,10 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.frames import is_frame
-from onetool_ipy.base.values import Json
-from onetool_ipy.core.call_line import format_call
+from onetool_ipy.base.values import Json, is_frame
 from onetool_ipy.core.difference import compare
 from onetool_ipy.core.names import NOT_TOOLS
+from onetool_ipy.core.tool import format_call
 from onetool_ipy.faces.widgets.viewer import ResultViewer, result_id
 from onetool_ipy.packs.ot.lineage import stored_result
 from onetool_ipy.render.difference import Difference

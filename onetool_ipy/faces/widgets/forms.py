@@ -16,8 +16,7 @@ from typing import Any
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
-from onetool_ipy.core.call_line import format_call
-from onetool_ipy.core.tool import ToolSpec
+from onetool_ipy.core.tool import ToolSpec, format_call
 from onetool_ipy.proxies import PackProxy
 
 _HIDDEN = "***"

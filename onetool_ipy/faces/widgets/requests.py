@@ -19,9 +19,8 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.files import StoreError, locked, write_whole
-from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.search import Index
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_frame
 from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import ToolResult

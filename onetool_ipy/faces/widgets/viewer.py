@@ -15,8 +15,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.base.frames import is_dataframe, is_frame, is_missing, is_sparse
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_dataframe, is_frame, is_missing, is_sparse
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.notebook.display import decoded, store_result
 from onetool_ipy.faces.widgets import text_in

@@ -22,9 +22,8 @@ import anywidget
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.frames import is_frame, is_missing
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_frame, is_missing
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.overviews import usage_data
 from onetool_ipy.faces.widgets.requests import ScreenRequests

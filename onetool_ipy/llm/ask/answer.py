@@ -15,8 +15,8 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
-from onetool_ipy.core.call_line import format_call
 from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import format_call
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import markdown
 from onetool_ipy.render.result import MARKS, Called, to_text

@@ -19,8 +19,8 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.frames import is_frame
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.base.values import is_frame
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.ask.answer import AnswerCall
 from onetool_ipy.llm.ask.context import AskToolbox

@@ -33,8 +33,7 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.base.files import StoreError
-from onetool_ipy.base.frames import is_dataframe
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_dataframe
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current, names
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
@@ -289,7 +288,7 @@ class ProgramRun:
 
     def _rounds(self) -> Any:
         self._tools = modules_for(self._box, self._options.allow, self._code)
-        with Sandbox(self._code, self._tools.modules, self._world, self._box.workers) as sandbox:
+        with Sandbox(self._code, self._tools.modules, self._world) as sandbox:
             while True:
                 this = _Round()
                 try:

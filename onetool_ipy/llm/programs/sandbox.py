@@ -4,7 +4,7 @@ A program sees modules of host functions and some variables, and nothing else: n
 Its clock and its random seed are fixed, so that the same answers to its calls always lead to the same next call. The
 run is a conversation: `start` and `resume` go on to the next host call, or to the end.
 
-The library does not hear Stop. Each step runs in a thread, and Stop kills the worker process, which ends that thread.
+The library does not hear Stop. Steps run in a thread, and Stop kills the worker process, which ends that thread.
 A KeyboardInterrupt is never handed in: a program could catch it.
 """
 
@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from onetool_ipy.base import values
-from onetool_ipy.base.background import Workers
+from onetool_ipy.base.background import StepThread
 from onetool_ipy.base.errors import ProgramError, ProgramFailed, ProgramLimit, ProgramSyntax, ProgramTypes, Unavailable
 
 MISSING = "Programs need: pip install 'onetool-ipy[programs]'"
@@ -117,14 +117,14 @@ class Sandbox:
     The types of a program are checked before its first run: the check takes longer than most programs.
     """
 
-    def __init__(self, code: str, modules: Mapping[str, HostModule], world: World, workers: Workers) -> None:
+    def __init__(self, code: str, modules: Mapping[str, HostModule], world: World) -> None:
         self._code = code
         self._modules = modules
         self._functions = {f"{name}.{each}" for name, module in modules.items() for each in module.functions}
         self._world = world
-        self._workers = workers
         self._stack = ExitStack()
         self._run = ExitStack()
+        self._thread: StepThread | None = None
         self._pool: Any = None
         self._is_checked = False
         self._session: Any = None
@@ -162,6 +162,7 @@ class Sandbox:
         }
         self._run.close()
         self._prints, self._print_size = [], 0
+        self._thread = self._thread or self._stack.enter_context(StepThread())
         try:
             self._pool = self._pool or self._stack.enter_context(
                 monty.Monty(min_processes=1, max_processes=1, request_timeout=_STEP_S)
@@ -245,10 +246,11 @@ class Sandbox:
     def _step(self, step: Callable[[], Any]) -> Any:
         import pydantic_monty as monty
 
+        assert self._thread is not None
         # The process id can be read only while no step runs.
         self._pid = self._session.worker_pid or self._pid
         try:
-            return self._workers.run(step, None)
+            return self._thread.run(step)
         except monty.MontyCrashedError as exc:
             if self._print_size > MAX_PRINTED:
                 raise ProgramLimit(f"It printed more than {MAX_PRINTED // 1000} kB. It was ended.") from exc

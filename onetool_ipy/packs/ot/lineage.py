@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, NotAllowed, UsageProblem
-from onetool_ipy.base.frames import is_dataframe
-from onetool_ipy.core.call_line import format_call
-from onetool_ipy.core.callers import is_from_outside
+from onetool_ipy.base.values import is_dataframe
+from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.lineage import ATTRS
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.tool import format_call
 from onetool_ipy.stores.results import is_handle
 
 if TYPE_CHECKING:

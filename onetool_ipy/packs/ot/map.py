@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import NotAllowed
-from onetool_ipy.core.callers import is_from_outside
+from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
 
 if TYPE_CHECKING:

@@ -25,9 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
-from onetool_ipy.base.frames import is_missing, is_sparse
 from onetool_ipy.base.search import did_you_mean
-from onetool_ipy.base.values import Json
+from onetool_ipy.base.values import Json, is_missing, is_sparse
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec, code_hash

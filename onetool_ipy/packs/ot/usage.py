@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.errors import OneToolError, Returned
 from onetool_ipy.base.files import write_whole
-from onetool_ipy.core.callers import is_from_outside
+from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render import html, report

@@ -13,7 +13,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from itertools import chain
+from itertools import chain, count
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -99,8 +99,6 @@ _OWN = (
     *("ts", "id", "tool", "source", "args", "whole", "ok", "code", "reason", "message", "ms", "size"),
     *("parent", "inputs"),
 )
-_own_cells = itemgetter(*map(FIELDS.index, _OWN))
-_context_cells = itemgetter(*map(FIELDS.index, CONTEXT))
 _counted_cells = itemgetter(*map(FIELDS.index, ("ts", "tool", "ok", "ms", "size")))
 _ID, _TOOL, _CODE, _HANDLE = map(FIELDS.index, ("id", "tool", "code", "handle"))
 
@@ -208,11 +206,13 @@ class CallWriter:
         """Add calls and handles of a journal, by its number, that begin at an offset in it. Give how many count."""
         # Every line has a byte and more, so these numbers are unique and in the order of the lines.
         first = (journal << 32) + offset
-        rows = [
-            (first + number, *_own_cells(call), self._context(_context_cells(call)))
-            for number, call in enumerate(lines.calls)
-        ]
-        self._connection.executemany(_INSERT, rows)
+        # By columns, which is quicker than by rows. SQLite asks Python how to adapt a bool, and takes an int as it is.
+        columns: dict[str, Iterable[Any]] = dict(zip(FIELDS, zip(*lines.calls, strict=True), strict=False))
+        if columns:
+            contexts = map(self._context, zip(*(columns[name] for name in CONTEXT), strict=True))
+            columns |= {"whole": map(int, columns["whole"]), "ok": map(int, columns["ok"])}
+            rows = zip(count(first), *(columns[name] for name in _OWN), contexts, strict=False)
+            self._connection.executemany(_INSERT, rows)
         handles = chain(((call[_ID], call[_HANDLE]) for call in lines.calls if call[_HANDLE]), lines.handles)
         self._connection.executemany(f"INSERT OR REPLACE INTO handles VALUES (?, ?, {int(journal)})", handles)
         counted = counted_cells(map(self._limit_names, lines.calls))

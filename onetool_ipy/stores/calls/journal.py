@@ -112,7 +112,7 @@ class JournalFile:
         with self.path.open("rb") as file:
             if not claim(file.fileno()):
                 return
-            write_whole(self.path_as("closed"), compress(file.read(), compresslevel=6, mtime=0))
+            write_whole(self.path_as("closed"), compress(file.read(), compresslevel=1, mtime=0))
             # A kill between these two steps leaves both files; `journals_in` then takes the closed one.
             self.path.unlink()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import accumulate, zip_longest
+from itertools import accumulate, repeat, zip_longest
 from math import ceil, frexp, inf, ldexp
 from typing import Any, NamedTuple, TypeVar
 
@@ -91,7 +91,7 @@ def by_hour_and_tool(calls: Iterable[Any], width: int = HOUR_US) -> dict[tuple[i
         # Bins count microseconds plus one, so that none is zero.
         parts = (frexp(duration * 1000.0 + 1.0) for duration in ms)
         bins = Counter((exponent - 2) * _PER_OCTAVE + int(part * 2 * _PER_OCTAVE) for part, exponent in parts)
-        durations = [min(bins), *(bins.get(number, 0) for number in range(min(bins), max(bins) + 1))]
+        durations = [min(bins), *map(bins.get, range(min(bins), max(bins) + 1), repeat(0))]
         count = len(group)
         sums[key] = Rollup(count, count - sum(ok), float(sum(ms)), min(ms), max(ms), sum(size), max(ts), durations)
     return sums

@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.tool import format_call
 from onetool_ipy.faces.line.grammar import FLAGS, read_arguments, read_body, read_options, split_line
 from onetool_ipy.faces.line.tokenizer import closed_words, words
 

@@ -248,7 +248,7 @@ def test_half_a_character_is_written_out() -> None:
 
 
 def test_rows_that_share_no_key_make_no_table() -> None:
-    """A table of n x n cells would take all memory; see base/frames.py."""
+    """A table of n x n cells would take all memory; see base/values.py."""
     with pytest.raises(UsageProblem, match="too many different keys for a table"):
         ResultTable([{f"k{number}": 1} for number in range(20_000)], masked)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onetool_ipy.base.background import Workers
+from onetool_ipy.base.background import StepThread
 from onetool_ipy.base.errors import ProgramError, ProgramFailed, ProgramLimit, ProgramSyntax, ProgramTypes
 from onetool_ipy.llm.programs.sandbox import Finished, HostCall, HostModule, Raised, Sandbox, StandIn, World
 
@@ -26,17 +29,10 @@ def get(x: Any = ...) -> Any: ...
 _MODULES = {"crm": HostModule(functions=("rows", "get"), stub=_STUB)}
 
 
-@pytest.fixture
-def workers() -> Iterator[Workers]:
-    workers = Workers()
-    yield workers
-    assert workers.abandoned() == 0
-
-
-def _run(code: str, *answers: object, workers: Workers | None = None, **variables: Any) -> tuple[Any, str]:
+def _run(code: str, *answers: object, **variables: Any) -> tuple[Any, str]:
     """Run a program, answering its calls in order; return its value and what it printed."""
     world = World(variables=variables, clock=datetime(2026, 5, 1, tzinfo=UTC), seed=7)
-    with Sandbox(code, _MODULES, world, workers or Workers()) as sandbox:
+    with Sandbox(code, _MODULES, world) as sandbox:
         event = sandbox.start()
         for answer in answers:
             assert isinstance(event, HostCall), event
@@ -146,35 +142,36 @@ def test_values_stay_python_values() -> None:
     assert isinstance(value["f"], str)
 
 
-def test_rule_10_stop_ends_a_busy_program(workers: Workers) -> None:
+def test_rule_10_stop_ends_a_busy_program() -> None:
     """Stop in the middle of an endless loop kills the worker process, and no thread is left behind."""
-    with Sandbox("import crm\ncrm.get()\nwhile True: pass", _MODULES, World(), workers) as sandbox:
+
+    class Stopping(StepThread):
+        def run(self, step: Callable[[], object]) -> Any:
+            begun = threading.Event()
+
+            def stop() -> None:
+                begun.wait(30)
+                os.kill(os.getpid(), signal.SIGINT)
+
+            threading.Thread(target=stop).start()
+            return super().run(lambda: (begun.set(), step()))
+
+    with Sandbox("import crm\ncrm.get()\nwhile True: pass", _MODULES, World()) as sandbox:
         sandbox.start()
         pid = sandbox._session.worker_pid
-
-        class Stopping(Workers):
-            def run(self, work: Any, timeout_s: float | None) -> Any:
-                task = self.submit(work)
-                try:
-                    raise KeyboardInterrupt
-                finally:
-                    self.abandon(task)
-                    self.task = task
-
-        sandbox._workers = stopping = Stopping()
-        with pytest.raises(KeyboardInterrupt):
+        with Stopping() as sandbox._thread, pytest.raises(KeyboardInterrupt):
             sandbox.resume(None)
-        stopping.task.join(30)
-        assert not stopping.task.is_alive()
-        assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+    for thread in [each for each in threading.enumerate() if each.name == "onetool-steps"]:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_without_the_extra_the_message_has_the_line_to_type() -> None:
     code = (
         "import sys; sys.modules['pydantic_monty'] = None\n"
         "from onetool_ipy.llm.programs.sandbox import *\n"
-        "from onetool_ipy.base.background import Workers\n"
-        "try: Sandbox('1', {}, World(), Workers()).start()\n"
+        "try: Sandbox('1', {}, World()).start()\n"
         "except Exception as exc: print(exc)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from onetool_ipy.base.frames import is_dataframe, is_frame, is_sparse
+from onetool_ipy.base.values import is_dataframe, is_frame, is_sparse
 
 
 class OwnFrame(pd.DataFrame):  # type: ignore[misc]  # pandas ships no types
@@ -33,7 +33,7 @@ def test_frames_are_told_from_other_values(value: Any, expected: tuple[bool, boo
 
 
 def test_asking_imports_no_pandas() -> None:
-    code = "import sys; from onetool_ipy.base.frames import is_frame; is_frame([]); print('pandas' in sys.modules)"
+    code = "import sys; from onetool_ipy.base.values import is_frame; is_frame([]); print('pandas' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"

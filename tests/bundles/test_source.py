@@ -7,12 +7,6 @@ import pytest
 from onetool_ipy.base.errors import NoSuchTool
 from onetool_ipy.core.tool import ToolSpec
 from tests.bundles.aids import ProjectBundles, go
-from tests.core.support import Project
-
-
-@pytest.fixture
-def project_bundles(project: Project) -> ProjectBundles:
-    return ProjectBundles(project)
 
 
 def spec(project_bundles: ProjectBundles, name: str) -> ToolSpec:

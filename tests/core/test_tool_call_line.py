@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.core.call_line import format_call
+from onetool_ipy.core.tool import format_call
 from onetool_ipy.faces.line.grammar import read_arguments, split_line
 
 

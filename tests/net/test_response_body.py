@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import ExecutionFailed, TooLarge
-from onetool_ipy.net.body import BodyDecoder, HttpResponse
-from onetool_ipy.net.errors import ConnectionFailed
+from onetool_ipy.net.response import BodyDecoder, ConnectionFailed, HttpResponse
 from tests.net.loopback import bomb
 
 BITS = {"gzip": 31, "x-gzip": 31, "deflate": 15}

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, NotAllowed
-from onetool_ipy.net.errors import ConnectionFailed, masking, translated
+from onetool_ipy.net.response import ConnectionFailed, masking, translated
 
 
 class Mute(Exception):

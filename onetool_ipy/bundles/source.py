@@ -1,8 +1,13 @@
-"""Tools of bundles as ordinary tools: `<bundle>.<tool>`, and every version as `<bundle>.<tool>@<version>`.
+"""The source of the tools of bundles: `<bundle>.<tool>`, and every version as `<bundle>.<tool>@<version>`.
 
 The plain name stands for the enabled version that changed last. Single versions can be called by name but are not
 listed. If any process switches or changes a tool, the next call sees it: each call asks the store, through `live`, what
 the name stands for now. A project without bundles costs one stat of a missing folder.
+
+A runner is the callable form of a stored tool, an HTTP request or a local function. It counts the calls of the last
+minute and holds OAuth2 tokens, so it is kept as long as the parts of its record that it was made from stay the same.
+`BundleContext` is what this source and the service of one project share: the store, the switches of the built-in
+bundles, and the runners. Importing this module loads no pydantic.
 
 Also here: `Switched`, which gives the built-in tools the switches of their bundles. A switch changes the registry when
 it is switched, and at a refresh where another process switched it; a call of a built-in reads no file of a bundle.
@@ -10,41 +15,133 @@ it is switched, and at a refresh where another process switched it; a call of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput, InvalidTool, OneToolError, ToolNotFound
 from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches, bundle_off, tool_off
 from onetool_ipy.bundles.store import EMPTY, BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core import current
-from onetool_ipy.core.callers import LIMITED
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import HttpHooks, Problem, Source, ToolSpec
 
 if TYPE_CHECKING:
-    from onetool_ipy.bundles.model import Tool
-    from onetool_ipy.bundles.runners import Runners
+    from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck, RateLimit
+    from onetool_ipy.bundles.model import Tool, ToolBody
+    from onetool_ipy.net.client import HttpClient, Rules
+
+_FOLDER = "bundles"
+_DECISIVE = attrgetter("http", "go_tool", "limits", "arg_schema", "output_schema", "is_output_strict")
+"""The parts of a record that a runner is made from."""
 
 _INCIDENTAL = frozenset(("toolID", "bundleID", "displayName", "tags", "isEnabled", "createdAt", "modifiedAt"))
 _SLACK_S = 1.0
 """The executor's limit exceeds an HTTP tool's own deadline by this, so that the tool reports its own timeout."""
 
 
+class RunnerDependencies(NamedTuple):
+    """What runners need from their toolbox. The client and its rules are made when a runner is first needed.
+
+    `secret` reads the secrets file only. `call` runs a tool of the registry and returns its value or raises its error.
+    `hide` adds a token that was fetched to what `mask` hides.
+    """
+
+    http_client: Callable[[], HttpClient]
+    rules: Callable[[], Rules]
+    secret: Callable[[str], str | None]
+    mask: Callable[[str], str]
+    hide: Callable[[str], None]
+    clock: Callable[[], datetime.datetime]
+    call: Callable[[str, Mapping[str, Any]], Any]
+
+
+class FunctionRunner:
+    """A local function under the limits and the outputSchema of its record."""
+
+    def __init__(
+        self, func: str, name: str, needs: RunnerDependencies, *, output: OutputCheck, rate: RateLimit
+    ) -> None:
+        self._func = func
+        self._name = name
+        self._needs = needs
+        self._output = output
+        self._rate = rate
+
+    def run(self, args: Mapping[str, Any], note: Callable[[dict[str, Any]], None] | None = None) -> Any:
+        """Call the function; raises its own error. `note` receives what does not fit an imported outputSchema."""
+        self._rate.take(self._name)
+        value = self._needs.call(self._func, args)
+        mismatch = self._output.check(values.to_json(value), self._name, self._needs.mask)
+        if mismatch and note is not None:
+            note({"mismatch": mismatch})
+        return value
+
+
+class Runners:
+    """The runners of one project's tools, by tool id."""
+
+    def __init__(self, needs: RunnerDependencies) -> None:
+        self._needs = needs
+        self._made: dict[str, tuple[Tool, HttpRunner | FunctionRunner]] = {}
+
+    def of(self, tool: Tool, name: str) -> HttpRunner | FunctionRunner:
+        """Return the runner of a stored tool. Raises InvalidTool if the record was edited and cannot work."""
+        cached = self._made.get(tool.tool_id)
+        if cached is not None and (cached[0] is tool or _DECISIVE(cached[0]) == _DECISIVE(tool)):
+            return cached[1]
+        runner = self.new(tool, name)
+        self._made[tool.tool_id] = (tool, runner)
+        return runner
+
+    def new(self, tool: Tool | ToolBody, name: str) -> HttpRunner | FunctionRunner:
+        """Make a runner that is not kept, also of a tool that is not stored."""
+        from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck, RateLimit
+
+        needs = self._needs
+        if tool.go_tool is not None:
+            limit = tool.limits.max_calls_per_minute if tool.limits else None
+            output = OutputCheck(tool.output_schema, is_strict=tool.is_output_strict)
+            return FunctionRunner(tool.go_tool.func, name, needs, output=output, rate=RateLimit(limit, needs.clock))
+        assert tool.http is not None
+        return HttpRunner(
+            tool.http,
+            arg_schema=tool.arg_schema,
+            output_schema=tool.output_schema,
+            is_output_strict=tool.is_output_strict,
+            limits=tool.limits,
+            name=name,
+            client=needs.http_client(),
+            rules=needs.rules(),
+            secret=needs.secret,
+            mask=needs.mask,
+            hide=needs.hide,
+            clock=needs.clock,
+        )
+
+
+class BundleContext:
+    """The store, the switches of the built-in bundles and the runners of one `.onetool` folder."""
+
+    def __init__(self, home: Path, needs: RunnerDependencies, *, is_found: bool, on_made: Callable[[], None]) -> None:
+        self.store = BundleStore(home / _FOLDER, is_found=is_found, on_made=on_made)
+        self.switches = BuiltInSwitches(home / _FOLDER)
+        self.runners = Runners(needs)
+
+
 class BundleTools:
     """The source of the stored bundles. `find` looks up the local functions that records name."""
 
     def __init__(
-        self,
-        store: BundleStore,
-        runners: Runners,
-        *,
-        find: Callable[[str], ToolSpec | None],
-        http_timeout_s: float,
+        self, context: BundleContext, *, find: Callable[[str], ToolSpec | None], http_timeout_s: float
     ) -> None:
-        self._store = store
-        self._runners = runners
+        self._store = context.store
+        self._runners = context.runners
         self._find = find
         self._http_timeout_s = http_timeout_s
         self._last_listed: BundleSnapshot = EMPTY
@@ -186,10 +283,11 @@ def _note() -> Callable[[dict[str, Any]], None] | None:
 def _shorten(exc: InvalidOutput) -> None:
     """Replace a large value in the error's details by a handle, as for any value that leaves the kernel."""
     here = current.scope()
-    if here is None or here.call is None or here.call.source not in LIMITED or not isinstance(exc.details, dict):
+    call = None if here is None else here.call
+    if here is None or call is None or call.source not in current.LIMITED or not isinstance(exc.details, dict):
         return
     with suppress(OneToolError):
-        whole = ToolResult(True, data=exc.details["value"], meta={"tool": here.call.name, "call_id": here.call.id})
+        whole = ToolResult(True, data=exc.details["value"], meta={"tool": call.name, "call_id": call.id})
         exc.details["value"] = here.toolbox.outgoing(whole)
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onetool_ipy.base.errors import InvalidArgs
-from onetool_ipy.core.failures import failure_of
-from onetool_ipy.core.result import Failure, ToolCallError, ToolResult
+from onetool_ipy.core.result import Failure, ToolCallError, ToolResult, failure_of
 
 INNER = Failure("invalid_args", "no", "t.g")
 
