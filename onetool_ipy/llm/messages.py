@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Protocol, cast
 
 from onetool_ipy.base.errors import UsageProblem
@@ -110,15 +110,8 @@ class Turn:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn as JSON data."""
-        return {
-            "text": self.text,
-            "calls": [call.to_dict() for call in self.calls],
-            "usage": self.usage.to_dict(),
-            "stop": self.stop,
-            "provider": self.provider,
-            "parts": [dict(part) for part in self.parts],
-            "stop_word": self.stop_word,
-        }
+        lists = {"calls": [call.to_dict() for call in self.calls], "parts": [dict(part) for part in self.parts]}
+        return {**asdict(replace(self, calls=(), parts=())), **lists}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Turn:

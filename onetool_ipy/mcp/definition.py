@@ -136,24 +136,10 @@ def read_server(
     name: str, data: Mapping[str, Any], where: str, *, folder: Path, timeout_s: float, roots: Iterable[str] = ()
 ) -> ServerDefinition:
     """Read a checked entry. Relative folders start at `folder`; `timeout_s` is the default limit."""
-    return ServerDefinition(
-        name=name,
-        where=where,
-        type=data["type"],
-        command=data.get("command") or "",
-        args=tuple(data.get("args") or ()),
-        env=dict(data.get("env") or {}),
-        cwd=str(folder / Path(data.get("cwd") or ".").expanduser()),
-        inherit=tuple(data.get("inherit") or ()),
-        url=data.get("url") or "",
-        headers=dict(data.get("headers") or {}),
-        auth=AuthSettings(**(data.get("auth") or {})),
-        enabled=data.get("enabled", True),
-        trusted=data.get("trusted", False),
-        timeout_s=data.get("timeout_s") or timeout_s,
-        idle_s=data.get("idle_s"),
-        protocol=data.get("protocol") or "auto",
-        sampling=data.get("sampling", False),
-        log_level=data.get("log_level") or "info",
-        roots=tuple(os.path.abspath(folder / Path(root).expanduser()) for root in roots),
-    )
+    # The schema of the configuration allows no keys but those that are fields here.
+    fields: dict[str, Any] = {key: value for key, value in data.items() if value not in (None, "")}
+    fields |= {key: tuple(fields.get(key, ())) for key in ("args", "inherit")}
+    fields["auth"] = AuthSettings(**fields.get("auth", {}))
+    fields["cwd"] = str(folder / Path(fields.get("cwd", ".")).expanduser())
+    fields["roots"] = tuple(os.path.abspath(folder / Path(root).expanduser()) for root in roots)
+    return ServerDefinition(**{"timeout_s": timeout_s, **fields, "name": name, "where": where})

@@ -187,18 +187,13 @@ class ServerProcess:
     async def line(self) -> bytes | None:
         """Return the next line of stdout, or None at its end. A line that is too long ends the server."""
         try:
-            line = await self._reader.readuntil(b"\n")
-        except asyncio.IncompleteReadError:
-            self._has_ended.set()
-            return None
+            return await self._reader.readuntil(b"\n")
         except asyncio.LimitOverrunError:
             self.fault = f"It wrote a line of more than {MAX_LINE // 2**20} MB."
             self.end()
-            return None
-        except OSError:
+        except (asyncio.IncompleteReadError, OSError):
             self._has_ended.set()
-            return None
-        return line
+        return None
 
     async def send(self, data: bytes) -> None:
         """Write to stdin. Raises OSError if the server is gone."""

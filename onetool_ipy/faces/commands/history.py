@@ -41,7 +41,6 @@ _LIMIT = 20
 _RERUN_LIMIT = 1_000
 _MAX_TEXT = 240
 _BY_PEOPLE = ("magic", "python", "tool", "cli")
-
 _MAX_BODY = 4_000
 _RECENT = 200
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base import values
@@ -27,11 +27,9 @@ from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWord
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
 from onetool_ipy.faces.new_packs import require_free_name
+from onetool_ipy.llm.ask.answer import Answer
 from onetool_ipy.render.views import Listing
 from onetool_ipy.sdk.stubs import stubs
-
-if TYPE_CHECKING:
-    from onetool_ipy.llm.ask.answer import Answer
 
 SHELLS = ("bash", "zsh", "fish")
 _TOKEN = "ONETOOL_MCP_TOKEN"

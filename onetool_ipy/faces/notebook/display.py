@@ -34,7 +34,6 @@ _OWN_METHODS = ("_repr_html_", "_repr_mimebundle_", "_repr_png_", "_repr_svg_")
 _MAX_OWN = 200_000
 _PATIENCE_S = 0.3
 """How long a cell waits until a result is on disk; a table of 100,000 rows is, on most machines."""
-
 _OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
 
 

@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from onetool_ipy.faces.notebook.run import LineRunner
     from onetool_ipy.toolbox import Toolbox
 
-
 _OTHER_NAME = "onetool"
-
 _KEY = "onetool_ipy"
 _RESULT = ("onetool_ipy.core.result", "ToolResult")
 _LINES = ("onetool_ipy.core.result", "LinePage")
@@ -306,8 +304,7 @@ class Extension:
             printer.text(lines(page)["text/plain"])
 
         def show(job: Any) -> None:
-            displays = None if self._host is None else self._host.jobs
-            if displays is None or not displays.show(job):
+            if self._host is None or not self._host.jobs.show(job):
                 self.shell.display_pub.publish({"text/plain": repr(job)})
 
         def table(rows: Any, printer: Any, _cycle: bool) -> None:

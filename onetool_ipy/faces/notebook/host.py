@@ -24,7 +24,11 @@ from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolCall, ToolSpec
 from onetool_ipy.faces.notebook.display import CellLimits, LastFailure
+from onetool_ipy.faces.notebook.jobs import JobDisplay, JobDisplays
+from onetool_ipy.faces.notebook.names import Namespace
 from onetool_ipy.faces.notebook.running_cell import CellProgress, cell_output, is_watched
+from onetool_ipy.faces.widgets.comms import PanelComms
+from onetool_ipy.faces.widgets.questions import MIME, OpenQuestions, outcome_text
 from onetool_ipy.host import CallListener, Host
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render import html
@@ -32,10 +36,6 @@ from onetool_ipy.schema.read import identifier
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from onetool_ipy.faces.notebook.jobs import JobDisplay, JobDisplays
-    from onetool_ipy.faces.notebook.names import Namespace
-    from onetool_ipy.faces.widgets.comms import PanelComms
-    from onetool_ipy.faces.widgets.questions import OpenQuestions
     from onetool_ipy.faces.widgets.widget import NotebookScreens
 
 
@@ -54,9 +54,10 @@ class NotebookHost(Host):
         self.box = box
         self.last = LastFailure(shell, box.mask)
         self.progress = CellProgress(shell, box.workers, box.mask)
-        self.jobs: JobDisplays | None = None
+        self.jobs = JobDisplays(shell, box, limits)
+        self.questions = OpenQuestions(panels.send)
+        """The questions that stand on the pages of this kernel."""
         self._shell = shell
-        self._limits = limits
         self._run_code = run_code
         self._names = names
         self._question = TrustQuestion(box)
@@ -64,16 +65,13 @@ class NotebookHost(Host):
         self._bundles_folder = box.config.paths.bundles
         self._bundles: tuple[Stamp | None, bool] = (None, False)
         self._screens: NotebookScreens | None = None
-        self._panels = panels
-        self._open_questions: OpenQuestions | None = None
         box.host = self
         box.subscribe(changed=self._tools_changed)
 
     def stop(self) -> None:
         """Stop redrawing outputs."""
         self.progress.loop.stop()
-        if self.jobs is not None:
-            self.jobs.loop.stop()
+        self.jobs.loop.stop()
 
     def offer_packs(self) -> None:
         """Offer the project's packs as names in the notebook."""
@@ -107,10 +105,6 @@ class NotebookHost(Host):
         return self.progress(call)
 
     def listen_to_job(self, call: ToolCall) -> JobDisplay | None:
-        if self.jobs is None:
-            from onetool_ipy.faces.notebook.jobs import JobDisplays  # late: few notebooks start a job
-
-            self.jobs = JobDisplays(self._shell, self.box, self._limits)
         return self.jobs(call)
 
     def adopted(self, spec: ToolSpec) -> None:
@@ -146,21 +140,11 @@ class NotebookHost(Host):
     def ask_for_trust(self, needed: Untrusted) -> None:
         self._question(needed)
 
-    def open_questions(self) -> OpenQuestions:
-        """The questions that stand on the pages of this kernel."""
-        if self._open_questions is None:
-            from onetool_ipy.faces.widgets.questions import OpenQuestions  # late: few notebooks ask
-
-            self._open_questions = OpenQuestions(self._panels.send)
-        return self._open_questions
-
     def ask(self, question: Question) -> Reply:
         """Ask on the page, in the running cell and in the panel; else as text, where a cell waits for the reply."""
         kernel = getattr(self._shell, "kernel", None)
         if kernel is None:
             return super().ask(question)
-        from onetool_ipy.faces.widgets.questions import MIME, outcome_text
-
         is_in_cell = is_watched(self._shell)
         if not is_in_cell and kernel.get_parent("shell").get("header", {}).get("msg_type") != "comm_msg":
             raise NobodyToAsk(f"{question.subject} asks a person, and this notebook runs without one.")
@@ -175,7 +159,7 @@ class NotebookHost(Host):
 
         try:
             can_show = "kernel subshells" in kernel.kernel_info.get("supported_features", ())
-            reply = self.open_questions().ask(question, show) if can_show else None
+            reply = self.questions.ask(question, show) if can_show else None
             if reply is None and not can_type:
                 raise NobodyToAsk(f"{question.subject} asks a person, and no page of this notebook shows the question.")
             reply = reply or super().ask(question)

@@ -26,9 +26,7 @@ class PanelHost(Protocol):
     """What the panels need of the notebook they belong to."""
 
     box: Toolbox
-
-    def open_questions(self) -> OpenQuestions:
-        """Return the questions that are open on the pages of this kernel."""
+    questions: OpenQuestions
 
 
 class PanelComms:
@@ -85,7 +83,7 @@ class PanelComms:
             shell = self._shell
             host = self._host()
             requests = ScreenRequests(
-                host.box, send=self._reply, namespace=lambda: shell.user_ns, questions=host.open_questions()
+                host.box, send=self._reply, namespace=lambda: shell.user_ns, questions=host.questions
             )
             if self._requests.setdefault(self.comm_id, requests) is not requests:
                 requests.close()

@@ -29,10 +29,8 @@ _COMMAND = re.compile(r"Run: (.+)")
 _MAX_FILE = 1 << 20
 _AROUND = 3
 _SECRETS = "secrets.yaml"
-
 _MAX_CALLS = 5_000
 _MAX_RESULTS = 200
-
 _PERIODS = ("day", "week", "month", "all")
 _MAX_FAILURES = 50
 _MAX_TOOLS = 200
@@ -40,10 +38,10 @@ _MAX_TOOLS = 200
 
 def problem_rows(box: Toolbox) -> list[Json]:
     """Every problem: `{where, message, hint, action}`. The action does what the hint says; None if a person must."""
-    return [_row(box, problem) for problem in box.problems()]
+    return [_problem_row(box, problem) for problem in box.problems()]
 
 
-def report(box: Toolbox) -> Json:
+def health_report(box: Toolbox) -> Json:
     """The state of the project, as far as it is known; no server is started for it."""
     box.gate.refresh()
     box.registry.refresh()
@@ -65,7 +63,7 @@ def check_health(box: Toolbox) -> Json:
     """Start and test every server, for a few seconds, and list what tools need and is not installed: `{missing}`."""
     box.gate.refresh()
     box.servers.check(PATIENCE_S)
-    return {"missing": [_row(box, problem) for problem in missing(box)]}
+    return {"missing": [_problem_row(box, problem) for problem in missing(box)]}
 
 
 def lines_around(box: Toolbox, where: str) -> Json:
@@ -81,7 +79,7 @@ def lines_around(box: Toolbox, where: str) -> Json:
     return {"first": first, "line": line, "lines": lines}
 
 
-def _row(box: Toolbox, problem: Problem) -> Json:
+def _problem_row(box: Toolbox, problem: Problem) -> Json:
     return {
         "where": problem.where,
         "message": problem.message,
@@ -135,7 +133,7 @@ def history_page(box: Toolbox, payload: Json) -> Json:
     )
     # One row more than the page says whether there is a next page.
     rows = box.log.lines(query, offset=offset, limit=limit + 1)
-    return {"items": [_item(box, row) for row in rows[:limit]], "hasMore": len(rows) > limit}
+    return {"items": [_call_item(box, row) for row in rows[:limit]], "hasMore": len(rows) > limit}
 
 
 def stored_results(box: Toolbox) -> Json:
@@ -149,7 +147,7 @@ def stored_results(box: Toolbox) -> Json:
     return {"items": items}
 
 
-def _item(box: Toolbox, row: CallRow | RunRow) -> Json:
+def _call_item(box: Toolbox, row: CallRow | RunRow) -> Json:
     if isinstance(row, RunRow):
         duration_ms = (row.ts - row.began).total_seconds() * 1000
         run = {"id": row.run, "run": row.run, "tool": row.tool, "rows": row.rows, "failures": row.failures}

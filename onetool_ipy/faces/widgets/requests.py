@@ -33,9 +33,9 @@ from onetool_ipy.faces.widgets.forms import as_code, as_curl, resolved, with_var
 from onetool_ipy.faces.widgets.http_requests import HttpToolRequests
 from onetool_ipy.faces.widgets.overviews import (
     check_health,
+    health_report,
     history_page,
     lines_around,
-    report,
     stored_results,
     usage_data,
 )
@@ -97,7 +97,10 @@ class ScreenRequests:
             "cancel": self._cancel,
             "favourite": self._favourite,
             "trust": self._trust,
-            "report": lambda _payload: {**report(self._box), "questions": questions.listed() if questions else []},
+            "report": lambda _payload: {
+                **health_report(self._box),
+                "questions": questions.listed() if questions else [],
+            },
             "saveTool": lambda p: save_new_pack(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
         }
         if questions is not None:

@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base import values
@@ -39,8 +39,6 @@ _ENDINGS: dict[StopReason, str] = {
     "waiting": "waits for a yes",
     "error": "failed",
 }
-
-
 _MAX_VALUE = 2_000
 
 
@@ -96,16 +94,7 @@ class AnswerCalls(list[AnswerCall]):
 
         columns = ["id", "tool", "args", "ok", "error", "ms", "tokens", "cached"]
         rows = [
-            (
-                c.id,
-                c.name,
-                c.args,
-                c.ok,
-                None if c.result.error is None else str(c.result.error),
-                c.ms,
-                c.tokens,
-                c.cached,
-            )
+            (c.id, c.name, c.args, c.ok, str(error) if (error := c.result.error) else None, c.ms, c.tokens, c.cached)
             for c in self
         ]
         return pd.DataFrame(rows, columns=columns)
@@ -122,52 +111,32 @@ class PlannedCalls(list[dict[str, Any]]):
         return pd.DataFrame(list(self), columns=["tool", "args"])
 
 
+@dataclass(kw_only=True, repr=False, eq=False)
 class Answer:
     """The result of an ask. `error` is the failure of the model, if that ended it.
 
     `value` is the answer as the type that was asked for, or the last value of a program; `program` is the program's
     text, and `plan` its writes. `cost` is in dollars, or None if no price is known; `priced_as` is the model whose
-    price it is. `sent` says what went along with the prompt.
+    price it is. `sent` says what went along with the prompt; `call_id` is its id in the call log.
     """
 
-    def __init__(
-        self,
-        *,
-        prompt: str,
-        text: str = "",
-        calls: Iterable[AnswerCall] = (),
-        usage: TokenUsage | None = None,
-        stop_reason: StopReason = "done",
-        session_context_updated: bool = False,
-        error: CallFailure | None = None,
-        note: str = "",
-        model: str = "",
-        seconds: float = 0.0,
-        value: Any = None,
-        program: str | None = None,
-        plan: Iterable[dict[str, Any]] = (),
-        cost: float | None = None,
-        priced_as: str = "",
-        sent: str = "",
-    ) -> None:
-        self.prompt = prompt
-        self.text = text
-        self.calls = AnswerCalls(calls)
-        self.usage = usage if usage is not None else TokenUsage()
-        self.stop_reason: StopReason = stop_reason
-        self.session_context_updated = session_context_updated
-        self.error = error
-        self.note = note
-        self.model = model
-        self.seconds = seconds
-        self.value = value
-        self.program = program
-        self.plan = PlannedCalls(plan)
-        self.cost = cost
-        self.priced_as = priced_as
-        self.sent = sent
-        self.call_id = ""
-        """Its id in the call log."""
+    prompt: str
+    text: str = ""
+    calls: AnswerCalls = field(default_factory=AnswerCalls)
+    usage: TokenUsage = field(default_factory=TokenUsage)
+    stop_reason: StopReason = "done"
+    session_context_updated: bool = False
+    error: CallFailure | None = None
+    note: str = ""
+    model: str = ""
+    seconds: float = 0.0
+    value: Any = None
+    program: str | None = None
+    plan: PlannedCalls = field(default_factory=PlannedCalls)
+    cost: float | None = None
+    priced_as: str = ""
+    sent: str = ""
+    call_id: str = ""
 
     @property
     def ok(self) -> bool:

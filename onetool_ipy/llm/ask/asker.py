@@ -23,7 +23,7 @@ from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import tools
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, AnswerCalls
 from onetool_ipy.llm.ask.approval import Approvals, needs_approval
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.call_runner import BadJson, CallRunner
@@ -422,7 +422,7 @@ class Asker:
         call = AnswerCall(call_id, name, args, result, sent)
         listener.called(1, call)
         text = values.to_text(sent) if result.error is None else result.error.message
-        answer = Answer(prompt=match.string, text=text, calls=[call])
+        answer = Answer(prompt=match.string, text=text, calls=AnswerCalls([call]))
         listener.ended(answer)
         return answer
 

@@ -89,8 +89,12 @@ class CallRunner:
             plans, stopped = self._plans(calls, limit)
             was_asked = self._approve(plans)
             # A question takes time, and a call may change the tool of the next one: then the tool is looked at again.
-            for number, plan in enumerate(plans):
-                self._run_one(plan, is_stale=was_asked or number > 0)
+            for number, plan in enumerate(plans, start=first + 1):
+                self._listener.calling(number, plan.name, plan.call.arguments)
+                result = plan.refusal
+                if result is None:
+                    result = self._result(plan, is_stale=was_asked or number > first + 1)
+                self._record(number, plan.call, plan.name, result)
         except KeyboardInterrupt:
             self._cancel(calls[len(self.calls) - first :])
             return TurnResult(Outcomes(tuple(self._outcomes[first:])), interrupted=True)
@@ -182,13 +186,6 @@ class CallRunner:
             elif reply.content.get("always"):
                 self._approvals.always(call.spec, call.fingerprint)
         return True
-
-    def _run_one(self, plan: _Plan, *, is_stale: bool) -> None:
-        number = len(self.calls) + 1
-        args = plan.call.arguments
-        self._listener.calling(number, plan.name, args)
-        result = plan.refusal if plan.refusal is not None else self._result(plan, is_stale=is_stale)
-        self._record(number, plan.call, plan.name, result)
 
     def _result(self, plan: _Plan, *, is_stale: bool) -> ToolResult:
         resolved, args = plan.resolved, plan.call.arguments if isinstance(plan.call.arguments, dict) else {}

@@ -18,7 +18,7 @@ from onetool_ipy.base.files import StoreError
 from onetool_ipy.core import names
 from onetool_ipy.core.tracing import traced_work
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
-from onetool_ipy.llm.ask.answer import Answer, StopReason
+from onetool_ipy.llm.ask.answer import Answer, AnswerCalls, StopReason
 from onetool_ipy.llm.ask.attachments import Attached
 from onetool_ipy.llm.ask.call_runner import CallRunner
 from onetool_ipy.llm.ask.context import AskParts
@@ -163,7 +163,7 @@ class AskRun:
         answer = Answer(
             prompt=attached.prompt,
             text=self._text(),
-            calls=self._runner.all_calls,
+            calls=AnswerCalls(self._runner.all_calls),
             usage=self._budget.usage,
             stop_reason=stop,
             session_context_updated=self._commit(stop) and is_kept and bool(self._runner.calls),

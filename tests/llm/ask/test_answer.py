@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm import ScriptedModel, TokenUsage, Turn
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall, summary
+from onetool_ipy.llm.ask.answer import Answer, AnswerCall, AnswerCalls, PlannedCalls, summary
 from onetool_ipy.toolbox import Toolbox
 from tests.llm.ask.conftest import Traces
 
@@ -26,7 +26,9 @@ def _call(name: str, data: Any, args: Any = None, **meta: Any) -> AnswerCall:
     "data", [ROWS, {"items": ROWS, "total": 2}, {"a": {"b": {"rows": ROWS}}}], ids=["rows", "inside", "deep"]
 )
 def test_df_is_the_last_result_that_has_rows(data: Any) -> None:
-    answer = Answer(prompt="p", calls=[_call("a.x", [{"n": 1}]), _call("geo.weather", data), _call("time.now", "noon")])
+    answer = Answer(
+        prompt="p", calls=AnswerCalls([_call("a.x", [{"n": 1}]), _call("geo.weather", data), _call("time.now", "noon")])
+    )
 
     assert answer.df["city"].tolist() == ["Lima", "Oslo"]
     assert answer.df.attrs["onetool"]["tool"] == "geo.weather"
@@ -52,7 +54,7 @@ class _City(BaseModel):
     ids=["rows", "inside", "models", "frame"],
 )
 def test_rule_9_df_is_the_value_where_it_has_rows(value: Any) -> None:
-    answer = Answer(prompt="p", value=value, calls=[_call("a.x", [{"n": 1}])])
+    answer = Answer(prompt="p", value=value, calls=AnswerCalls([_call("a.x", [{"n": 1}])]))
 
     assert answer.df["city"].tolist() == ["Lima", "Oslo"]
 
@@ -60,7 +62,9 @@ def test_rule_9_df_is_the_value_where_it_has_rows(value: Any) -> None:
 def test_an_answer_has_its_value_program_plan_and_cost() -> None:
     plan = [{"tool": "crm.remind", "args": {"customer": 1}}]
     usage = TokenUsage(100, 20, 60, 5)
-    answer = Answer(prompt="p", value=7, program="7", plan=plan, usage=usage, cost=0.0125, priced_as="m-1")
+    answer = Answer(
+        prompt="p", value=7, program="7", plan=PlannedCalls(plan), usage=usage, cost=0.0125, priced_as="m-1"
+    )
 
     assert answer.plan == plan
     assert answer.plan.df["tool"].tolist() == ["crm.remind"]
@@ -100,7 +104,7 @@ def test_no_character_splits_the_line_of_a_cell(box: Toolbox, char: str) -> None
 
 
 def test_text_and_repr_say_what_it_is() -> None:
-    answer = Answer(prompt="p", text="Noon.", calls=[_call("time.now", 1)], usage=TokenUsage(1000, 200))
+    answer = Answer(prompt="p", text="Noon.", calls=AnswerCalls([_call("time.now", 1)]), usage=TokenUsage(1000, 200))
 
     assert str(answer) == "Noon."
     assert repr(answer) == "<Answer done, 1 call, 1,200 tokens: 'Noon.'>"
@@ -109,7 +113,7 @@ def test_text_and_repr_say_what_it_is() -> None:
 def test_a_shown_answer_holds_no_html_and_no_picture() -> None:
     evil = "<img src=x onerror=alert(1)> ![p](http://evil/?q=1)\x1b[31m"
 
-    shown = Answer(prompt="p", text=evil, model=evil, calls=[_call(evil, evil)])._repr_mimebundle_()
+    shown = Answer(prompt="p", text=evil, model=evil, calls=AnswerCalls([_call(evil, evil)]))._repr_mimebundle_()
 
     assert "<img" not in shown["text/markdown"]
     assert "![" not in shown["text/markdown"]

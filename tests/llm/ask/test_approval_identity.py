@@ -227,21 +227,13 @@ def test_a_cell_that_defines_the_same_function_again_does_not_ask(box: Toolbox) 
     assert len(person.asked) == 1
 
 
-def test_a_server_with_another_command_asks_again(make_box: MakeBox, tmp_path: Path) -> None:
+@pytest.mark.parametrize("flag", ["--deaf-to-nothing", "--read-only"], ids=["another command", "another list"])
+def test_a_server_that_changed_asks_again(make_box: MakeBox, tmp_path: Path, flag: str) -> None:
+    """It is started by another command, or lists the tool otherwise."""
     box = make_box("servers: " + json.dumps({"srv": servers.hostile()}))
 
     def change() -> None:
-        servers.write_project(tmp_path, {"srv": servers.hostile("--deaf-to-nothing")})
-        box.reload()
-
-    ask_twice(box, "srv.echo", change, {"text": "hi"})
-
-
-def test_a_server_that_lists_a_tool_otherwise_asks_again(make_box: MakeBox, tmp_path: Path) -> None:
-    box = make_box("servers: " + json.dumps({"srv": servers.hostile()}))
-
-    def change() -> None:
-        servers.write_project(tmp_path, {"srv": servers.hostile("--read-only")})
+        servers.write_project(tmp_path, {"srv": servers.hostile(flag)})
         box.reload()
 
     ask_twice(box, "srv.echo", change, {"text": "hi"})

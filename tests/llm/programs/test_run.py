@@ -655,18 +655,23 @@ def test_limit_of_programs_that_wait(shop: Shop) -> None:
     assert shop.run("import crm\ncrm.remind(customer=1)", "all").stop_reason == "done"
 
 
+def _fill_disk(patch: pytest.MonkeyPatch, kind: bytes) -> None:
+    """Let no line of one kind be written."""
+    written = os.write
+
+    def full(fd: int, data: Any) -> int:
+        if b'"kind": "%b"' % kind in bytes(data):
+            raise OSError(28, "No space left on device")
+        return written(fd, data)
+
+    patch.setattr(os, "write", full)
+
+
 def test_a_full_disk_before_a_write_means_no_write(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write is not made where it cannot be noted first."""
     shop.run(REMIND)
     program = shop.waiting
-    written = os.write
-
-    def full(fd: int, data: Any) -> int:
-        if b'"kind": "begun"' in bytes(data):
-            raise OSError(28, "No space left on device")
-        return written(fd, data)
-
-    monkeypatch.setattr(os, "write", full)
+    _fill_disk(monkeypatch, b"begun")
     answer = shop.resume(program, "all")
     assert answer.stop_reason == "error"
     assert "disk" in answer.note
@@ -677,15 +682,8 @@ def test_a_full_disk_after_a_write_leaves_it_in_doubt(shop: Shop, monkeypatch: p
     """The write was made and could not be noted: the program ends there, and the next resume asks."""
     shop.run(REMIND)
     program = shop.waiting
-    written = os.write
-
-    def full(fd: int, data: Any) -> int:
-        if b'"kind": "done"' in bytes(data):
-            raise OSError(28, "No space left on device")
-        return written(fd, data)
-
     with monkeypatch.context() as patch:
-        patch.setattr(os, "write", full)
+        _fill_disk(patch, b"done")
         assert shop.resume(program, "all").stop_reason == "error"
     assert shop.writes == FOUR[:1]
     with pytest.raises(ProgramUnsure, match="write 1"):
