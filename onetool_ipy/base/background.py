@@ -11,6 +11,7 @@ shell without it would pay 20 ms.
 from __future__ import annotations
 
 import itertools
+import math
 import sys
 import threading
 import time
@@ -175,19 +176,19 @@ def outcome(future: Future[object], timeout_s: float | None) -> Any:
     """Wait for a future as `future.result(timeout_s)` does. In the main thread Stop ends the wait at once."""
     if threading.current_thread() is not threading.main_thread():
         return future.result(timeout_s)
-    # The main thread waits for a plain lock, a little at a time. `future.result` waits for a Condition, which forgets
-    # to take its lock back if an interrupt hits it between two lines. And a signal that comes just before a wait (on
-    # Windows: during a wait) is handled at its end only.
+    # The main thread waits for a plain lock, a little at a time: a signal that comes just before a wait (on Windows:
+    # during a wait) is handled at its end only. Every method of a future takes the lock of a Condition. An interrupt
+    # between two lines of that would keep the lock for ever, and with it the thread that ends the work.
     ended = threading.Lock()
     ended.acquire()
-    future.add_done_callback(lambda _: ended.release())
-    until = None if timeout_s is None else time.monotonic() + timeout_s
-    while not future.done():
-        left_s = SIGNAL_CHECK_S if until is None else min(until - time.monotonic(), SIGNAL_CHECK_S)
-        if left_s <= 0:
+    with deferred:
+        future.add_done_callback(lambda _: ended.release())
+    until = math.inf if timeout_s is None else time.monotonic() + timeout_s
+    while (left_s := until - time.monotonic()) > 0:
+        if ended.acquire(timeout=min(left_s, SIGNAL_CHECK_S)):
             break
-        ended.acquire(timeout=left_s)
-    return future.result(0)
+    with deferred:
+        return future.result(0)
 
 
 class AbandonedCalls:
@@ -286,7 +287,8 @@ class Background:
 
     def abandon(self, running: Running) -> None:
         """Cancel work. It counts as abandoned while it still runs."""
-        running.cancel()
+        with deferred:
+            running.cancel()
         if not running.is_alive():
             return
         self._abandoned_calls.add(running.is_alive)
@@ -566,16 +568,18 @@ class Workers:
                     left_s = max(left_s, _LEAST_S) if left_s > 0 else left_s
             raise timed_out(timeout_s)
         except BaseException:
-            if not worker.future.done():
-                self.abandon(worker)
+            self.abandon(worker)
             raise
 
     def abandon(self, worker: WorkerThread) -> None:
-        """Drop the result of work and tell its thread to end. It counts as abandoned while it runs."""
-        worker.is_abandoned = True
-        worker.future.cancel()
-        self._abandoned_calls.add(worker.is_alive)
-        worker.throw()
+        """Drop the result of work that is not done and tell its thread to end. It counts as abandoned while it runs."""
+        with deferred:
+            if worker.future.done():
+                return
+            worker.is_abandoned = True
+            worker.future.cancel()
+            self._abandoned_calls.add(worker.is_alive)
+            worker.throw()
 
 
 class StepThread:

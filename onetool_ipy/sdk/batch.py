@@ -34,6 +34,7 @@ from typing import Any, NamedTuple, NoReturn
 from onetool_ipy.base import values
 from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import Unavailable, UsageProblem
+from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.core import current
 from onetool_ipy.sdk.tools import progress as report_progress
 
@@ -159,14 +160,12 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
     idle, left = iter(threads), len(items)
     try:
         # Stop may come while the threads start.
-        for thread in islice(idle, 1):
-            thread.start()
+        _start(islice(idle, 1))
         while left:
             if done.empty():
                 time.sleep(_REST_S)
                 if done.qsize() < min(_QUICK, left):
-                    for thread in idle:
-                        thread.start()
+                    _start(idle)
             yield _get(done)
             left -= 1
     finally:
@@ -176,6 +175,13 @@ def _in_threads(items: Sequence[Any], func: Func, width: int, grace_s: float) ->
             # Stop may have come before all threads were started.
             for thread in filter(threading.Thread.is_alive, threads):
                 thread.join(max(0.0, until - time.monotonic()))
+
+
+def _start(threads: Iterable[threading.Thread]) -> None:
+    # A start waits for a Condition, where an interrupt between two lines is a RuntimeError.
+    for thread in threads:
+        with deferred:
+            thread.start()
 
 
 def _outcome(context: Context, func: Func, item: object) -> Outcome:
@@ -242,7 +248,9 @@ class _ExecutorWorkers:
             raise
         except RuntimeError as exc:
             raise UsageProblem(f"The executor takes no more work: {exc}") from exc
-        future.add_done_callback(self._done.put)
+        # An interrupt inside of the future's lock would keep it, and the executor's thread with it.
+        with deferred:
+            future.add_done_callback(self._done.put)
         return future
 
     def next(self) -> tuple[Future[Any], Outcome]:

@@ -6,14 +6,16 @@ import asyncio
 import concurrent.futures
 import contextvars
 import queue
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from onetool_ipy.base.background import Background, StepThread, do_together
+from onetool_ipy.base.background import Background, StepThread, do_together, outcome
 from onetool_ipy.base.errors import CallCancelled
+from onetool_ipy.base.interrupts import deferred
 from tests.harness.patience import HANG_S
 
 
@@ -120,6 +122,34 @@ def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background
     assert not thread.is_alive()
     assert waiting.future.cancelled()
     assert begun == []
+
+
+class _Stopped(concurrent.futures.Future[Any]):
+    """A future whose lock is taken when Stop comes."""
+
+    def add_done_callback(self, fn: Callable[[Any], object]) -> None:
+        with self._condition:
+            signal.raise_signal(signal.SIGINT)
+        super().add_done_callback(fn)
+
+
+def test_stop_does_not_come_between_the_lines_of_a_future() -> None:
+    """Else its lock would stay taken, and the thread that ends the work would wait for it for ever."""
+    deferrals: list[bool] = []
+
+    def handle(*_at: object) -> None:
+        deferrals.append(deferred.note_stop())
+        if not deferrals[-1]:
+            raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGINT, handle)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            outcome(_Stopped(), HANG_S)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+    assert deferrals == [True, False], "noted inside, raised behind"
 
 
 def test_work_for_many_items_is_done_at_the_same_time() -> None:

@@ -332,10 +332,12 @@ def test_stop_ends_the_batch_and_leaves_running_items_to_themselves(box: Toolbox
 
 
 def test_stop_while_the_threads_start_is_a_stop() -> None:
-    """In a process of its own: an item stops the batch before the last of 200 threads has been started."""
+    """In a process of its own, as in a cell: an item stops the batch before the last of 200 threads was started."""
     code = (
         "import os, signal, threading\n"
+        "from onetool_ipy.base.interrupts import deferred\n"
         "from onetool_ipy.sdk.batch import run_items\n"
+        "signal.signal(signal.SIGINT, lambda *at: deferred.note_stop() or signal.default_int_handler(*at))\n"
         "first, many = threading.Lock(), threading.Event()\n"
         "def stop(item):\n"
         "    if threading.active_count() > 100 and first.acquire(blocking=False):\n"

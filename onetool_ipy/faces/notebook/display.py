@@ -19,6 +19,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
+from onetool_ipy.base.background import outcome
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.values import Json, is_frame
@@ -144,7 +145,7 @@ def store_result(box: Toolbox, result: ToolResult) -> str:
     # StoreError. A value that the notebook changes meanwhile stays in memory, and is written when it is read.
     writing = box.workers.submit(partial(box.results.store, handle)).future
     with suppress(TimeoutError, RuntimeError):
-        writing.result(_PATIENCE_S)
+        outcome(writing, _PATIENCE_S)
     result.meta["handle"] = handle
     if call_id:
         box.log.attach(call_id, handle)
