@@ -4,7 +4,7 @@
 #   make test       install what the tests need and run all of them, small counts (minutes)
 #   make check      ruff, mypy --strict, import-linter
 #   make soak       every test with full counts on every Python >= 3.11 that is found, and soak-load (hours)
-#   make soak-load  all tests three times in a row while two busy loops run beside them
+#   make soak-load  all tests while two busy loops run beside them; TURNS=3 runs them three times in a row
 #   make bench      our speed against the peers', side by side, in .venv-bench; writes docs/benchmarks.md
 #   make shots      the pictures of the README, into docs/screens
 #   make build-lab  rebuild the screens into onetool_ipy/ui, and the JupyterLab panel into onetool_ipy/labextension
