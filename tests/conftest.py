@@ -48,14 +48,15 @@ def pytest_configure(config: pytest.Config) -> None:
     phases = [phase for phase in Phase if phase is not Phase.shrink]
     settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=phases)
     settings.load_profile("shared")  # what is slow is the machine; before any test is read
-    config.stash[_STDERR] = os.dup(2)  # nothing is captured yet
+    stacks = os.environ.get("ONETOOL_TEST_STACKS")  # of .ci/tests, which shows them at its end
+    config.stash[_STACKS] = os.open(stacks, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if stacks else os.dup(2)
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
     surroundings.enter(config.stash[_HOME] / "home")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Past its limit a test ends its process, and stderr shows where each thread stood.
+    """Past its limit a test ends its process, and shows where each thread stood.
 
     pytest-timeout would do so too, but not from a worker of a parallel run, whose output goes nowhere, nor where C code
     lets no other thread run.
@@ -63,7 +64,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     marker = item.get_closest_marker("timeout")
     limit_s = float(marker.args[0] if marker else item.config.getoption("timeout") or item.config.getini("timeout"))
     if limit_s and not item.config.getoption("usepdb"):
-        faulthandler.dump_traceback_later(0.99 * limit_s, exit=True, file=item.config.stash[_STDERR])
+        faulthandler.dump_traceback_later(0.99 * limit_s, exit=True, file=item.config.stash[_STACKS])
     try:
         return (yield)
     finally:
@@ -213,7 +214,8 @@ def pytest_runtest_makereport(
 
 
 _HOME: pytest.StashKey[Path] = pytest.StashKey()
-_STDERR: pytest.StashKey[int] = pytest.StashKey()
+_STACKS: pytest.StashKey[int] = pytest.StashKey()
+"""The file that the stacks of a test past its limit go to; stderr, before anything is captured."""
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
 MARKED: pytest.StashKey[Mapping[str, tuple[str, ...]]] = pytest.StashKey()
 """The tests of each scenario, among those that were collected, also if this run leaves them out."""

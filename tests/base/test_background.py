@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from onetool_ipy.base.background import Background, StepThread, do_together, outcome
+from onetool_ipy.base.background import Background, StepThread, Workers, WorkerThread, do_together, outcome
 from onetool_ipy.base.errors import CallCancelled
 from onetool_ipy.base.interrupts import deferred
 from tests.harness.patience import HANG_S
@@ -97,6 +97,25 @@ def test_work_given_up_before_it_began_never_begins(background: Background) -> N
     assert begun == []
     assert running.future.cancelled()
     assert not running.is_alive()
+
+
+def test_a_call_given_up_in_the_moment_of_its_start_does_not_run() -> None:
+    """Too late to be cancelled, too early to be ended by an exception: a loop would run for ever."""
+    begun: list[str] = []
+    workers, worker = Workers(), WorkerThread(lambda: begun.append("work"))
+
+    class Started(concurrent.futures.Future[Any]):
+        def set_running_or_notify_cancel(self) -> bool:
+            is_wanted = super().set_running_or_notify_cancel()
+            workers.abandon(worker)
+            return is_wanted
+
+    worker.future = Started()
+    worker.start()
+    worker.join(HANG_S)
+
+    assert begun == []
+    assert workers.abandoned() == 0
 
 
 def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background: Background) -> None:

@@ -13,6 +13,7 @@ import yaml
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import InvalidTool, UsageProblem
 from onetool_ipy.config.template import init_project, pack_template
+from tests.harness.patience import HANG_S
 
 SETTINGS = ".onetool/onetool.yaml"
 
@@ -39,7 +40,7 @@ def test_its_test_passes(tmp_path: Path) -> None:
 
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), "tests"]
     env = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # ours take seconds to load
-    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=HANG_S)
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 passed" in done.stdout
