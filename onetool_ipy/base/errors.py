@@ -282,6 +282,15 @@ def is_transient(exc: BaseException | None) -> bool:
     return any(isinstance(link, kinds) for link in chain(exc))
 
 
+def words_of(exc: BaseException) -> str:
+    """Return the text of an exception, or the name of its class if it has none. Never raises."""
+    try:
+        text = str(exc).strip()
+    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
+        text = ""
+    return text or type(exc).__name__
+
+
 def chain(exc: BaseException) -> Iterator[BaseException]:
     """Yield an exception with its causes, contexts and members of groups, each once."""
     seen: set[int] = set()

@@ -22,7 +22,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.errors import OneToolError, words_of
 from onetool_ipy.base.interrupts import deferred
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class StoreError(OneToolError):
         """Translate an OSError."""
         number = exc.errno if isinstance(exc, OSError) else None
         if number is None:
-            return cls(path, str(exc) or type(exc).__name__, doing=doing)
+            return cls(path, words_of(exc), doing=doing)
         reason = _REASONS.get(number) or os.strerror(number)
         return cls(path, reason, doing=doing, hint=_HINTS.get(number, ""))
 

@@ -276,17 +276,16 @@ class Executor:
 
         self.workers.require_room()
         task = self.workers.submit(run)
-        # A quick tool has ended when its thread is known to have started. To wait for its future on the loop would cost
-        # more than the tool; one turn of the loop lets other tasks run, and a cancellation arrive.
-        if task.future.done():
-            await asyncio.sleep(0)
-            return task.future.result()
-        outer = asyncio.wrap_future(task.future)
-        # Somebody must take the exception of an abandoned call, or asyncio prints it with all its frames.
-        outer.add_done_callback(lambda future: future.cancelled() or future.exception())
+        outer: asyncio.Future[Any] | None = None
         began, left_s = time.monotonic(), limit_s
         try:
-            while not outer.done() and (left_s is None or left_s > 0):
+            # A future's methods take its lock, which Stop must not leave taken.
+            with deferred:
+                if not task.future.done():
+                    outer = asyncio.wrap_future(task.future)
+                    # Somebody must take the exception of an abandoned call, or asyncio prints it with all its frames.
+                    outer.add_done_callback(lambda future: future.cancelled() or future.exception())
+            while outer is not None and not outer.done() and (left_s is None or left_s > 0):
                 await asyncio.wait({outer}, timeout=left_s)
                 if limit_s is not None:
                     left_s = limit_s - (time.monotonic() - began - task.paused_s())
@@ -295,6 +294,11 @@ class Executor:
             self.workers.abandon(task)
             _left_behind(task.is_alive)
             raise
+        if outer is None:
+            # A quick tool has ended when its thread is known to have started. To wait for its future on the loop would
+            # cost more than the tool; one turn of the loop lets other tasks run, and a cancellation arrive.
+            await asyncio.sleep(0)
+            return task.future.result()
         if outer.done():
             return outer.result()
         self.workers.abandon(task)

@@ -27,7 +27,7 @@ from typing import Any
 import httpx
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, TooLarge, chain
+from onetool_ipy.base.errors import CallFailure, CallTimeout, ExecutionFailed, InvalidOutput, TooLarge, chain, words_of
 from onetool_ipy.core import current
 
 Mask = Callable[[str], str]
@@ -235,11 +235,7 @@ def translated(exc: BaseException, place: object, limit_s: float, mask: Mask) ->
         number = system.errno or 0
         words = mask(os.strerror(number) if number > 0 else str(system.strerror))
     else:
-        try:
-            text = str(exc).strip()
-        except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
-            text = ""
-        words = values.cut(mask(_without_query(text or type(exc).__name__)), _MAX_WORDS)
+        words = values.cut(mask(_without_query(words_of(exc))), _MAX_WORDS)
     if isinstance(exc, _TIMEOUTS):
         return masked(timeout_error(place, limit_s), mask)
     if any(isinstance(link, ssl.SSLCertVerificationError) for link in chain(exc)):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base import values
-from onetool_ipy.base.errors import InvalidArgs, InvalidTool
+from onetool_ipy.base.errors import InvalidArgs, InvalidTool, words_of
 from onetool_ipy.base.search import suggest
 from onetool_ipy.base.values import Json
 from onetool_ipy.schema.read import NO_DEFAULT, Schema, at_ref, default_of, params, resolve, signature_text, type_text
@@ -552,8 +552,4 @@ def _complaints(exc: Exception) -> list[tuple[Place, str]]:
         complaints.append((list(item.get("loc", ())), message))
     if complaints:
         return complaints
-    try:
-        text = str(exc).strip()
-    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
-        text = ""
-    return [([], text.splitlines()[0] if text else type(exc).__name__)]
+    return [([], words_of(exc).splitlines()[0])]

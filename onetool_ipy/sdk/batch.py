@@ -33,7 +33,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import require_wanted
-from onetool_ipy.base.errors import Unavailable, UsageProblem
+from onetool_ipy.base.errors import Unavailable, UsageProblem, words_of
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.core import current
 from onetool_ipy.sdk.tools import progress as report_progress
@@ -212,11 +212,7 @@ def _message(exc: BaseException) -> str:
     """Return the text of an exception, or its class name if it has none."""
     if isinstance(exc, BrokenExecutor):
         return "The worker process died, and the executor with it."
-    try:
-        text = str(exc).strip()
-    except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
-        text = ""
-    text = text or type(exc).__name__
+    text = words_of(exc)
     return f"{text} {exc.hint}".rstrip() if isinstance(exc, Unavailable) else text
 
 
