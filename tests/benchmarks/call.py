@@ -58,7 +58,7 @@ _WORKERS = (
 
 def run() -> list[dict[str, Any]]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
         boxes = {size: stack.enter_context(_toolbox(folder / str(size[0]), *size)) for size in _SIZES}
         contenders = [*_ours(boxes), *_in_process()]
         missing: dict[str, str] = {}
