@@ -45,6 +45,11 @@ GRACE_S = 0.3
 SIGNAL_CHECK_S = 0.2
 """How long the main thread waits at a time, so that it handles signals."""
 
+# These modules take locks of the whole process by hand, in functions that use these names. An exception between two
+# lines of such a function keeps the lock: whoever imports that module later, or logs to that handler, waits for ever.
+_LOCKING_MODULES = frozenset(("_frozen_importlib", "importlib._bootstrap", "logging"))
+_LOCKING_NAMES = frozenset(("acquire", "release", "acquire_lock", "release_lock", "_acquireLock", "_releaseLock"))
+_LOOK_S, _MOST_LOOKS = 0.001, 200
 _ANSWER_S = 0.2
 _LEAST_S = 0.05
 _CLOSE_S = 0.5
@@ -472,13 +477,18 @@ class WorkerThread(threading.Thread):
         """Raise Abandoned in the thread, once, at its next line of Python.
 
         A loop would keep a core for ever, and a question in a notebook would take the answer of the next one. Code
-        inside C, and code that swallows the exception, goes on.
+        inside C, and code that swallows the exception, goes on. So does code that waits for the lock of a module.
         """
         import ctypes
 
-        with self._changing:
-            if self._state == "begun" and self.ident is not None:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(Abandoned))
+        for _ in range(_MOST_LOOKS):
+            with self._changing:
+                if self._state != "begun" or self.ident is None:
+                    return
+                if not _is_locking(sys._current_frames()[self.ident]):
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(Abandoned))
+                    return
+            time.sleep(_LOOK_S)
 
     def pause(self) -> None:
         """Stop the clock of this work and of those that wait for it, until `go_on`."""
@@ -501,6 +511,11 @@ class WorkerThread(threading.Thread):
             raise Abandoned
         if self._outer is not None:
             self._outer.require_wanted()
+
+
+def _is_locking(frame: types.FrameType) -> bool:
+    is_among = frame.f_globals.get("__name__") in _LOCKING_MODULES
+    return is_among and not _LOCKING_NAMES.isdisjoint(frame.f_code.co_names)
 
 
 def _current_worker() -> WorkerThread | None:

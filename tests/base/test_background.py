@@ -5,10 +5,16 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import importlib
+import io
+import logging
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +22,7 @@ import pytest
 from onetool_ipy.base.background import Background, StepThread, Workers, WorkerThread, do_together, outcome
 from onetool_ipy.base.errors import CallCancelled
 from onetool_ipy.base.interrupts import deferred
-from tests.harness.patience import HANG_S
+from tests.harness.patience import HANG_S, until
 
 
 @pytest.fixture
@@ -116,6 +122,68 @@ def test_a_call_given_up_in_the_moment_of_its_start_does_not_run() -> None:
 
     assert begun == []
     assert workers.abandoned() == 0
+
+
+def test_a_call_given_up_inside_of_an_import_leaves_the_module_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two calls wait for a module that a third thread imports. One is given up; the other gets the module."""
+    gate = SimpleNamespace(is_reached=threading.Event(), is_open=threading.Event())
+    monkeypatch.setitem(sys.modules, "gate_of_the_import", gate)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "held_up.py").write_text(
+        f"from gate_of_the_import import *\nis_reached.set()\nis_open.wait({HANG_S})\n", encoding="utf-8"
+    )
+    workers, threads = Workers(), []
+    for _ in range(3):
+        threads.append(workers.submit(lambda: importlib.import_module("held_up")))
+        ident = threads[-1].ident or 0
+        assert gate.is_reached.wait(HANG_S)
+        if len(threads) > 1:
+            assert until(lambda ident=ident: sys._current_frames()[ident].f_code.co_name == "acquire")
+
+    workers.abandon(threads[1])
+    gate.is_open.set()
+
+    for thread in threads:
+        thread.join(HANG_S / 3)
+    assert [thread.is_alive() for thread in threads] == [False] * 3
+    assert threads[2].future.result().__name__ == "held_up"
+
+
+@pytest.mark.parametrize("kind", ["imports", "logs"])
+def test_a_call_given_up_at_any_line_leaves_no_lock_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """An exception between two lines of the import system, or of a log's handler, kept their locks once in 50 calls."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "imported_again.py").write_text("", encoding="utf-8")
+    importlib.invalidate_caches()
+    log = logging.Logger("a log of its own")
+    log.addHandler(logging.StreamHandler(io.StringIO()))
+
+    def use() -> None:
+        if kind == "logs":
+            log.warning("used")
+        else:
+            sys.modules.pop("imported_again", None)
+            importlib.import_module("imported_again")
+
+    def use_for_ever() -> None:
+        while not is_over.is_set():
+            use()
+
+    workers, is_over = Workers(), threading.Event()
+    try:
+        for _ in range(100):
+            worker = workers.submit(use_for_ever)
+            worker.join(0.001)
+            workers.abandon(worker)
+            next_one = workers.submit(use)
+            next_one.join(HANG_S / 3)
+            assert not next_one.is_alive()
+    finally:
+        is_over.set()
 
 
 def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background: Background) -> None:
