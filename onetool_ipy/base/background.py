@@ -481,12 +481,17 @@ class WorkerThread(threading.Thread):
         """
         import ctypes
 
+        raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
+        thread, exception = ctypes.c_ulong(self.ident or 0), ctypes.py_object(Abandoned)
         for _ in range(_MOST_LOOKS):
             with self._changing:
-                if self._state != "begun" or self.ident is None:
+                if self._state != "begun":
                     return
-                if not _is_locking(sys._current_frames()[self.ident]):
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self.ident), ctypes.py_object(Abandoned))
+                # The thread stands still between this look and the call below, as good as always.
+                frame = sys._current_frames()[thread.value]
+                is_elsewhere = frame.f_globals.get("__name__") not in _LOCKING_MODULES
+                if is_elsewhere or _LOCKING_NAMES.isdisjoint(frame.f_code.co_names):
+                    raise_in(thread, exception)
                     return
             time.sleep(_LOOK_S)
 
@@ -511,11 +516,6 @@ class WorkerThread(threading.Thread):
             raise Abandoned
         if self._outer is not None:
             self._outer.require_wanted()
-
-
-def _is_locking(frame: types.FrameType) -> bool:
-    is_among = frame.f_globals.get("__name__") in _LOCKING_MODULES
-    return is_among and not _LOCKING_NAMES.isdisjoint(frame.f_code.co_names)
 
 
 def _current_worker() -> WorkerThread | None:
