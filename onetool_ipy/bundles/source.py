@@ -216,11 +216,21 @@ class BundleTools:
         return spec
 
     def _identity(self, tool: Tool) -> Any:
-        """Return what decides how a call behaves: the record without incidental fields, and the local function."""
-        record = {key: value for key, value in tool.stored().items() if key not in _INCIDENTAL}
-        inner = None if tool.go_tool is None else self._find(tool.go_tool.func)
+        """Return what decides how a call behaves: the record without incidental fields, and the local function.
+
+        That may be a tool of a bundle again, and so on. One that leads back to itself ends there.
+        """
         environment = tool.http and tool.http.environment and tool.http.environment.variables
-        return [record, "" if inner is None else inner.fingerprint, *([environment] if environment else [])]
+        records: dict[str, dict[str, Any]] = {}
+        name, end = "", ""
+        while name not in records:
+            records[name] = {key: value for key, value in tool.stored().items() if key not in _INCIDENTAL}
+            inner = None if tool.go_tool is None else self._find(tool.go_tool.func)
+            if inner is None or inner.name not in self._specs:
+                end = "" if inner is None else inner.fingerprint
+                break
+            name, tool = inner.name, self._specs[inner.name][0]
+        return [[*records.values()], end, *([environment] if environment else [])]
 
     def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
         runner: Any = self._runners.of(tool, name)

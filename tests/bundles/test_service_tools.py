@@ -10,6 +10,7 @@ import pytest
 
 from onetool_ipy import ToolResult
 from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from onetool_ipy.core.executor import MAX_DEPTH
 from tests.bundles.aids import ProjectBundles, go, http
 from tests.core.support import Project
 
@@ -238,13 +239,21 @@ def test_a_function_that_is_not_there_can_be_named_before_it_is(project_bundles:
     assert made.available is False
 
 
-def test_a_tool_that_calls_itself_ends(project_bundles: ProjectBundles) -> None:
+@pytest.mark.parametrize("circle", [["say"], ["say", "tell", "shout"]], ids=["itself", "by others"])
+def test_a_tool_that_calls_itself_ends_and_is_logged(
+    project_bundles: ProjectBundles, circle: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
     bundle = project_bundles.bundle()
-    project_bundles.tool(bundle, func="my-api.say")
+    for name, inner in zip(circle, [*circle[1:], circle[0]], strict=True):
+        project_bundles.tool(bundle, name, func=f"my-api.{inner}")
+    box = project_bundles.box
 
-    failed = project_bundles.box.call("my-api.say", {"message": "a"})
+    failed = box.call("my-api.say", {"message": "a"})
 
     assert failed.error.reason == "recursion"  # type: ignore[union-attr]
+    assert sum(box.log.count_of(f"my-api.{name}")[0] for name in circle) == 1 + MAX_DEPTH
+    assert len({box.registry.find(f"my-api.{name}").fingerprint for name in circle}) == len(circle)  # type: ignore[union-attr]
+    assert caplog.messages == []
 
 
 @pytest.mark.spec("002/Invocation/lastCalledAt and callCount are updated")
