@@ -493,7 +493,7 @@ class WorkerThread(threading.Thread):
                 if is_elsewhere or _LOCKING_NAMES.isdisjoint(frame.f_code.co_names):
                     raise_in(thread, exception)
                     return
-            time.sleep(_LOOK_S)
+            time.sleep(_LOOK_S)  # nothing tells when a thread leaves a line
 
     def pause(self) -> None:
         """Stop the clock of this work and of those that wait for it, until `go_on`."""

@@ -220,17 +220,17 @@ class BundleTools:
 
         That may be a tool of a bundle again, and so on. One that leads back to itself ends there.
         """
-        environment = tool.http and tool.http.environment and tool.http.environment.variables
-        records: dict[str, dict[str, Any]] = {}
+        steps: dict[str, list[Any]] = {}
         name, end = "", ""
-        while name not in records:
-            records[name] = {key: value for key, value in tool.stored().items() if key not in _INCIDENTAL}
+        while name not in steps:
+            record = {key: value for key, value in tool.stored().items() if key not in _INCIDENTAL}
+            steps[name] = [record, tool.http and tool.http.environment and tool.http.environment.variables]
             inner = None if tool.go_tool is None else self._find(tool.go_tool.func)
-            if inner is None or inner.name not in self._specs:
+            if inner is None or inner.origin != "bundle":
                 end = "" if inner is None else inner.fingerprint
                 break
             name, tool = inner.name, self._specs[inner.name][0]
-        return [[*records.values()], end, *([environment] if environment else [])]
+        return [[*steps.values()], end]
 
     def _request(self, tool: Tool, name: str, args: dict[str, Any]) -> Any:
         runner: Any = self._runners.of(tool, name)

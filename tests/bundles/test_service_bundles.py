@@ -348,6 +348,22 @@ def test_a_changed_base_url_counts_in_the_next_call_and_in_what_was_approved(pro
     assert project_bundles.box.registry.require("my-api.users").fingerprint != before
 
 
+def test_another_environment_of_the_inner_tool_counts_in_what_was_approved(project_bundles: ProjectBundles) -> None:
+    """What was approved is a tool by another name, whose host an environment decides."""
+    made = project_bundles.bundle(base_url=BASE, environment={"name": "test", "variables": {"region": "eu"}})
+    project_bundles.bundles.put_tool(made.bundle_id, "users", "1", http("/${region}/users"))
+    project_bundles.tool(project_bundles.bundle("other"), func="my-api.users")
+    approved = project_bundles.box.registry.require("other.say").fingerprint
+
+    other = {"name": "test", "variables": {"region": "us"}}
+    project_bundles.bundles.put_bundle(
+        made.bundle_id, slug="my-api", display_name="My API", base_url=BASE, environment=other
+    )
+
+    project_bundles.box.registry.refresh()
+    assert project_bundles.box.registry.require("other.say").fingerprint != approved
+
+
 def test_variables_of_the_environment_fill_every_part_of_a_request(project_bundles: ProjectBundles) -> None:
     """An argument comes before a variable, a variable before a secret. A value stays in its place."""
     active = {"name": "test", "variables": {"region": "e u/1", "id": "never", "key": "k-${API_TOKEN}", "word": 'a"b'}}

@@ -252,7 +252,7 @@ def test_a_tool_that_calls_itself_ends_and_is_logged(
 
     assert failed.error.reason == "recursion"  # type: ignore[union-attr]
     assert sum(box.log.count_of(f"my-api.{name}")[0] for name in circle) == 1 + MAX_DEPTH
-    assert len({box.registry.find(f"my-api.{name}").fingerprint for name in circle}) == len(circle)  # type: ignore[union-attr]
+    assert len({box.registry.require(f"my-api.{name}").fingerprint for name in circle}) == len(circle)
     assert caplog.messages == []
 
 
