@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from onetool_ipy.base import forks
 from onetool_ipy.base.background import Workers, is_cancellation
+from onetool_ipy.base.exits import before_exit
 from onetool_ipy.base.interrupts import Abandoned, deferred
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core.current import TYPED
@@ -85,6 +86,9 @@ class _Kernel:
         self._is_watched = is_watched(shell)
 
     def show(self, bundle: MimeBundle, *, is_last: bool) -> None:  # noqa: ARG002 - a display is always replaced
+        before_exit.send(lambda: self._send(bundle))
+
+    def _send(self, bundle: MimeBundle) -> None:
         publisher = self._publisher
         if not self._is_shown and self._shell.display_pub is not publisher:
             return  # `%%capture` has begun

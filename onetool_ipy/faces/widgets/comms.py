@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from onetool_ipy.base.exits import before_exit
+
 if TYPE_CHECKING:
     from onetool_ipy.base.values import Json
     from onetool_ipy.faces.widgets.questions import OpenQuestions
@@ -97,4 +99,5 @@ class PanelComms:
         """Send a message to every panel; it belongs to no cell."""
         kernel = self._kernel
         content = {"comm_id": self.comm_id, "data": data}
-        kernel.session.send(kernel.iopub_socket, kind, content, parent=None, ident=f"comm-{self.comm_id}".encode())
+        ident = f"comm-{self.comm_id}".encode()
+        before_exit.send(lambda: kernel.session.send(kernel.iopub_socket, kind, content, parent=None, ident=ident))

@@ -22,6 +22,7 @@ import anywidget
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.exits import before_exit
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.values import Json, is_frame, is_missing
 from onetool_ipy.core.result import ToolResult
@@ -243,7 +244,7 @@ class View(anywidget.AnyWidget):
         self._shell = shell
         self._requests = ScreenRequests(
             box,
-            send=self.send,
+            send=lambda message: before_exit.send(lambda: self.send(message)),
             namespace=lambda: shell.user_ns,
             first={"view": view, "options": options, "picture": self._picture_id},
         )

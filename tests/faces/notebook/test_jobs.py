@@ -55,6 +55,38 @@ def picture() -> bytes:
     return b"\\x89PNG\\r\\n\\x1a\\n" + b"0" * 20
 '''
 
+# A thread that sends for the first time opens a socket. Here it is so slow that the kernel closes all others meanwhile;
+# then the kernel waits for it before it asks whether all are closed.
+SLOW_SOCKET = '''
+import threading, time, zmq
+from ipykernel.iostream import IOPubThread
+from ipykernel.kernelapp import IPKernelApp
+
+is_begun, is_made = threading.Event(), threading.Event()
+usual, control = IOPubThread._event_pipe.fget, IPKernelApp.instance().control_thread
+stop_control = control.stop
+
+def slow(self):
+    if threading.current_thread() is threading.main_thread() or hasattr(self._local, "event_pipe") or is_begun.is_set():
+        return usual(self)
+    context = self.socket.context
+    is_begun.set()
+    until = time.monotonic() + 2
+    while not self.closed and time.monotonic() < until:
+        time.sleep(0.001)
+    self._event_pipes[threading.current_thread()] = self._local.event_pipe = pipe = context.socket(zmq.PUSH)
+    pipe.linger = 0
+    pipe.connect(self._event_interface)
+    is_made.set()
+    return pipe
+
+def stop():
+    is_made.wait()
+    stop_control()
+
+IOPubThread._event_pipe, control.stop = property(slow), stop
+'''
+
 
 @pytest.fixture
 def ready(kernel: Kernel) -> Kernel:
@@ -209,6 +241,18 @@ def test_a_kernel_with_jobs_under_way_ends_at_once(fresh_kernel: FreshKernel) ->
     kernel.execute(TOOLS)
     for tool in ("spin", "nap", "anap"):
         begin(kernel, f"%tool nb.{tool} s=100 --bg")
+    kernel.start_execute("exit()")
+
+    assert until(lambda: not kernel.is_alive)
+
+
+def test_a_kernel_ends_while_a_thread_draws_for_the_first_time(fresh_kernel: FreshKernel) -> None:
+    kernel = fresh_kernel()
+    (kernel.cwd / "slow_socket.py").write_text(SLOW_SOCKET)
+    kernel.execute("%load_ext onetool_ipy\nimport slow_socket")
+    kernel.execute(TOOLS)
+    begin(kernel, "%tool nb.nap s=100 --bg")
+    kernel.execute("assert slow_socket.is_begun.wait(60)")
     kernel.start_execute("exit()")
 
     assert until(lambda: not kernel.is_alive)
