@@ -45,11 +45,15 @@ GRACE_S = 0.3
 SIGNAL_CHECK_S = 0.2
 """How long the main thread waits at a time, so that it handles signals."""
 
+IMPORT_S = 30.0
+"""How long an abandoned call may finish an import. A library imported by half is of no use to the next call."""
+
 # These modules take locks of the whole process by hand, in functions that use these names. An exception between two
 # lines of such a function keeps the lock: whoever imports that module later, or logs to that handler, waits for ever.
-_LOCKING_MODULES = frozenset(("_frozen_importlib", "importlib._bootstrap", "logging"))
+_IMPORT_SYSTEM = frozenset(("_frozen_importlib", "importlib._bootstrap"))
+_LOCKING_MODULES = _IMPORT_SYSTEM | {"logging"}
 _LOCKING_NAMES = frozenset(("acquire", "release", "acquire_lock", "release_lock", "_acquireLock", "_releaseLock"))
-_LOOK_S, _MOST_LOOKS = 0.001, 200
+_LOOK_S = 0.002
 _ANSWER_S = 0.2
 _LEAST_S = 0.05
 _CLOSE_S = 0.5
@@ -473,27 +477,41 @@ class WorkerThread(threading.Thread):
         else:
             self.future.set_result(value)
 
-    def throw(self) -> None:
-        """Raise Abandoned in the thread, once, at its next line of Python.
+    def throw(self, import_s: float = IMPORT_S) -> None:
+        """Raise Abandoned in the thread, once, at its next line of Python, or after the import that it is in.
 
         A loop would keep a core for ever, and a question in a notebook would take the answer of the next one. Code
         inside C, and code that swallows the exception, goes on. So does code that waits for the lock of a module.
         """
+        until = time.monotonic() + import_s
+
+        def look_again() -> None:
+            while not self._has_thrown(may_import=time.monotonic() < until):
+                time.sleep(_LOOK_S)  # nothing tells when a thread leaves a line
+
+        if not self._has_thrown(may_import=import_s > 0):
+            threading.Thread(target=look_again, name="onetool-end", daemon=True).start()
+
+    def _has_thrown(self, *, may_import: bool) -> bool:
+        """Raise Abandoned in the thread; False if it is where it must not be cut off now."""
         import ctypes
 
-        raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-        thread, exception = ctypes.c_ulong(self.ident or 0), ctypes.py_object(Abandoned)
-        for _ in range(_MOST_LOOKS):
-            with self._changing:
-                if self._state != "begun":
-                    return
-                # The thread stands still between this look and the call below, as good as always.
-                frame = sys._current_frames()[thread.value]
-                is_elsewhere = frame.f_globals.get("__name__") not in _LOCKING_MODULES
-                if is_elsewhere or _LOCKING_NAMES.isdisjoint(frame.f_code.co_names):
-                    raise_in(thread, exception)
-                    return
-            time.sleep(_LOOK_S)  # nothing tells when a thread leaves a line
+        with self._changing:
+            if self._state != "begun":
+                return True
+            # The thread stands still between this look and the exception, as good as always.
+            ident = self.ident or 0
+            innermost = sys._current_frames()[ident]
+            is_locking = not _LOCKING_NAMES.isdisjoint(innermost.f_code.co_names)
+            if is_locking and innermost.f_globals.get("__name__", "") in _LOCKING_MODULES:
+                return False
+            frame: types.FrameType | None = innermost
+            while may_import and frame is not None:
+                if frame.f_globals.get("__name__", "") in _IMPORT_SYSTEM:
+                    return False
+                frame = frame.f_back
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(ident), ctypes.py_object(Abandoned))
+            return True
 
     def pause(self) -> None:
         """Stop the clock of this work and of those that wait for it, until `go_on`."""

@@ -151,6 +151,48 @@ def test_a_call_given_up_inside_of_an_import_leaves_the_module_to_others(
     assert threads[2].future.result().__name__ == "held_up"
 
 
+def test_a_call_given_up_inside_of_an_import_ends_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the next call finds the library whole."""
+    gate = SimpleNamespace(is_reached=threading.Event(), is_open=threading.Event())
+    monkeypatch.setitem(sys.modules, "gate_of_the_library", gate)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "library_part.py").write_text(
+        "from gate_of_the_library import *\nis_reached.set()\nwhile not is_open.is_set(): is_open.wait(0.001)\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "library_whole.py").write_text("import library_part\nis_whole = True\n", encoding="utf-8")
+
+    def use_and_loop() -> None:
+        importlib.import_module("library_whole")
+        while True:
+            gate.is_open.wait(0.001)
+
+    workers = Workers()
+    worker = workers.submit(use_and_loop)
+    assert gate.is_reached.wait(HANG_S)
+
+    workers.abandon(worker)
+    assert workers.abandoned() == 1
+    worker.join(0.2)  # time enough for an exception that must not come
+    gate.is_open.set()
+    worker.join(HANG_S)
+
+    assert not worker.is_alive()
+    assert sys.modules["library_whole"].is_whole
+
+
+def test_an_import_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "endless.py").write_text("while True: pass\n", encoding="utf-8")
+    worker = Workers().submit(lambda: importlib.import_module("endless"))
+
+    worker.throw(import_s=0.1)
+    worker.join(HANG_S)
+
+    assert not worker.is_alive()
+    assert "endless" not in sys.modules
+
+
 @pytest.mark.parametrize("kind", ["imports", "logs"])
 def test_a_call_given_up_at_any_line_leaves_no_lock_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -178,7 +220,7 @@ def test_a_call_given_up_at_any_line_leaves_no_lock_behind(
         for _ in range(100):
             worker = workers.submit(use_for_ever)
             worker.join(0.001)
-            workers.abandon(worker)
+            worker.throw(import_s=0)
             next_one = workers.submit(use)
             next_one.join(HANG_S / 3)
             assert not next_one.is_alive()
