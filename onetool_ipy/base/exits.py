@@ -15,6 +15,8 @@ from typing import Final
 from onetool_ipy.base import forks
 from onetool_ipy.base.interrupts import deferred
 
+_LAST_MESSAGE_S = 5.0
+
 
 class Gate:
     """Lets messages out, one at a time, until the process ends."""
@@ -39,8 +41,10 @@ class Gate:
                 message()
 
     def _close(self) -> None:
-        with self._lock:
-            self._is_open = False
+        self._is_open = False
+        # A message that hangs does not keep the process.
+        if self._lock.acquire(timeout=_LAST_MESSAGE_S):
+            self._lock.release()
 
 
 before_exit: Final = Gate()

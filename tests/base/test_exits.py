@@ -5,7 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-_SCRIPT = """
+from tests.harness.patience import HANG_S
+
+_ORDER = """
 import atexit, threading
 from onetool_ipy.base.exits import before_exit
 
@@ -29,8 +31,29 @@ has_begun.wait()
 atexit.register(is_ending.set)
 """
 
+_HANG = """
+import threading
+from onetool_ipy.base.exits import before_exit
+
+has_begun = threading.Event()
+
+def hang():
+    has_begun.set()
+    threading.Event().wait()
+
+threading.Thread(target=before_exit.send, args=(hang,), daemon=True).start()
+has_begun.wait()
+"""
+
+
+def run(script: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG_S, check=True)
+    return done.stdout.split()
+
 
 def test_the_end_waits_for_the_message_on_its_way_and_drops_later_ones() -> None:
-    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, text=True, timeout=60, check=True)
+    assert run(_ORDER) == ["first", "sent", "closed"]
 
-    assert done.stdout.split() == ["first", "sent", "closed"]
+
+def test_a_message_that_hangs_does_not_keep_the_process() -> None:
+    assert run(_HANG) == []
