@@ -282,13 +282,13 @@ def is_transient(exc: BaseException | None) -> bool:
     return any(isinstance(link, kinds) for link in chain(exc))
 
 
-def words_of(exc: BaseException) -> str:
-    """Return the text of an exception, or the name of its class if it has none. Never raises."""
+def words_of(value: object) -> str:
+    """Return the text of an exception or another value, or the name of its class if it has none. Never raises."""
     try:
-        text = str(exc).strip()
+        text = str(value).strip()
     except Exception:  # noqa: BLE001 - a foreign __str__ may raise anything
         text = ""
-    return text or type(exc).__name__
+    return text or type(value).__name__
 
 
 def chain(exc: BaseException) -> Iterator[BaseException]:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.background import require_wanted
-from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.errors import UsageProblem, words_of
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.question import NobodyToAsk, Question, checked, count_question
@@ -84,7 +84,13 @@ def progress(done: float, total: float | None = None, text: str = "") -> None:
     require_wanted()
     here = current.scope()
     if here is not None and here.progress is not None:
-        here.progress(done, total, text)
+        here.progress(_sayable(done), _sayable(total), text if isinstance(text, str) else words_of(text))
+
+
+def _sayable(number: Any) -> Any:
+    """Return a number as it is, and anything else as its text: a report must not cost the result."""
+    is_usual = number is None or isinstance(number, float) or (isinstance(number, int) and abs(number) < 2**63)
+    return number if is_usual else words_of(number)[:12]
 
 
 def _own_pack() -> str:

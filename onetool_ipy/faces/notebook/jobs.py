@@ -202,7 +202,7 @@ class JobDisplay:
         is_over = job.is_over
         name = f"job {job.number} · {job.call.name} · {status}"
         row = ProgressRow(
-            name, job.elapsed_s, done if has_told else None, total, " ".join(str(text).split())[:80], is_over=is_over
+            name, job.elapsed_s, done if has_told else None, total, " ".join(text.split())[:80], is_over=is_over
         )
         texts, htmls = [mask(text_of(row))], [mask(html_of(row))]
         printed = "".join(self._printed)

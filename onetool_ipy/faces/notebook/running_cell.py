@@ -50,6 +50,7 @@ _ELAPSED_S = 1.0
 _IDLE_TICKS = 5
 _MAX_TEXT = 80
 _MAX_ROWS = 5
+_LONG_NUMBER = 1e15
 _EXECUTOR = "onetool_ipy.core.executor"
 _TRACK = (
     "display:inline-block;width:12em;height:.6em;margin-right:.8em;vertical-align:baseline;overflow:hidden;"
@@ -262,7 +263,7 @@ class ProgressArea:
                     rows[name] = rows[name]._replace(calls=rows[name].calls + 1, done=None, total=None, text="")
                     continue
                 done, total, text = line.last
-                text = self._mask(" ".join(str(text).split()))[:_MAX_TEXT]
+                text = self._mask(" ".join(text.split()))[:_MAX_TEXT]
                 rows[name] = ProgressRow(self._mask(name), now - line.began, done, total, text)
             everything = [*self._over.values(), *rows.values()]
             newest = everything[-_MAX_ROWS:]
@@ -484,7 +485,7 @@ def _div(inner: str) -> str:
 def _number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)[:12]
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}".removesuffix(".0")
+    return f"{value:,.1f}".removesuffix(".0") if abs(value) < _LONG_NUMBER else f"{value:.3g}"
 
 
 def _is_in_sync_call(frame: types.FrameType | None) -> bool:

@@ -57,7 +57,7 @@ def picture() -> bytes:
 
 # A thread that sends for the first time opens a socket. Here it is so slow that the kernel closes all others meanwhile;
 # then the kernel waits for it before it asks whether all are closed.
-SLOW_SOCKET = '''
+SLOW_SOCKET = """
 import threading, time, zmq
 from ipykernel.iostream import IOPubThread
 from ipykernel.kernelapp import IPKernelApp
@@ -85,7 +85,7 @@ def stop():
     stop_control()
 
 IOPubThread._event_pipe, control.stop = property(slow), stop
-'''
+"""
 
 
 @pytest.fixture

@@ -117,27 +117,30 @@ SAID = {
     "5, 0, ''": "5/0",
     "9, 3, ''": "9/3",
     "float('nan'), 3, ''": "nan/3",
-    "'x', 'y', 5": "x/y · 5",
-    "1, 2, 'a' * 500": "a" * 80,
     "1, 2, 'two\\nlines'": "two lines",
+    "10**5000, 1e300, ''": "int/1e+300",
+    "'x', 'y', 5": "x/y · 5",
+    "Mute(), 2, Mute()": "Mute/2 · Mute",
+    "1, 2, 'a' * 500": "a" * 80,
     "None, None, ''": "s",
 }
 
 
 def test_whatever_a_tool_says_is_shown_and_breaks_nothing(ready: Kernel) -> None:
-    says = "".join(
+    mute = "class Mute:\n    def __str__(self):\n        raise ValueError\n"
+    says = mute + "".join(
         f"@tool\ndef odd{n}() -> int:\n    'Odd.'\n    progress({said})\n    hold()\n    return 1\n"
         for n, said in enumerate(SAID)
     )
     call = "await asyncio.gather(*(getattr(nb, f'odd{n}').aio() for n in range(%d)))"
     ready.execute(says)
     outcomes = [held(ready, says + f"nb.odd{n}()", shown) for n, shown in enumerate(list(SAID.values())[:2])]
-    together = held(ready, call % len(SAID), "... 4 more")
+    together = held(ready, call % len(SAID), "... 6 more")
 
     assert [outcome.result_text for outcome in outcomes] == ["1", "1"]
-    rows = next(text for text in drawn(together) if text.startswith("... 4 more")).splitlines()[1:]
+    rows = next(text for text in drawn(together) if text.startswith("... 6 more")).splitlines()[1:]
     assert len(rows) == 5, "a cell shows five rows"
-    for row, shown in zip(rows, list(SAID.values())[4:], strict=True):
+    for row, shown in zip(rows, list(SAID.values())[6:], strict=True):
         assert row.endswith(shown)
 
 
