@@ -88,9 +88,13 @@ def progress(done: float, total: float | None = None, text: str = "") -> None:
 
 
 def _sayable(number: Any) -> Any:
-    """Return a number as it is, and anything else as its text: a report must not cost the result."""
-    is_usual = number is None or isinstance(number, float) or (isinstance(number, int) and abs(number) < 2**63)
-    return number if is_usual else words_of(number)[:12]
+    """Return a number that can be drawn, and anything else as its text: a report must not cost the result."""
+    if number is None or isinstance(number, float) or (type(number) is int and abs(number) < 2**63):
+        return number
+    try:
+        return float(number)
+    except Exception:  # noqa: BLE001 - a foreign __float__ may raise anything
+        return words_of(number)[:12]
 
 
 def _own_pack() -> str:

@@ -217,6 +217,36 @@ def test_progress_reaches_who_listens(project: Project) -> None:
     assert tuple(job.progress) == (1, 2, "half")
 
 
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("np.int64(3), np.float32(0.5), np.str_('rows')", (3, 0.5, "rows")),
+        ("10**5000, Mute(), Mute()", ("int", "Mute", "Mute")),
+        ("None, True, 5", (None, 1, "5")),
+    ],
+)
+def test_whatever_a_tool_says_can_be_drawn(project: Project, said: str, heard: tuple[object, ...]) -> None:
+    project.pack(
+        "odd",
+        f"""
+        import numpy as np
+        from onetool_ipy.sdk import progress
+        class Mute:
+            def __str__(self):
+                raise ValueError
+        def work():
+            "Work."
+            progress({said})
+            return "done"
+        """,
+    )
+    job = project.open().start("odd.work")
+
+    assert job.result(HANG_S).unwrap() == "done"
+    assert tuple(job.progress) == heard
+    assert all(type(value) in (int, float, str, type(None)) or value == "rows" for value in job.progress)
+
+
 def test_outside_a_call_the_toolbox_opened_last_is_used(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
