@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -193,6 +194,8 @@ def test_an_import_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytes
     assert "endless" not in sys.modules
 
 
+# The exception may arrive in a callback of the collector, where Python drops it and says so: that call goes on.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["imports", "logs"])
 def test_a_call_given_up_at_any_line_leaves_no_lock_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -211,21 +214,20 @@ def test_a_call_given_up_at_any_line_leaves_no_lock_behind(
             sys.modules.pop("imported_again", None)
             importlib.import_module("imported_again")
 
-    def use_for_ever() -> None:
+    def use_until(is_over: threading.Event) -> None:
         while not is_over.is_set():
             use()
 
-    workers, is_over = Workers(), threading.Event()
-    try:
-        for _ in range(100):
-            worker = workers.submit(use_for_ever)
-            worker.join(0.001)
-            worker.throw(import_s=0)
-            next_one = workers.submit(use)
-            next_one.join(HANG_S / 3)
-            assert not next_one.is_alive()
-    finally:
+    workers = Workers()
+    for _ in range(300):
+        is_over = threading.Event()
+        worker = workers.submit(partial(use_until, is_over))
+        worker.join(0.001)
+        worker.throw(import_s=0)
         is_over.set()
+        next_one = workers.submit(use)
+        next_one.join(HANG_S / 3)
+        assert not next_one.is_alive()
 
 
 def test_who_waits_for_work_that_a_closing_loop_did_not_begin_is_told(background: Background) -> None:
