@@ -119,7 +119,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
 
     def changed() -> None:
         box.parts.expire()
-        box.tools_changed()
+        box.announce("changed")
 
     config = box.config
     return Servers(
@@ -132,6 +132,7 @@ def _servers(surroundings: Mapping[str, str], box: Toolbox) -> Servers:
         mask=box.mask,
         wait_s=config.settings.timeouts.mcp_s,
         on_change=changed,
+        on_state=partial(box.announce, "states"),
     )
 
 

@@ -101,7 +101,7 @@ class PartBuilder:
             sources,
             session=box.session,
             read_definition=lambda data: read_definition(data, handlers, origin="cell"),
-            changed=box.tools_changed,
+            changed=partial(box.announce, "changed"),
             before_list=before_list,
             explain=box.servers.explain,
             recommended=config.settings.recommended,

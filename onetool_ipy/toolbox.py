@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
@@ -103,6 +103,7 @@ class Parts(GuardedParts, Protocol):
 
 class _Subscriber(NamedTuple):
     changed: Callable[[], None] | None
+    states: Callable[[], None] | None
     closing: Callable[[], None] | None
 
 
@@ -517,13 +518,18 @@ class Toolbox:
         return [p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND) for p in problems]
 
     def subscribe(
-        self, *, changed: Callable[[], None] | None = None, closing: Callable[[], None] | None = None
+        self,
+        *,
+        changed: Callable[[], None] | None = None,
+        states: Callable[[], None] | None = None,
+        closing: Callable[[], None] | None = None,
     ) -> Callable[[], None]:
-        """Call `changed` when there may be other tools, in any thread, and `closing` before the toolbox closes.
+        """Call `changed` when there may be other tools, `states` when a server has started or ended, in any thread.
 
-        Returns a function that ends the subscription; it may be called twice.
+        `closing` is called before the toolbox closes. Returns a function that ends the subscription; it may be called
+        twice.
         """
-        subscriber = _Subscriber(changed, closing)
+        subscriber = _Subscriber(changed, states, closing)
         self._subscribers.append(subscriber)
 
         def unsubscribe() -> None:
@@ -531,11 +537,12 @@ class Toolbox:
 
         return unsubscribe
 
-    def tools_changed(self) -> None:
-        """Tell the subscribers that there may be other tools now."""
+    def announce(self, what: Literal["changed", "states"]) -> None:
+        """Tell the subscribers that there may be other tools now, or that a server has started or ended."""
         for subscriber in tuple(self._subscribers):
-            if subscriber.changed is not None:
-                subscriber.changed()
+            tell = subscriber.changed if what == "changed" else subscriber.states
+            if tell is not None:
+                tell()
 
     def mask(self, text: str) -> str:
         """The text with every secret in it replaced."""
@@ -595,7 +602,7 @@ class Toolbox:
             old, self.parts, self._problem = self.parts, fresh, None
             fresh.take_over(old)
         self.host.reloaded()
-        self.tools_changed()
+        self.announce("changed")
 
     def close(self) -> None:
         """Let go of threads and servers; may be called twice. A call after it is refused."""

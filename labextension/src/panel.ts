@@ -316,7 +316,6 @@ export class ToolsPanel extends Widget {
     await this._current?.browser?.askTrustAgain();
   }
 
-  /** Show the servers screen, and load it again when the kernel reports other states. */
   private _drawServers(): void {
     const down = downServers(this.connection?.report ?? null);
     this._drawTab('servers', down.length);
@@ -324,9 +323,7 @@ export class ToolsPanel extends Widget {
       return;
     }
     const servers = this._current?.servers ?? null;
-    const state = JSON.stringify(this.connection?.report?.servers ?? null);
-    if (this._drawScreen('servers', servers, 'MCP servers appear here once onetool_ipy is loaded in a kernel.') || state !== this._drawnServers) {
-      this._drawnServers = state;
+    if (this._drawScreen('servers', servers, 'MCP servers appear here once onetool_ipy is loaded in a kernel.')) {
       void servers?.load();
     }
   }
@@ -348,7 +345,6 @@ export class ToolsPanel extends Widget {
   private _view: View = 'tools';
   private _statusView: View = 'health';
   private _serverVersion: string | null = null;
-  private _drawnServers = '';
   private _drawnQuestions = new Map<string, HTMLElement>();
 }
 

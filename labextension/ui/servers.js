@@ -1,12 +1,12 @@
 // The servers screen: every MCP server with its state and reason, what can be done with it, its logs; and adding one from
 // what a README says. Names, reasons and logs come from elsewhere and are shown as text.
-import { fill, h, reconcile, show } from './dom.js';
+import { debounce, fill, h, reconcile, show } from './dom.js';
 import { counted, drawIcon } from './format.js';
 
 /** How the state of a server is marked; any other is idle. */
 export const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
 const STARTS = 'It starts with its first call.';
-const STARTING_MS = 500;
+const CHANGED_MS = 300;
 export const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 
 /**
@@ -16,9 +16,9 @@ export const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:
 export function createServers(transport, { onOpen = null } = {}) {
   const list = h('div.otx-servers', { role: 'list', 'aria-label': 'MCP servers' });
   const status = h('p.otx-muted', { role: 'status' });
+  const none = show(h('p.otx-muted', null, 'No MCP servers yet. Paste the server\'s command line or JSON above.'), false);
   const rows = new Map();
   let isClosed = false;
-  let timer = null;
 
   async function load() {
     try {
@@ -30,10 +30,7 @@ export function createServers(transport, { onOpen = null } = {}) {
         rows.get(item.name).draw(item);
       }
       reconcile(list, items.map(item => rows.get(item.name).element));
-      // Nothing tells the page when a start ends, and a person waits for it.
-      clearTimeout(timer);
-      if (items.some(item => item.state === 'starting')) timer = setTimeout(load, STARTING_MS);
-      if (!items.length) say('No MCP servers yet. Paste the server\'s command line or JSON above.');
+      show(none, !items.length);
     } catch (error) {
       say(error.message);
     }
@@ -44,13 +41,14 @@ export function createServers(transport, { onOpen = null } = {}) {
   }
 
   const refresh = h('button.otx-small', { type: 'button', onclick: load }, 'Refresh');
-  const element = h('div.otx-servers-screen', null, addForm(transport, load, say), status, list, refresh);
+  const element = h('div.otx-servers-screen', null, addForm(transport, load, say), status, none, list, refresh);
   async function act(name, action) {
     await load();
     await rows.get(name)?.act(name, action);
   }
 
-  return { element, load, act, close: () => { isClosed = true; clearTimeout(timer); } };
+  const stop = transport.on('changed', debounce(CHANGED_MS, () => !isClosed && element.isConnected && load()));
+  return { element, load, act, close: () => { isClosed = true; stop(); } };
 }
 
 function addForm(transport, load, say) {

@@ -274,14 +274,16 @@ class Server:
         cache: ListingCache,
         tokens: TokenStore,
         tasks: TaskStore,
+        *,
         on_change: Callable[[], None],
+        on_state: Callable[[], None],
     ) -> None:
         self.definition = definition
         self._environ = environ
         self._cache = cache
         self._tokens = tokens
         self._tasks = tasks
-        self._on_change = on_change
+        self._on_change, self._on_state = on_change, on_state
         self.trace = MessageTrace()
         self._stderr: StderrLog | None = None
         self._listing: ServerListing | None = None
@@ -313,11 +315,13 @@ class Server:
         if not self.definition.is_allowed:
             return "untrusted"
         connection = self._own_connection()
+        # This is read first: if the start ends meanwhile in its own thread, the answer is still one of before or after.
+        is_starting = self._starting is not None
         if connection is not None and connection.is_usable() and not self._is_silent:
             return "signed out" if self._auth is not None and self._auth.needs_sign_in else "connected"
         if self._is_stopped:
             return "stopped"
-        if self._starting is not None:
+        if is_starting:
             return "starting"
         if self._was_connected:
             return "disconnected"
@@ -627,6 +631,7 @@ class Server:
         if not task.cancelled():
             # The callers that waited have received the exception.
             task.exception()
+        self._on_state()
 
     def _listed(self, listing: ServerListing) -> None:
         before, self._listing = self._listing, listing
@@ -637,6 +642,7 @@ class Server:
     def _ended(self, connection: _Connection) -> None:
         if self._connection is connection:
             self._reason = connection.reason or "It ended."
+        self._on_state()
 
     async def _end_connection(self, reason: str) -> None:
         connection, self._connection = self._connection_here(), None

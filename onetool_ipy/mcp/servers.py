@@ -51,6 +51,7 @@ class Servers(Mapping[str, State]):
     """The MCP servers by name, each with its state now.
 
     `changes` counts how often the tools changed; `unknown` says that the tools of some server may not be known yet.
+    `on_change` is told of other tools, `on_state` of each server that has started or ended.
     """
 
     def __init__(
@@ -65,11 +66,13 @@ class Servers(Mapping[str, State]):
         mask: Callable[[str], str] = str,
         wait_s: float = 30,
         on_change: Callable[[], None] = lambda: None,
+        on_state: Callable[[], None] = lambda: None,
     ) -> None:
         self.changes = 0
         self.unknown = False
         # The first servers are no change, so nobody is told of them.
         self._on_change: Callable[[], None] = lambda: None
+        self._on_state = on_state
         self._background = background
         self._environ = os.environ if environ is None else environ
         self._mask = mask
@@ -467,7 +470,13 @@ class Servers(Mapping[str, State]):
             for name, definition in by_name.items():
                 if name not in servers:
                     servers[name] = Server(
-                        definition, self._environ, self._cache, self._tokens, self._tasks, self._changed
+                        definition,
+                        self._environ,
+                        self._cache,
+                        self._tokens,
+                        self._tasks,
+                        on_change=self._changed,
+                        on_state=self._on_state,
                     )
         self._servers = {name: servers[name] for name in by_name}
         self._is_prepared = False

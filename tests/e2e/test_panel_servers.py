@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -43,6 +46,13 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     outputs = notebook.execute("adder.add(a=2, b=3)")
     assert outputs[0]["data"]["text/plain"] == "5"
 
+    # The page is told that it ended, without a cell that runs.
+    end_server(tmp_path)
+    expect(counted).to_have_text(f"{count + 1} tools · 1 server down")
+    expect(row).to_contain_text("disconnected")
+    row.get_by_role("button", name="Start adder").click()
+    expect(counted).to_have_text(f"{count + 1} tools")
+
     row.get_by_role("button", name="Logs adder").click()
     expect(row.get_by_role("group", name="Logs of adder")).to_contain_text("ready <b>")
     notebook.page.add_script_tag(path=AXE)
@@ -65,6 +75,15 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     expect(row).to_have_count(0)
     expect(screen).to_contain_text("adder is removed.")
     assert notebook.page_errors == []
+
+
+def end_server(folder: Path) -> None:
+    """Kill the server's process, as a fault of its own would."""
+    command = f"{sys.executable}\0{folder / 'adder.py'}\0".encode()
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # a process that has just ended
+            if entry.read_bytes() == command:
+                os.kill(int(entry.parent.name), signal.SIGKILL)
 
 
 def look_at_its_tab(notebook: Notebook, row: Locator) -> None:

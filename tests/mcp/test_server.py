@@ -6,16 +6,18 @@ import json
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
 
 from onetool_ipy import Toolbox
 from onetool_ipy.base.errors import OneToolError
-from tests.harness.patience import until
+from tests.harness.patience import HANG_S, until
 from tests.harness.servers import HOSTILE, hostile, wait_until_gone, write_project
 
 Open = Callable[..., Toolbox]
@@ -55,6 +57,55 @@ def test_a_killed_server_is_seen_and_started_again_by_the_next_call(opened: Open
     assert second["pid"] != first["pid"]
     assert second["calls"] == 1
     assert dict(box.servers) == {"srv": "connected"}
+
+
+def test_a_start_and_an_end_are_told_when_the_state_is_the_new_one(opened: Open) -> None:
+    box = opened({"srv": hostile(), "bad": {"command": sys.executable, "args": ["-c", "raise SystemExit(3)"]}})
+    told: list[dict[str, str]] = []
+    box.subscribe(states=lambda: told.append(dict(box.servers)))
+
+    pid = box.call("srv.calls").unwrap()["pid"]
+    assert until(lambda: told and told[-1]["srv"] == "connected")
+    with pytest.raises(OneToolError):
+        box.servers.start("bad")
+    assert until(lambda: told[-1]["bad"] == "failed")
+    os.kill(pid, 9)
+    assert until(lambda: told[-1]["srv"] == "disconnected")
+    box.servers.start("srv")
+    assert until(lambda: told[-1]["srv"] == "connected")
+    box.servers.stop("srv")
+    assert until(lambda: told[-1]["srv"] == "stopped")
+
+
+def test_a_state_that_is_read_while_the_start_ends_is_no_failure(opened: Open) -> None:
+    """The reader saw that there is no connection yet, and goes on when there is one."""
+    box = opened({"srv": hostile()})
+    is_read, is_started = threading.Event(), threading.Event()
+    read: list[str] = []
+
+    def pause(frame: FrameType, event: str, value: object) -> Callable[..., Any] | None:
+        if frame.f_code.co_name == "is_usable" and event == "return" and value is False and not is_read.is_set():
+            is_read.set()
+            assert is_started.wait(HANG_S)
+        return pause
+
+    def look() -> bool:
+        read.append(box.servers["srv"])
+        return is_read.is_set()
+
+    def read_states() -> None:
+        sys.settrace(pause)
+        until(look)
+
+    reader = threading.Thread(target=read_states)
+    reader.start()
+    box.servers.start("srv")
+    is_started.set()
+    reader.join(HANG_S)
+
+    assert is_read.is_set()
+    assert read[-1] == "starting"
+    assert box.servers["srv"] == "connected"
 
 
 def test_what_a_server_answered_before_it_died_counts(opened: Open) -> None:

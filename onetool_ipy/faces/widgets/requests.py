@@ -108,7 +108,7 @@ class ScreenRequests:
         self._slow = self._slow_kinds()
         self._first: ToolResult | None = None
         self._shown: Inventory | None = None
-        self._unsubscribe = box.subscribe(changed=self._changed)
+        self._unsubscribe = box.subscribe(changed=self._changed, states=self._changed)
 
     def _slow_kinds(self) -> dict[str, Callable[[Json], Any]]:
         """The requests that are answered from a thread."""

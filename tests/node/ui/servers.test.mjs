@@ -12,7 +12,7 @@ async function open(answers) {
   document.body.replaceChildren(screen.element);
   await screen.load();
   const button = name => [...screen.element.querySelectorAll('button')].find(each => each.textContent === name);
-  return { screen, asked, button, text: () => screen.element.textContent };
+  return { screen, asked, button, text: () => screen.element.textContent, emit: event => transport.emit({ event }) };
 }
 
 test('a server shows its state, and the buttons that fit it', async () => {
@@ -26,12 +26,14 @@ test('a server shows its state, and the buttons that fit it', async () => {
   screen.close();
 });
 
-test('a server that starts is neither to be started nor a fault, and the page follows it until it is up', async () => {
+test('a server that starts is neither to be started nor a fault, and the page shows that it is up when the kernel says so', async () => {
   const states = ['starting', 'connected'];
-  const { screen, asked, text, button } = await open({ servers: () => ({ items: [{ ...SERVER, state: states.length > 1 ? states.shift() : states[0], tools: [] }] }) });
+  const { screen, asked, text, button, emit } = await open({ servers: () => ({ items: [{ ...SERVER, state: states.length > 1 ? states.shift() : states[0], tools: [] }] }) });
   assert.match(text(), /starting/);
   assert.equal(button('Start'), undefined);
   assert.ok(button('Stop'));
+  emit('changed');
+  emit('changed');
   await until(() => button('Restart'));
   assert.equal(asked.filter(message => message.kind === 'servers').length, 2);
   screen.close();
@@ -56,6 +58,19 @@ test('a server is removed at the second click', async () => {
   button('Really remove?').click();
   await until(() => asked.some(message => message.kind === 'server'));
   assert.deepEqual(asked.find(message => message.kind === 'server').payload, { name: 'time', action: 'remove' });
+  screen.close();
+});
+
+test('what was said stays when the last server is gone and the list is loaded again', async () => {
+  const items = [SERVER];
+  const { screen, button, text } = await open({ servers: () => ({ items }), server: () => (items.pop(), { said: 'time is removed.' }) });
+  assert.equal(screen.element.querySelector('p:not([role])').hidden, true);
+  button('Remove').click();
+  button('Really remove?').click();
+  await until(() => /time is removed\./.test(text()));
+  await screen.load();
+  assert.match(text(), /time is removed\..*No MCP servers yet\./);
+  assert.equal(screen.element.querySelector('p:not([role])').hidden, false);
   screen.close();
 });
 
