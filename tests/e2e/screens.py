@@ -20,6 +20,8 @@ from tests.harness.surroundings import ROOT
 __all__ = ["AXE", "SETUP", "Screens", "choose", "field", "find", "press_run", "serious", "tools"]
 
 AXE = ROOT / "tests" / "node" / "node_modules" / "axe-core" / "axe.min.js"
+WIDTH = "image => image.decode().then(() => image.naturalWidth)"
+"""The width of an image in its own pixels, once it is there."""
 
 LOAD = "%load_ext onetool_ipy"
 SETUP = '''

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.e2e.screens import AXE
+from tests.e2e.screens import AXE, WIDTH
 from tests.e2e.test_panel import load, tab
 from tests.faces.widgets.test_server_requests import SERVER
 from tests.harness.lab import Lab, Notebook
@@ -42,7 +42,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     expect(row).to_contain_text("connected")
     expect(row).to_contain_text("1 tool")
     expect(counted).to_have_text(f"{count + 1} tools")
-    assert row.get_by_role("presentation").evaluate("image => image.decode().then(() => image.naturalWidth > 0)")
+    assert row.get_by_role("presentation").evaluate(WIDTH) > 0
     outputs = notebook.execute("adder.add(a=2, b=3)")
     assert outputs[0]["data"]["text/plain"] == "5"
 
@@ -64,10 +64,11 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     look_at_its_tab(notebook, row)
     tab(panel, "Tools")
     panel.get_by_label("Tag", exact=True).select_option("destructive")
-    (tool,) = panel.locator(".otx-tool").all()
+    tool = panel.locator(".otx-tool")
+    expect(tool).to_have_count(1)
     expect(tool).to_contain_text("adder.add")
     assert tool.locator(".otx-chip").all_inner_texts() == ["destructive", "open world"]
-    assert tool.locator("img").evaluate("image => image.naturalWidth > 0")
+    assert tool.locator("img").evaluate(WIDTH) > 0
     panel.get_by_label("Tag", exact=True).select_option("")
     tab(panel, "Servers")
     row.get_by_role("button", name="Remove adder").click()

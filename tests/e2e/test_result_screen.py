@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.e2e.screens import Screens, serious
+from tests.e2e.screens import WIDTH, Screens, serious
 from tests.harness.lab import Lab
 
 pytestmark = pytest.mark.browser
@@ -260,7 +260,7 @@ def test_a_picture_is_shown(screens: Screens) -> None:
 
     picture = viewer.get_by_role("img")
     expect(picture).to_be_visible()
-    assert picture.evaluate("image => image.naturalWidth") == 1
+    assert picture.evaluate(WIDTH) == 1
 
 
 def test_images_stand_beside_the_text(screens: Screens) -> None:

@@ -30,7 +30,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from onetool_ipy.base import forks
-from onetool_ipy.base.background import Workers, is_cancellation
+from onetool_ipy.base.background import SIGNAL_CHECK_S, Workers, is_cancellation
 from onetool_ipy.base.exits import before_exit
 from onetool_ipy.base.interrupts import Abandoned, deferred
 from onetool_ipy.base.printable import printable
@@ -331,7 +331,7 @@ class CellProgress:
 
 
 class Interrupts:
-    """The interrupts of one cell."""
+    """The interrupts of one cell of the main thread, which alone gets signals; a cell of a subshell changes nothing."""
 
     def __init__(self) -> None:
         self.is_interrupted = False
@@ -339,22 +339,38 @@ class Interrupts:
         self._interrupted_call: object | None = None
         self._previous: Callable[[int, types.FrameType | None], object] | None = None
         self._task: asyncio.Task[object] | None = None
+        self._alarm: asyncio.TimerHandle | None = None
 
     def begin(self, current_call: Callable[[], object | None]) -> None:
         """Install the handler for a cell; `current_call` returns the call that the cell waits for, or None."""
-        self.is_interrupted, self._interrupted_call, self._current_call = False, None, current_call
         if threading.current_thread() is not threading.main_thread():
             return
+        self.is_interrupted, self._interrupted_call, self._current_call = False, None, current_call
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler) and handler != self._on_interrupt:
             self._previous = handler
             signal.signal(signal.SIGINT, self._on_interrupt)
         self._task = _current_task()
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """Wake the event loop of the cell a little later, again and again until the cell ends.
+
+        A signal that comes just before a loop goes to sleep does not wake it, nor does the callback that ipykernel's
+        handler schedules: Stop would be heard when the tool ends.
+        """
+        if self._alarm is not None:
+            self._alarm.cancel()
+        if self._task is not None:
+            self._alarm = self._task.get_loop().call_later(SIGNAL_CHECK_S, self._set_alarm)
 
     def end(self) -> None:
         """Restore the previous handler after the cell, unless the cell has set another one."""
+        if threading.current_thread() is not threading.main_thread():
+            return
         self._interrupted_call, self._task = None, None
-        if self._previous is None or threading.current_thread() is not threading.main_thread():
+        self._set_alarm()
+        if self._previous is None:
             return
         if signal.getsignal(signal.SIGINT) == self._on_interrupt:
             signal.signal(signal.SIGINT, self._previous)
@@ -392,11 +408,6 @@ class Interrupts:
             signal.default_int_handler(number, frame)
         else:
             self._previous(number, frame)
-        # ipykernel's handler schedules a callback, but a signal does not wake a loop that sleeps.
-        asyncio = sys.modules.get("asyncio")
-        if asyncio is not None:
-            with suppress(RuntimeError):
-                asyncio.get_running_loop().call_soon_threadsafe(int)
 
 
 class RefreshLoop:

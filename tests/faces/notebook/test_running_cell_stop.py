@@ -170,6 +170,25 @@ def test_stop_gives_control_back(ready: Kernel, code: str) -> None:
     assert ready.execute("nb.quiet(s=0); 'usable'").result_text == "'usable'"
 
 
+@pytest.mark.parametrize("call", ["nb.nap.aio(s=60)", "nb.anap.aio(s=60)"], ids=["sync tool", "async tool"])
+def test_stop_is_heard_by_a_loop_that_was_just_about_to_sleep(ready: Kernel, call: str) -> None:
+    """Then the signal does not end the sleep. Here it never does: another thread of the kernel gets it."""
+    cell = f"""
+import signal
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+try:
+    await {call}
+finally:
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+"""
+    outcome, took_s = interrupted(ready, cell)
+
+    assert took_s < GUARD_S
+    assert outcome.error is not None
+    assert outcome.error.ename == "KeyboardInterrupt"
+    assert ready.execute("await nb.anap.aio(s=0)").result_text == "'rested'"
+
+
 @pytest.mark.parametrize("code", ["print('begun', flush=True); j.result()", "print('begun', flush=True); await j"])
 def test_stop_ends_the_waiting_and_not_the_job(ready: Kernel, code: str) -> None:
     ready.execute("j = box.start('nb.quiet', {'s': 60})")
