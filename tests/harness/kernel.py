@@ -21,11 +21,14 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from tests.harness import surroundings
+from tests.harness.patience import until
 
 __all__ = ["Completion", "Display", "Execution", "Kernel", "KernelError", "Outcome"]
 
 START_TIMEOUT_S = 120.0
 REPLY_TIMEOUT_S = 90.0
+_ASLEEP_LOOKS = 3
+_STOP_AFTER_S = 0.5
 
 # IPython's history file is written through to the disk at each start, reset and end.
 _NO_HISTORY_FILE = "--HistoryManager.hist_file=:memory:"
@@ -317,7 +320,20 @@ class Kernel:
         return str(self._client.get_stdin_msg(timeout=timeout)["content"]["prompt"])
 
     def interrupt(self) -> None:
-        """What the Stop button does."""
+        """What the Stop button does, at a moment that a person can hit: the cell sleeps, or has worked for a while.
+
+        A signal in the few instructions before a thread sleeps in C does not end that sleep; a test that stops a cell
+        because of what it has just printed would hit them.
+        """
+        main_thread, looks = Path(f"/proc/{self.pid}/stat"), 0
+
+        def is_asleep() -> bool:
+            nonlocal looks
+            state = main_thread.read_text().rpartition(")")[2].split()[0]
+            looks = looks + 1 if state == "S" else 0
+            return looks == _ASLEEP_LOOKS
+
+        until(is_asleep, _STOP_AFTER_S)
         self._manager.interrupt_kernel()
 
     def restart(self) -> None:
