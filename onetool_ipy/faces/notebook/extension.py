@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import cached_property
 from pathlib import Path
 from shutil import get_terminal_size
@@ -184,6 +184,7 @@ class Extension:
         self.inspector = Inspector(shell)
         self.panels = PanelComms(shell, lambda: self.host)
         self._host: NotebookHost | None = None
+        self._names_of_ipython = ExitStack()
         self.after_fork()
         forks.register(self)
         self._is_in_cell = False
@@ -227,6 +228,9 @@ class Extension:
 
     def start(self) -> None:
         """Install everything."""
+        # pandas looks once, at its import, for the builtin `get_ipython`, to know how wide a table may be. IPython has
+        # it while a cell runs; a job or a panel may import pandas between two cells.
+        self._names_of_ipython.enter_context(self.shell.builtin_trap)
         self.magics.install()
         self.input_hooks.install(self.magics)
         # The runner is made at its first use, which opens the toolbox.
@@ -282,6 +286,7 @@ class Extension:
         self.inspector.remove()
         self.panels.remove()
         self.magics.remove()
+        self._names_of_ipython.close()
         current.enter_cell("")
         current.expect(None)
         if self._host is not None:

@@ -258,6 +258,37 @@ def test_a_kernel_ends_while_a_thread_draws_for_the_first_time(fresh_kernel: Fre
     assert until(lambda: not kernel.is_alive)
 
 
+def test_tables_stay_those_of_a_notebook_if_a_job_imports_pandas_between_two_cells(fresh_kernel: FreshKernel) -> None:
+    """pandas asks at its import whether it is in a notebook; IPython has the name for that only while a cell runs."""
+    kernel = fresh_kernel()
+    kernel.execute("%load_ext onetool_ipy")
+    kernel.execute(TOOLS)
+    kernel.execute(
+        "cell_over = threading.Event()\n"
+        "@tool\n"
+        "def table() -> int:\n"
+        "    'Make a table.'\n"
+        "    cell_over.wait()\n"
+        "    import pandas\n"
+        "    kept = pandas.DataFrame(0, index=range(3), columns=range(30))\n"
+        "    return len(kept)"
+    )
+    kernel.execute(
+        "job = %tool nb.table --bg\n"
+        "get_ipython().events.register('post_run_cell', lambda _: (cell_over.set(), job.result(60)))"
+    )
+
+    shown = kernel.execute("import pandas as pd\npd.DataFrame(0, index=range(3), columns=range(30))")
+
+    assert kernel.evaluate("pd.get_option('display.max_columns')") == "20"
+    assert shown.result is not None
+    assert shown.result["text/html"].count("<th>") == 20 + 1 + 1 + 3, "20 columns, dots, the corner, three rows"
+    hook = "lambda _: has_name.append(hasattr(builtins, 'get_ipython'))"
+    kernel.execute(f"import builtins\nhas_name = []\nget_ipython().events.register('post_run_cell', {hook})")
+    kernel.execute("%unload_ext onetool_ipy")
+    assert kernel.evaluate("has_name") == "[True, False]"
+
+
 def test_nbclient_saves_the_end_of_a_job_that_is_waited_for(tmp_path: Path) -> None:
     cells = ["%load_ext onetool_ipy", TOOLS, "job = %tool nb.count n=3 --bg", "job.result().data"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
