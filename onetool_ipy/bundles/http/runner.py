@@ -422,19 +422,20 @@ class HttpRunner:
 
     def _flow(self, args: Mapping[str, object], masker: CallMasker, note: Note | None) -> _Flow:
         """The whole call: yields requests, receives responses, returns the value."""
-        until = time.monotonic() + self._limit_s
         scope = self._values(args)
         for name in self.secrets:
             scope.secret(name)
         value: object = None
-        is_there = True
+        is_there, until = True, 0.0
         for step in self._steps:
             parts = NO_AUTH if step.auth is None else step.auth.sign(scope)
             grant = None if step.auth is None else step.auth.grant(scope)
             out = step.request.fill(scope, headers=parts.headers, query=parts.query, room=self._room)
-            # A call takes one permit, and only when its first request is known to be whole.
+            # A call takes one permit, and only when its first request is known to be whole. Then its clock starts, so
+            # that a failure names the whole limit.
             if step is self._steps[0]:
                 self._rate.take(self.name)
+                until = time.monotonic() + self._limit_s
             masker.hide(parts.secrets)
             preview = partial(step.preview, MaskedValues(scope), self._room)
             if grant is None:

@@ -239,7 +239,7 @@ def test_a_limit_of_the_request_is_shorter_than_that_of_the_call(server: Loopbac
     client = Noting()
     request = {"urlTemplate": server.url("/hang"), "timeoutMs": 200}
 
-    with pytest.raises(CallTimeout, match=r"within 0\.2 s|within 0\.19"):
+    with pytest.raises(CallTimeout, match=r"within 0\.[12]"):
         make({"request": request}, timeout_s=60, on=client).run({})
 
     assert client.limits[0] <= 0.2
