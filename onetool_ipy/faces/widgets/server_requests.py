@@ -16,6 +16,8 @@ from onetool_ipy.toolbox import Toolbox
 
 _MAX_LOGS = 100_000
 _STARTING = ("start", "restart", "signIn")
+# These stay true when the state of the server, which is shown beside them, changes.
+_SAID = {"start": "was started", "restart": "was restarted", "stop": "was stopped"}
 _OFFERED = ("tools", "resources", "templates", "prompts", "instructions", "about", "protocol", "faults")
 
 
@@ -79,10 +81,10 @@ class ServerRequests:
             return {"said": f"You are signed out of {name}, in all notebooks."}
         if action == "remove":
             return {"said": self._setup.remove(name)}
-        if action not in ("start", "stop", "restart"):
+        if action not in _SAID:
             raise UsageProblem(f"A server cannot '{action[:40]}'.")
-        state = getattr(servers, action)(name)
-        return {"said": f"{name} is {state}."}
+        getattr(servers, action)(name)
+        return {"said": f"{name} {_SAID[action]}."}
 
     def logs(self, payload: Json) -> Json:
         """What a server wrote to stderr, the last of it."""

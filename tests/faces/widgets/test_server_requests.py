@@ -55,9 +55,9 @@ def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> Non
     assert (item["name"], item["state"], item["isSaved"], item["tools"]) == ("adder", "not started", False, [])
     assert item["address"].endswith("adder.py")
 
-    assert servers.act({"name": "adder", "action": "start"}) == {"said": "adder is connected."}
+    assert servers.act({"name": "adder", "action": "start"}) == {"said": "adder was started."}
     (item,) = servers.list({})["items"]
-    assert (item["tools"], item["icon"]) == (["adder.add"], PLUS)
+    assert (item["state"], item["tools"], item["icon"]) == ("connected", ["adder.add"], PLUS)
     assert box.call("adder.add", {"a": 1, "b": 2}).data == 3
     page = servers.page({"name": "adder"})
     assert (page["server"]["state"], [tool["name"] for tool in page["tools"]]) == ("connected", ["add"])
@@ -71,9 +71,10 @@ def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> Non
     with pytest.raises(UsageProblem, match="no longer kept"):
         servers.message({"name": "adder", "number": 9999})
     assert "ready <b>" in servers.logs({"name": "adder"})["text"]
-    assert servers.act({"name": "adder", "action": "restart"}) == {"said": "adder is connected."}
-    servers.act({"name": "adder", "action": "stop"})
-    assert servers.list({})["items"][0]["state"] != "connected"
+    assert servers.act({"name": "adder", "action": "restart"}) == {"said": "adder was restarted."}
+    assert servers.list({})["items"][0]["state"] == "connected"
+    assert servers.act({"name": "adder", "action": "stop"}) == {"said": "adder was stopped."}
+    assert servers.list({})["items"][0]["state"] == "stopped"
     assert servers.act({"name": "adder", "action": "remove"}) == {"said": "adder is removed."}
     assert servers.list({}) == {"items": []}
 

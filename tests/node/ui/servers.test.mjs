@@ -104,7 +104,7 @@ test('the page of a server shows its state, what it offers and every message who
     serverPage: () => ({ server, tools: [{ name: 'echo', description: 'Say it.' }], resources: [{ uri: 'a://b' }], prompts: [] }),
     serverMessages: ({ after }) => ({ rows: rows.filter(row => row.number > after) }),
     serverMessage: () => ({ text: '{"whole": "<i>message</i>"}' }),
-    server: () => ((server.state = 'connected'), { said: 'srv is connected.' })
+    server: () => ((server.state = 'connected'), { said: 'srv was started.' })
   });
   const called = [];
   const page = createServerPage(transport, 'srv', { onCall: tool => called.push(tool) });
