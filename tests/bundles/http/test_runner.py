@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -23,6 +25,7 @@ from onetool_ipy.base.errors import (
 )
 from onetool_ipy.net.client import HttpClient, Retry, Rules
 from tests.bundles.http.conftest import Clock, Make
+from tests.harness.patience import until
 from tests.net.conftest import MakeClient
 from tests.net.loopback import Loopback
 
@@ -243,6 +246,25 @@ def test_a_limit_of_the_request_is_shorter_than_that_of_the_call(server: Loopbac
         make({"request": request}, timeout_s=60, on=client).run({})
 
     assert client.limits[0] <= 0.2
+
+
+def test_the_clock_of_a_call_starts_with_its_first_request(server: Loopback, make: Make) -> None:
+    """What is looked up before takes nothing from it: here that takes longer than the whole limit."""
+
+    class SlowArguments(dict[str, object]):
+        def get(self, name: str, default: object = None) -> object:
+            begun = time.monotonic()
+            until(lambda: time.monotonic() > begun + 0.25)
+            return super().get(name, default)
+
+    client = Noting()
+    request = {"urlTemplate": server.url("/json?x=${x}"), "timeoutMs": 200}
+    runner = make({"request": request}, args={"x": {"type": "string"}}, on=client)
+
+    with suppress(CallTimeout):  # on a busy machine the answer may come too late
+        runner.send(SlowArguments(x="a"))
+
+    assert 0 < client.limits[0] <= 0.2
 
 
 @pytest.mark.spec("002/Pending/Limits on sent and received bytes")
