@@ -15,6 +15,12 @@ export interface IToolRun {
   call: string;
 }
 
+/** The environments of a bundle, and the one that it uses; '' if that is none of them. */
+interface IEnvironments {
+  names: string[];
+  active: string;
+}
+
 export class BundlesView {
   constructor(
     readonly rest: RestClient,
@@ -29,11 +35,10 @@ export class BundlesView {
       this._newButton,
       h('button.otx-small', { type: 'button', onclick: () => this.options.onImport() }, 'Import tools')
     );
-    const project = this.project.split('/').filter(Boolean).pop() ?? 'none (Jupyter\'s start folder)';
     const projectBar = h(
       'div.otx-bar.onetool-Bundles-bar',
       null,
-      h('span.otx-muted.onetool-Bundles-project', { title: this.project || 'The folder in which Jupyter was started' }, `Project: ${project}`),
+      this._project,
       h('button.otx-small', { type: 'button', onclick: () => void this.load(), title: 'Refresh', 'aria-label': 'Refresh' }, '↻')
     );
     this.element = h('div.onetool-Bundles', null, bar, projectBar, this._notice, this._list);
@@ -42,26 +47,48 @@ export class BundlesView {
 
   readonly element: HTMLElement;
 
-  get project(): string {
-    return this.rest.project;
+  /** Show the bundles of this project; what was opened stays open. */
+  async follow(project: string): Promise<void> {
+    this.rest.project = project;
+    await this.load();
   }
 
   /** Load the bundles again. `focused` is the label of the control that gets the focus afterwards. */
   async load(focused?: string): Promise<void> {
+    const turn = (this._turn += 1);
+    this._focused = focused ?? this._focused;
+    const { project } = this.rest;
+    this._project.title = project || 'The folder in which Jupyter was started';
+    fill(this._project, `Project: ${project.split('/').filter(Boolean).pop() ?? 'none (Jupyter\'s start folder)'}`);
+    // Without a kernel there are no environments to choose from, and a busy one does not keep the bundles away.
+    const environments: Promise<Record<string, IEnvironments>> = this.options.request('environments').catch(() => ({}));
+    let rows: HTMLElement[] = [];
     await this._try(async () => {
       const bundles = await this.rest.bundles();
-      // Without a kernel there are no environments to choose from.
-      this._environments = await this.options.request('environments').catch(() => ({}));
       bundles.sort((a, b) => a.slug.localeCompare(b.slug));
       const open = bundles.filter(bundle => this._opened.has(bundle.slug));
       const tools = new Map(await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const)));
-      const [own, builtIn] = [false, true].map(isBuiltIn => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
-      fill(this._list, own.length ? own : h('p.otx-muted.onetool-Bundles-none', null, 'No bundles yet: write an HTTP tool, or import tools.'), h('h3', null, 'Built-in packs'), builtIn);
-      if (focused !== undefined) {
-        const same = Array.from(this._list.querySelectorAll('[aria-label]')).find(each => each.getAttribute('aria-label') === focused);
-        ((same as HTMLElement | undefined) ?? this._newButton).focus();
+      if (turn !== this._turn) {
+        return; // what a later load finds is newer, though it may come first
       }
+      const [own, builtIn] = [false, true].map(isBuiltIn => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
+      rows = own;
+      fill(this._list, own.length ? own : h('p.otx-muted.onetool-Bundles-none', null, 'No bundles yet: write an HTTP tool, or import tools.'), h('h3', null, 'Built-in packs'), builtIn);
+      if (this._focused !== null) {
+        (this._labelled(this._focused) ?? this._newButton).focus();
+      }
+      this._focused = null;
     });
+    for (const [slug, own] of Object.entries(await environments)) {
+      rows.find(row => row.dataset.slug === slug)?.querySelector('.otx-expand')!.after(this._environmentSelect(slug, own));
+    }
+    if (focused !== undefined && document.activeElement === this._newButton) {
+      this._labelled(focused)?.focus();
+    }
+  }
+
+  private _labelled(label: string): HTMLElement | undefined {
+    return Array.from(this._list.querySelectorAll<HTMLElement>('[aria-label]')).find(each => each.getAttribute('aria-label') === label);
   }
 
   /** Show a tool that was saved in an editor. */
@@ -69,10 +96,6 @@ export class BundlesView {
     this._opened.add(name.split('.')[0]);
     this.options.onChanged();
     await this.load();
-  }
-
-  close(): void {
-    this._isClosed = true;
   }
 
   private _bundle(bundle: IBundle, known: ITool[] | null): HTMLElement {
@@ -93,13 +116,14 @@ export class BundlesView {
       h('strong', null, bundle.slug),
       bundle.isEnabled ? null : [' ', h('span.otx-chip', null, 'off')]
     );
-    const report = h('div.onetool-Bundle-report', { role: 'status' });
+    const report = this._reports.get(bundle.slug) ?? h('div.onetool-Bundle-report', { role: 'status' });
+    this._reports.set(bundle.slug, report);
     const run = bundle.isBuiltIn ? null : h('button.otx-small', { type: 'button', 'aria-label': `Run all tools of ${bundle.slug}`, title: 'Call each tool that only reads, with example arguments', onclick: () => this._runAll(bundle, report) }, 'Run all');
     const remove = bundle.isBuiltIn ? null : this._deleteButton(`Delete the bundle ${bundle.slug}`, '', () => this.rest.deleteBundle(bundle.bundleID));
     return h(
       'div.onetool-Bundle',
       { data: { slug: bundle.slug } },
-      h('div.onetool-Bundle-head', null, toggle, this._environmentSelect(bundle), run, this._switch(`${bundle.isBuiltIn ? 'Pack' : 'Bundle'} ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
+      h('div.onetool-Bundle-head', null, toggle, run, this._switch(`${bundle.isBuiltIn ? 'Pack' : 'Bundle'} ${bundle.slug}`, bundle.isEnabled, isOn => this.rest.switchBundle(bundle.bundleID, isOn)), remove),
       bundle.description ? h('div.otx-muted', null, bundle.description) : null,
       report,
       tools
@@ -107,15 +131,11 @@ export class BundlesView {
   }
 
   /** The environments of a bundle, to switch between. */
-  private _environmentSelect(bundle: IBundle): HTMLElement | null {
-    const own = this._environments[bundle.slug];
-    if (!own) {
-      return null;
-    }
+  private _environmentSelect(slug: string, own: IEnvironments): HTMLElement {
     const options = (own.active ? own.names : ['', ...own.names]).map(name => h('option', { value: name }, name || 'other'));
-    const select = h('select.otx-input', { 'aria-label': `Environment of ${bundle.slug}`, title: 'Environment' }, options) as HTMLSelectElement;
+    const select = h('select.otx-input', { 'aria-label': `Environment of ${slug}`, title: 'Environment' }, options) as HTMLSelectElement;
     select.value = own.active;
-    select.addEventListener('change', () => this._switchEnvironment(bundle.slug, select.value, []));
+    select.addEventListener('change', () => this._switchEnvironment(slug, select.value, []));
     return h('div.onetool-Bundle-environment', null, h('span.otx-muted', { 'aria-hidden': 'true' }, 'Environment'), select);
   }
 
@@ -228,23 +248,25 @@ export class BundlesView {
   }
 
   private async _try(work: () => Promise<unknown>): Promise<boolean> {
+    show(this._notice, false);
     try {
       await work();
-      if (!this._isClosed) {
-        show(this._notice, false);
-      }
       return true;
     } catch (error) {
-      const message = error instanceof RestError && error.status === 403 && this.project ? `${error.message} (${this.project})` : (error as Error).message;
+      const message = error instanceof RestError && error.status === 403 && this.rest.project ? `${error.message} (${this.rest.project})` : (error as Error).message;
       this._showNotice([message]);
       return false;
     }
   }
 
+  private readonly _project: HTMLElement = h('span.otx-muted.onetool-Bundles-project');
   private readonly _notice: HTMLElement;
   private readonly _list: HTMLElement;
   private readonly _newButton: HTMLElement;
-  private _isClosed = false;
-  private _environments: Record<string, { names: string[]; active: string }> = {};
+  private _turn = 0;
+  /** The label of the control that gets the focus with the next drawing. */
+  private _focused: string | null = null;
+  /** What the last *Run all* of each bundle found. */
+  private readonly _reports = new Map<string, HTMLElement>();
   private readonly _opened = new Set<string>();
 }

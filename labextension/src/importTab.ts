@@ -31,7 +31,7 @@ interface IOptions {
 
 /** Open the tab; a project has one, so that what was chosen is found again. */
 export function openImport(app: JupyterFrontEnd, rest: RestClient, options: IOptions): void {
-  const known = Array.from(app.shell.widgets('main')).find(widget => tabs.get(widget) === rest.project);
+  const known = Array.from(app.shell.widgets('main')).find(widget => tabs.get(widget)?.project === rest.project);
   if (known) {
     app.shell.activateById(known.id);
     return;
@@ -45,13 +45,13 @@ export function openImport(app: JupyterFrontEnd, rest: RestClient, options: IOpt
   tab.title.label = 'Import tools';
   tab.title.icon = toolsIcon;
   tab.title.closable = true;
-  tabs.set(tab, rest.project);
+  tabs.set(tab, rest);
   app.shell.add(tab, 'main');
   app.shell.activateById(tab.id);
   screen.focus();
 }
 
-const tabs = new WeakMap<Widget, string>();
+const tabs = new WeakMap<Widget, RestClient>();
 let counter = 0;
 
 class ImportScreen {

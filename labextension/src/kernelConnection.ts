@@ -123,7 +123,7 @@ export class KernelConnection {
     return ename ? `${ename}: ${evalue}` : 'The kernel cancelled it after an error in another cell. Try again.';
   }
 
-  /** Request the report again. */
+  /** Request the report again. The first one makes the connection whole. */
   async refresh(): Promise<void> {
     const transport = this._transport;
     if (!transport) {
@@ -134,7 +134,7 @@ export class KernelConnection {
       if (transport === this._transport && JSON.stringify(report) !== JSON.stringify(this._report)) {
         this._report = report;
         this._setQuestions(report.questions);
-        this.changed.emit();
+        this._setState('connected');
       }
     } catch {
       // The connection closed meanwhile; its state already says so.
@@ -191,9 +191,9 @@ export class KernelConnection {
 
   /** Look for the extension's comm in the kernel, and open it. */
   private async _findComm(): Promise<void> {
-    const kernel = this._kernel;
-    const attempt = this._attempt;
+    const [kernel, attempt, ended] = [this._kernel, this._attempt, this._ended];
     if (!kernel || this._transport) {
+      await this.refresh();
       return;
     }
     const request = createMessage(kernel, 'comm_info_request', { target_name: COMM_TARGET }, this._subshell);
@@ -202,11 +202,13 @@ export class KernelConnection {
       return;
     }
     const comms = reply?.content.status === 'ok' ? Object.keys(reply.content.comms) : [];
-    if (!comms.length) {
+    if (comms.length) {
+      await this._openComm(kernel, comms[comms.length - 1]);
+    } else if (ended !== this._ended) {
+      await this._findComm(); // the cell that ended meanwhile may have loaded us after the kernel's answer
+    } else {
       this._setState('missing');
-      return;
     }
-    await this._openComm(kernel, comms[comms.length - 1]);
   }
 
   private async _openComm(kernel: Kernel.IKernelConnection, comm: string): Promise<void> {
@@ -221,16 +223,7 @@ export class KernelConnection {
     transport.on('changed', debounce(CHANGED_MS, () => void this.refresh()));
     transport.on('question', ({ question }) => this._setQuestions([...this._questions.values(), question]));
     transport.on('questionClosed', ({ question }) => this._setQuestions([...this._questions.values()].filter(each => each.id !== question)));
-    try {
-      const report = await transport.request<IKernelReport>('report');
-      if (transport === this._transport) {
-        this._report = report;
-        this._setQuestions(report.questions);
-        this._setState('connected');
-      }
-    } catch {
-      // It closed before it was connected.
-    }
+    await this.refresh();
   }
 
   /** Show these questions, and tell the kernel of the new ones that somebody can answer them here. */
@@ -314,6 +307,7 @@ export class KernelConnection {
     } else {
       this._running.delete(msg_id);
       this._running.delete(BEFORE_US);
+      this._ended += 1;
       // With a transport, also before its first report: that may have been made while the cell ran.
       void (this._state === 'missing' && !this._transport ? this._findComm() : this.refresh());
     }
@@ -372,6 +366,8 @@ export class KernelConnection {
   private _isShownBusy = false;
   private _busyTimer = 0;
   private _attempt = 0;
+  /** How many cells have ended. */
+  private _ended = 0;
   /** The cells that run, by the ids of their requests. A new connection begins without any. */
   private readonly _running = new Set<string>();
 }

@@ -64,9 +64,8 @@ export class NotebookTools {
 
   /** The bundles of the kernel's project, or of the notebook's folder until the kernel reports its project. */
   get bundles(): BundlesView {
-    const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
-    if (this._bundles?.project !== project) {
-      this._bundles?.close();
+    if (!this._bundles) {
+      const project = this.connection.report?.project ?? PathExt.dirname(this.notebook.context.path);
       this._bundles = new BundlesView(new RestClient(this.server, project), { onChanged: () => void this.connection.refresh(), onEdit: place => this.edited.emit(place), onImport: () => this.importing.emit(), onRun: async slug => (await this._ask('runBundle', { bundle: slug })).runs, request: (kind, payload) => this._ask(kind, payload) });
     }
     return this._bundles;
@@ -99,13 +98,13 @@ export class NotebookTools {
   close(): void {
     this._stopDrops();
     this._closeBrowser();
-    this._bundles?.close();
     this.connection.dispose();
     Signal.clearData(this);
   }
 
   private _onConnectionChange({ state, transport, report }: KernelConnection): void {
-    if (state === 'connected' && transport && this._browserTransport !== transport) {
+    const isNew = state === 'connected' && transport !== null && this._browserTransport !== transport;
+    if (isNew) {
       this._openBrowser(transport);
     } else if (state === 'connected' && report && fingerprintOf(report) !== this._fingerprint) {
       void this._browser?.load();
@@ -113,6 +112,9 @@ export class NotebookTools {
       this._closeBrowser();
     }
     this._fingerprint = report ? fingerprintOf(report) : '';
+    if (report && this._bundles && (isNew || report.project !== this._bundles.rest.project)) {
+      void this._bundles.follow(report.project);
+    }
     this.changed.emit();
   }
 

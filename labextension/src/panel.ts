@@ -247,7 +247,7 @@ export class ToolsPanel extends Widget {
       return; // do not redraw the button while the user may press it
     }
     this._status.dataset.key = key;
-    const button = h('button.otx-run', { type: 'button', 'aria-disabled': String(isOn), onclick: () => void connection.load() }, isOn ? 'Loading …' : 'Load it');
+    const button = h('button.otx-run', { type: 'button', 'aria-disabled': String(isOn), onclick: () => void this.connection?.load() }, isOn ? 'Loading …' : 'Load it');
     const busy = isOn ? 'The kernel is busy; it is loaded when the cell has ended.' : 'The kernel is busy.';
     const failed = failure ? h('div.otx-failure', { role: 'alert' }, failure, h('p', null, 'Install it for this kernel: %pip install onetool-ipy')) : null;
     const hadFocus = this._status.contains(document.activeElement);

@@ -91,7 +91,7 @@ export interface IImportPreview {
 export class RestClient {
   constructor(
     private readonly settings: ServerConnection.ISettings,
-    readonly project: string
+    public project: string
   ) {}
 
   /** The version of onetool_ipy that the server runs. */

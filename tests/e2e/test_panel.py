@@ -195,6 +195,37 @@ def test_panel_follows_cells_a_busy_kernel_and_a_restart(lab: Lab) -> None:
     assert notebook.page_errors == []
 
 
+# The answer to the panel's next look for our comm reaches the page when it is let go.
+_HOLD_LOOK = """() => {
+  const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+  const send = kernel.sendShellMessage.bind(kernel);
+  const letGo = new Promise(resolve => (window.letGo = resolve));
+  window.answers = 0;
+  kernel.sendShellMessage = (message, ...more) => {
+    const sent = send(message, ...more);
+    if (message.content.target_name !== 'onetool_ipy.panel') return sent;
+    kernel.sendShellMessage = send;
+    return { done: sent.done.then(answer => ((window.answers += 1), letGo.then(() => answer))) };
+  };
+}"""
+
+
+def test_an_extension_that_is_loaded_while_the_panel_connects_is_found(lab: Lab) -> None:
+    """The cell ends before the panel hears that the kernel had no tools yet."""
+    notebook = lab.open_notebook([LOAD])
+    page, panel = notebook.page, notebook.show_panel()
+    expect(panel).to_contain_text(NOT_LOADED)
+    page.evaluate(_HOLD_LOOK)
+    notebook.restart_kernel()
+    page.wait_for_function("() => window.answers === 1")
+
+    notebook.run_cell(0)
+    page.evaluate("() => window.letGo()")
+
+    expect(panel.locator(".otx-tool").first).to_be_visible()
+    expect(panel).not_to_contain_text(NOT_LOADED)
+
+
 def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
     """Each shows its own tools and bundles; switching to and fro leaves one line to each kernel, closing none."""
     notebook = lab.open_notebook(

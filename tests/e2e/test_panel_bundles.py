@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import APIResponse, Locator, Route, expect
 
 from tests.e2e.test_panel import load, tab
-from tests.harness.lab import Lab, Notebook
+from tests.harness.lab import PANEL_ID, Lab, Notebook
 from tests.harness.stub import Asked, Stub
 
 pytestmark = pytest.mark.browser
@@ -148,6 +150,72 @@ def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, ap
     expect(panel.locator(".otx-tool-name").first).to_have_text("items.listItems")
     assert SECRET not in notebook.page.content()
     assert notebook.page_errors == []
+
+
+def test_an_imported_bundle_stays_open_when_the_kernel_reports_its_project(lab: Lab, api: Stub) -> None:
+    """The import needs no kernel; one that loads the extension later changes nothing in the list."""
+    notebook = lab.open_notebook(["%load_ext onetool_ipy"])
+    make_project(notebook.path.parent, api)
+    panel = notebook.show_panel()
+    tab(panel, "Bundles")
+    _import_items(notebook, panel, api)
+    expect(panel.locator(".onetool-Tool")).to_have_count(1)
+
+    notebook.run_cell(0)
+
+    project = panel.locator(".onetool-Bundles-project")
+    expect(project).to_have_attribute("title", str(notebook.path.parent))
+    expect(project).to_have_text(f"Project: {notebook.path.parent.name}")
+    with notebook.page.expect_response(lambda answer: "/onetool/tools/tools" in answer.url):
+        panel.get_by_role("button", name="Refresh").click()
+    expect(panel.locator(".onetool-Tool")).to_have_count(1)
+
+
+def test_a_kernel_that_does_not_answer_keeps_no_bundle_away(lab: Lab, api: Stub) -> None:
+    """An import while the kernel hangs; when it goes on, nothing is there twice."""
+    notebook = lab.open_notebook(["import os; print(os.getpid())"])
+    make_project(notebook.path.parent, api)
+    panel = load(notebook)
+    tab(panel, "Bundles")
+    expect(panel.locator(".onetool-Bundle")).to_have_count(4)
+    kernel = int(notebook.run_cell(0)[0]["text"])
+    os.kill(kernel, signal.SIGSTOP)
+    try:
+        _import_items(notebook, panel, api)
+        expect(panel.locator(".onetool-Tool")).to_have_count(1)
+    finally:
+        os.kill(kernel, signal.SIGCONT)
+
+    notebook.execute(f"%tool bundle env items live --base-url {api.url()}")
+    panel.get_by_role("button", name="Refresh").click()
+    expect(panel.get_by_label("Environment of items")).to_have_value("live")
+    expect(panel.locator(".onetool-Tool")).to_have_count(1)
+
+
+_BEGIN_LOAD = """id => {
+  const panel = [...window.jupyterapp.shell.widgets('left')].find(widget => widget.id === id);
+  window.olderLoad = panel.current.bundles.load();
+}"""
+
+
+def test_an_older_list_of_bundles_does_not_replace_a_newer_one(lab: Lab, api: Stub) -> None:
+    """The answer to what Refresh asked comes after the import that was begun later."""
+    notebook = lab.open_notebook([""])
+    make_project(notebook.path.parent, api)
+    panel = load(notebook)
+    tab(panel, "Bundles")
+    expect(panel.locator(".onetool-Bundle")).to_have_count(4)
+    held: list[tuple[Route, APIResponse]] = []
+    notebook.page.route("**/onetool/tools/bundles?*", lambda route: held.append((route, route.fetch())), times=1)
+    notebook.page.evaluate(_BEGIN_LOAD, PANEL_ID)
+    _import_items(notebook, panel, api)
+    expect(panel.locator(".onetool-Tool")).to_have_count(1)
+
+    ((route, older),) = held
+    route.fulfill(response=older)
+    notebook.page.evaluate("() => window.olderLoad")
+
+    expect(panel.locator(".onetool-Tool")).to_have_count(1)
 
 
 _IS_WHOLE = "box => box.scrollWidth <= box.clientWidth && getComputedStyle(box).whiteSpace !== 'nowrap'"
