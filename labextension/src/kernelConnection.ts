@@ -70,9 +70,9 @@ export class KernelConnection {
     return question ? createQuestion(question, answer).element : null;
   }
 
-  /** Resolves when it is known what the kernel has, or that it is too busy to say. */
+  /** Resolves when it is known what the kernel has. */
   async settled(): Promise<void> {
-    while (this._state === 'connecting' && !this._isShownBusy) {
+    while (this._state === 'connecting') {
       await new Promise<void>(resolve => {
         const onChange = (): void => {
           this.changed.disconnect(onChange);

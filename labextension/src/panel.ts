@@ -244,17 +244,15 @@ export class ToolsPanel extends Widget {
     const key = JSON.stringify([isOn, failure, connection.isBusy]);
     show(this._status, true);
     if (this._status.dataset.key === key) {
-      return; // do not redraw the button while the user may press it
+      return;
     }
     this._status.dataset.key = key;
-    const button = h('button.otx-run', { type: 'button', 'aria-disabled': String(isOn), onclick: () => void this.connection?.load() }, isOn ? 'Loading …' : 'Load it');
     const busy = isOn ? 'The kernel is busy; it is loaded when the cell has ended.' : 'The kernel is busy.';
     const failed = failure ? h('div.otx-failure', { role: 'alert' }, failure, h('p', null, 'Install it for this kernel: %pip install onetool-ipy')) : null;
-    const hadFocus = this._status.contains(document.activeElement);
-    fill(this._status, h('p', null, STATE_TEXTS.missing), connection.isBusy ? h('p', null, busy) : null, failed, button);
-    if (hadFocus) {
-      button.focus();
-    }
+    this._loadButton.setAttribute('aria-disabled', String(isOn));
+    fill(this._loadButton, isOn ? 'Loading …' : 'Load it');
+    // The button stays the same and what comes and goes stands below it: it does not move while the user presses it.
+    reconcile(this._status, [h('p', null, STATE_TEXTS.missing), this._loadButton, connection.isBusy ? h('p', null, busy) : null, failed].filter(each => each !== null));
   }
 
   private _notes(): string[] {
@@ -339,6 +337,7 @@ export class ToolsPanel extends Widget {
   private readonly _tabs: HTMLElement;
   private readonly _statusTabs = addTabKeys(h('div.otx-tabs.onetool-Panel-subtabs', { role: 'tablist', 'aria-label': 'Status', id: `${PANEL_ID}-status` }));
   private readonly _status: HTMLElement;
+  private readonly _loadButton: HTMLElement = h('button.otx-run', { type: 'button', onclick: () => void this.connection?.load() });
   private readonly _boxes = {} as Record<View, HTMLElement>;
   private readonly _notebooks = new Map<NotebookPanel, NotebookTools>();
   private _current: NotebookTools | null = null;

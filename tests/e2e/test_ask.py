@@ -35,6 +35,7 @@ m = ScriptedModel([turn, EVIL + " That is **all**."])
 def test_a_person_answers_in_the_notebook_and_nothing_hostile_runs(lab: Lab) -> None:
     notebook = lab.open_notebook([SETUP.strip(), "a = %ask --model m Order a pen and ink"], name="ask")
     notebook.run_cell(0)
+    expect(notebook.page.locator(".onetool-Status")).to_contain_text("tools")
 
     notebook.begin_cell(1)
     question = notebook.output(1).locator(".otx-question")

@@ -190,6 +190,7 @@ def test_history_favourites_and_stored_results(browser: Locator, screens: Screen
     expect(browser.locator(".otx-viewer")).to_contain_text("5,000 lines")
 
     browser.get_by_role("tab", name="History").click()
+    expect(browser.locator(".otx-history-row", has_text="nb.lines").first).to_be_visible()
     browser.get_by_role("searchbox", name="Search history").fill("quick LATER")
     expect(browser.locator(".otx-history-row", has_text="nb.lines")).to_have_count(0)
     past = browser.locator(".otx-history-row", has_text="for later").first

@@ -100,6 +100,7 @@ def test_the_panel_switches_asks_and_runs_all_tools(notebook: Notebook, api: Stu
     expect(switch).to_have_value("test")
     notice.get_by_role("button", name="Cancel").click()
     expect(notice).to_be_hidden()
+    expect(switch).to_be_focused()  # the list was drawn anew
     expect(called(notebook)).to_contain_text("/test/us/orders")
     assert other.asked == []
 
@@ -122,6 +123,7 @@ def test_the_panel_switches_asks_and_runs_all_tools(notebook: Notebook, api: Stu
 
 def test_the_editor_shows_where_a_request_goes_and_switches(notebook: Notebook, api: Stub, other: Stub) -> None:
     panel = panel_of(notebook)
+    expect(panel.get_by_label("Environment of shop")).to_be_visible()
     panel.get_by_role("button", name="shop", exact=True).click()
     panel.get_by_role("button", name="Edit orders 1").click()
     editor = notebook.page.locator(".onetool-HttpTool")

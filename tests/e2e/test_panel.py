@@ -243,6 +243,39 @@ def test_a_command_waits_for_a_panel_that_connects(lab: Lab) -> None:
     expect(panel.locator(".otx-title h3")).to_have_text("time.now")
 
 
+def test_load_it_keeps_its_place_while_it_is_pressed(lab: Lab) -> None:
+    notebook = lab.open_notebook(["input('free?')"])
+    page, panel = notebook.page, notebook.show_panel()
+    expect(panel).to_contain_text(NOT_LOADED)
+    panel.get_by_role("button", name="Load it").hover()
+    page.mouse.down()
+    notebook.begin_cell(0)
+    expect(panel).to_contain_text("The kernel is busy.")
+    page.mouse.up()
+    expect(panel).to_contain_text("The kernel is busy; it is loaded when the cell has ended.")
+
+    page.locator(".jp-Stdin-input").press("Enter")
+
+    expect(panel.locator(".otx-tool").first).to_be_visible()
+
+
+def test_load_it_loads_the_notebook_in_front(lab: Lab) -> None:
+    """Two notebooks whose panels look the same: the button is that of the one that is shown."""
+    notebook = lab.open_notebook([""], name="first")
+    panel = notebook.show_panel()
+    expect(panel).to_contain_text(NOT_LOADED)
+    second = notebook.path.with_name("second.ipynb")
+    second.write_text(notebook.path.read_text(encoding="utf-8"), encoding="utf-8")
+    notebook.command("docmanager:open", path=f"{second.parent.name}/{second.name}")
+    notebook.page.wait_for_function(
+        "() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')"
+    )
+    expect(panel).to_contain_text(NOT_LOADED)
+    notebook.page.locator("#jp-main-dock-panel .lm-TabBar-tab").filter(has_text="first.ipynb").click()
+
+    load(notebook)
+
+
 def test_a_call_is_inserted_at_once_and_its_arguments_when_the_kernel_answers(lab: Lab) -> None:
     """What the user has written meanwhile stays."""
     notebook = lab.open_notebook(["import os; print(os.getpid())", "", ""])
@@ -259,6 +292,7 @@ def test_a_call_is_inserted_at_once_and_its_arguments_when_the_kernel_answers(la
         wait_for_cells(notebook, [first, "%tool fs.read_file", ""])
         notebook.page.evaluate(insert, [2, "fs.list_dir"])
         wait_for_cells(notebook, [first, "%tool fs.read_file", "%tool fs.list_dir"])
+        expect(notebook.page.locator(".jp-Notebook .jp-Cell").nth(2).locator(".cm-content")).to_be_focused()
         notebook.page.keyboard.type(" path=here")
         wait_for_cells(notebook, [first, "%tool fs.read_file", "%tool fs.list_dir path=here"])
     finally:

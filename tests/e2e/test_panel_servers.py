@@ -37,9 +37,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     paste.fill(f"{sys.executable} {tmp_path / 'adder.py'}")
     screen.get_by_role("button", name="Add server").click()
     row = screen.get_by_role("listitem")
-    expect(row).to_contain_text("not started")
-    row.get_by_role("button", name="Start adder").click()
-    expect(row).to_contain_text("connected")
+    expect(row).to_contain_text("connected")  # the tools view lists its tools
     expect(row).to_contain_text("1 tool")
     expect(counted).to_have_text(f"{count + 1} tools")
     assert row.get_by_role("presentation").evaluate(WIDTH) > 0
@@ -50,7 +48,7 @@ def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Pat
     end_server(tmp_path)
     expect(counted).to_have_text(f"{count + 1} tools · 1 server down")
     expect(row).to_contain_text("disconnected")
-    row.get_by_role("button", name="Start adder").click()
+    row.get_by_role("button", name="Start adder", exact=True).click()
     expect(counted).to_have_text(f"{count + 1} tools")
 
     row.get_by_role("button", name="Logs adder").click()

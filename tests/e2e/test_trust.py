@@ -61,6 +61,7 @@ def clone(lab: Lab) -> Clone:
         (home / "tools" / "shop.py").write_text(PACK, encoding="utf-8")
         _write(notebook.path.parent, args=["-c", "pass  # </code><b>x</b>"])
         notebook.run_cell(0)
+        expect(notebook.page.locator(".onetool-Status")).to_contain_text("Untrusted")
         return notebook
 
     return opened
