@@ -617,11 +617,12 @@ def set_trust(request: RestRequest) -> RestResponse:
                 hint = "Send wouldRun back as GET /onetool/trust gave it."
                 raise InvalidRequest(f"wouldRun: {why}", hint=hint, details=[fault("/wouldRun", why, hint)])
             box.gate.follow()
-            if body.would_run != box.gate.inventory().to_dict():
+            inventory = box.gate.inventory()
+            if body.would_run != inventory.to_dict():
                 raise Conflict(
                     "The project has changed since it was shown; nothing was trusted.", hint="Show it again."
                 )
-            box.gate.grant(body.part)
+            box.gate.grant(body.part, shown=inventory)
         else:
             box.gate.revoke()
     except UsageProblem as exc:
