@@ -8,6 +8,7 @@ caller asks as text. After a reload of the page the panel shows the questions th
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from collections import Counter
@@ -41,19 +42,21 @@ class OpenQuestions:
         try:
             show(one.id)
             self._send({"event": "question", "question": one.data})
-            if not _wait(one.seen, self._patience_s):
+            if not _wait(one.seen, lambda: self._patience_s):
                 self._patience_s = 0.0
                 return None
-            self._patience_s = _CONNECTED_S
-            _wait(one.answered, None)
+            _wait(one.answered, lambda: math.inf)
             return one.reply
         finally:
             del self._open[one.id]
             self._send({"event": "questionClosed", "question": one.id})
 
+    def expect_page(self) -> None:
+        """A page has sent something, so there is one: it gets its time, also for a question that waits already."""
+        self._patience_s = _CONNECTED_S
+
     def listed(self) -> list[Json]:
         """The open questions, for a page that has just connected."""
-        self._patience_s = _CONNECTED_S
         return [one.data for one in self._open.values()]
 
     def seen(self, payload: Json) -> None:
@@ -157,15 +160,14 @@ def _counted_calls(tools: Sequence[str]) -> str:
     return ", ".join(f"{counted(count, 'call')} of {tool}" for tool, count in Counter(tools).items())
 
 
-def _wait(event: threading.Event, limit_s: float | None) -> bool:
-    """Wait a little at a time, so that Stop gets through. Raises Abandoned if the call that asks was abandoned."""
-    left_s = limit_s
-    while not event.wait(_EVERY_S if left_s is None else min(left_s, _EVERY_S)):
+def _wait(event: threading.Event, limit_s: Callable[[], float]) -> bool:
+    """Wait a little at a time, so that Stop and a new limit get through. Raises Abandoned if the call was abandoned."""
+    time_s = 0.0
+    while not event.wait(min(limit_s() - time_s, _EVERY_S)):
         require_wanted()
-        if left_s is not None:
-            left_s -= _EVERY_S
-            if left_s <= 0:
-                return False
+        time_s += _EVERY_S
+        if time_s >= limit_s():
+            return False
     return True
 
 
