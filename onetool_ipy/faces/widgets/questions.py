@@ -33,6 +33,7 @@ class OpenQuestions:
     def __init__(self, send: Callable[[Json], None]) -> None:
         self._send = send
         self._open: dict[str, _OpenQuestion] = {}
+        self._publishing = threading.Lock()
         self._patience_s = _FIRST_S
 
     def ask(self, question: Question, show: Callable[[str], None]) -> Reply | None:
@@ -41,7 +42,7 @@ class OpenQuestions:
         self._open[one.id] = one
         try:
             show(one.id)
-            self._send({"event": "question", "question": one.data})
+            self.publish()
             if not _wait(one.seen, lambda: self._patience_s):
                 self._patience_s = 0.0
                 return None
@@ -49,15 +50,19 @@ class OpenQuestions:
             return one.reply
         finally:
             del self._open[one.id]
-            self._send({"event": "questionClosed", "question": one.id})
+            self.publish()
 
     def expect_page(self) -> None:
         """A page has sent something, so there is one: it gets its time, also for a question that waits already."""
         self._patience_s = _CONNECTED_S
 
-    def listed(self) -> list[Json]:
-        """The open questions, for a page that has just connected."""
-        return [one.data for one in self._open.values()]
+    def publish(self) -> None:
+        """Send the open questions to every page: after each change, and for a page that has just connected.
+
+        Each list is whole, and is sent before another one is made. So the list that a page gets last is the newest.
+        """
+        with self._publishing:
+            self._send({"event": "questions", "questions": [one.data for one in tuple(self._open.values())]})
 
     def seen(self, payload: Json) -> None:
         """A page shows a question."""

@@ -75,6 +75,7 @@ class ScreenRequests:
         self._box = box
         self._send = send
         self._namespace = namespace
+        self._questions = questions
         self._viewer = ResultViewer(box)
         self._servers = ServerRequests(box)
         self._http = HttpToolRequests(box, self._viewer)
@@ -96,10 +97,7 @@ class ScreenRequests:
             "cancel": self._cancel,
             "favourite": self._favourite,
             "trust": self._trust,
-            "report": lambda _payload: {
-                **health_report(self._box),
-                "questions": questions.listed() if questions else [],
-            },
+            "report": self._report,
             "saveTool": lambda p: save_new_pack(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
         }
         if questions is not None:
@@ -236,6 +234,12 @@ class ScreenRequests:
                 raise UsageProblem(message, hint="Look at the form again.")
             gate.grant(str(payload.get("part") or ""), shown=inventory)
         return gate.state()
+
+    def _report(self, _payload: Json) -> Json:
+        """The state of the project. The open questions go to the pages before it: its page may have just connected."""
+        if self._questions is not None:
+            self._questions.publish()
+        return health_report(self._box)
 
     def _entries(self, _payload: Json) -> Json:
         specs = self._specs()

@@ -12,7 +12,9 @@ import pytest
 from onetool_ipy import tool
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base.values import Json
+from onetool_ipy.core.question import Question
 from onetool_ipy.core.tool import ServerFacts
+from onetool_ipy.faces.widgets.questions import OpenQuestions
 from onetool_ipy.faces.widgets.requests import MAX_SENT, ScreenRequests
 from onetool_ipy.sdk import progress
 from tests.faces.widgets.conftest import SECRET, Side
@@ -85,6 +87,23 @@ def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(
         assert "nothing was trusted" in ask("trust", isTrusted=True, wouldRun=newer[0])["error"]["message"]
         newest = ask("trust")["value"]["wouldRun"]
         assert ask("trust", isTrusted=True, wouldRun=newest)["value"]["how"] == "listed"
+
+
+def test_the_open_questions_go_to_the_pages_before_a_report(side: Side) -> None:
+    """A page that has just connected asks for its report, while a question is open."""
+    sent: list[Json] = []
+    questions = OpenQuestions(sent.append)
+    screen = ScreenRequests(side.box, send=sent.append, namespace=dict, questions=questions)
+
+    def connect(key: str) -> None:
+        screen.receive({"id": "1", "kind": "report"})
+        questions.answer({"question": key, "action": "decline"})
+
+    questions.ask(Question("server 'shop'", "Go?"), connect)
+
+    event, report, *_ = sent
+    assert [each["text"] for each in event["questions"]] == ["Go?"]
+    assert "questions" not in report["value"], "a report may have been made before a question that its page knows"
 
 
 def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
