@@ -71,7 +71,6 @@ class ImportScreen {
     fill(this._authKind, Object.entries(AUTH).map(([value, { title }]) => h('option', { value }, title)));
     this._authName = text('Sent with');
     this._authSecret = text('Secret', { placeholder: 'API_TOKEN' });
-    this._lookButton = h('button.otx-run', { type: 'button', onclick: () => void this._look() }, 'Show operations');
     this._importButton = h('button.otx-run', { type: 'button', onclick: () => void this._import() }, 'Import');
     this.element = h('div.otx.onetool-Import-page', { 'data-lm-suppress-shortcuts': 'true', role: 'form', 'aria-label': 'Import tools' }, this._layout());
     this.element.addEventListener('input', () => this._fail([]));
@@ -91,7 +90,7 @@ class ImportScreen {
       'div.onetool-Import-source',
       null,
       h('p.otx-muted', null, 'The address of an OpenAPI, Swagger or Postman document, a file, or the text itself.'),
-      h('div.otx-bar', null, this._address, choose, this._file, this._lookButton),
+      h('div.otx-bar', null, this._address, choose, this._file, h('button.otx-run', { type: 'button', onclick: () => void this._look() }, 'Show operations')),
       h('details', null, h('summary', null, 'Paste it'), this._pasted)
     );
     const field = (label: string, control: HTMLElement, help: string, pointer: string): HTMLElement => h('div.onetool-Import-field', null, h('label', null, h('span', null, label), control), h('span.otx-help', null, help), this._errorAt(pointer));
@@ -193,19 +192,16 @@ class ImportScreen {
     this._authName.setAttribute('aria-label', sentWith ?? '');
   }
 
+  /** Do some work, during which nothing can be changed that it is for. */
   private async _busy(words: string, work: () => Promise<void>): Promise<void> {
     this._fail([]);
     fill(this._status, words);
-    this._lookButton.disabled = this._importButton.disabled = true;
-    try {
-      await work();
-    } catch (error) {
-      this._fail(importErrors(error as Error));
-    } finally {
-      fill(this._status);
-      this._lookButton.disabled = false;
-      this._count();
-    }
+    this._source.inert = this._settings.inert = this._importButton.disabled = true;
+    const errors = await work().then(() => [], importErrors);
+    fill(this._status);
+    this._source.inert = this._settings.inert = false;
+    this._count();
+    this._fail(errors);
   }
 
   /** Show errors at their fields, and go to the first; an empty list clears them. */
@@ -390,7 +386,6 @@ class ImportScreen {
   private readonly _authKind: HTMLSelectElement;
   private readonly _authName: HTMLInputElement;
   private readonly _authSecret: HTMLInputElement;
-  private readonly _lookButton: HTMLButtonElement;
   private readonly _importButton: HTMLButtonElement;
   private _authMore: HTMLElement = h('div');
   private _source: HTMLElement = h('div');

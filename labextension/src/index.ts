@@ -14,6 +14,7 @@ import { openHttpTool } from './httpToolTab';
 import { openServer } from './serverTab';
 import { openImport } from './importTab';
 import type { KernelConnection } from './kernelConnection';
+import type { NotebookTools } from './notebook';
 import { downServers, PANEL_ID, toolsIcon, ToolsPanel, type View } from './panel';
 import { addQuestionOutputs } from './questionOutput';
 import { openResult } from './resultTab';
@@ -127,9 +128,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Insert a cell with the tool browser and run it',
     isEnabled: () => panel.notebook !== null,
     execute: async () => {
-      if (await ensureLoaded(panel)) {
-        await panel.current?.insert('ot.browser()', true);
-      }
+      await (await loadedTools(panel))?.insert('ot.browser()', true);
     }
   });
   app.commands.addCommand('onetool:open-file', {
@@ -142,8 +141,9 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Open a stored result in a tab of its own',
     isVisible: args => typeof args.handle === 'string',
     execute: async args => {
-      if (typeof args.handle === 'string' && (await ensureLoaded(panel)) && panel.connection?.transport) {
-        openResult(app, panel.connection.transport, args.handle);
+      const transport = (await loadedTools(panel))?.connection.transport;
+      if (typeof args.handle === 'string' && transport) {
+        openResult(app, transport, args.handle);
       }
     }
   });
@@ -152,7 +152,7 @@ function addCommands(app: JupyterFrontEnd, panel: ToolsPanel): void {
     caption: 'Open a tool or a pack in the Tools panel',
     isVisible: args => typeof args.name === 'string',
     execute: async args => {
-      if (typeof args.name === 'string' && (await ensureLoaded(panel))) {
+      if (typeof args.name === 'string' && (await loadedTools(panel))) {
         open();
         await panel.showTool(args.name);
       }
@@ -215,16 +215,15 @@ async function openFile(app: JupyterFrontEnd, path: string, line: number | null)
   }
 }
 
-/** Load the extension into the kernel if it is not loaded yet. */
-async function ensureLoaded(panel: ToolsPanel): Promise<boolean> {
-  if (panel.connection?.state === 'missing') {
-    const error = await panel.connection.load();
-    if (error) {
-      Notification.error(error, { autoClose: 2 * TOAST_MS });
-      return false;
-    }
+/** The tools of the front notebook; the extension is loaded into its kernel if it is not loaded yet. Null if that fails. */
+async function loadedTools(panel: ToolsPanel): Promise<NotebookTools | null> {
+  const tools = panel.current;
+  await tools?.connection.settled();
+  const error = tools?.connection.state === 'missing' ? await tools.connection.load() : '';
+  if (error) {
+    Notification.error(error, { autoClose: 2 * TOAST_MS });
   }
-  return panel.connection !== null;
+  return error ? null : tools;
 }
 
 /** Open the tab of a server; its buttons use the panel. */
@@ -239,8 +238,9 @@ function showServer(app: JupyterFrontEnd, panel: ToolsPanel, name: string): void
 }
 
 async function editHttpTool(app: JupyterFrontEnd, panel: ToolsPanel, place: IHttpPlace): Promise<void> {
-  if ((await ensureLoaded(panel)) && panel.connection?.transport) {
-    openHttpTool(app, panel.connection.transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
+  const transport = (await loadedTools(panel))?.connection.transport;
+  if (transport) {
+    openHttpTool(app, transport, place, { onSaved: name => panel.showSaved(name), onSwitched: () => panel.loadBundles() });
   } else {
     Notification.info('The kernel does not answer yet. Try again when it is free.', { autoClose: TOAST_MS });
   }
@@ -269,7 +269,7 @@ async function toolNames(connection: KernelConnection | null): Promise<string[]>
 }
 
 async function chooseTool(panel: ToolsPanel): Promise<string | null> {
-  const names = (await ensureLoaded(panel)) ? await toolNames(panel.connection) : [];
+  const names = await toolNames((await loadedTools(panel))?.connection ?? null);
   if (!names.length) {
     Notification.info('No tools are known yet.', { autoClose: TOAST_MS });
     return null;
@@ -283,7 +283,7 @@ async function saveCell(panel: ToolsPanel, what: 'snippet' | 'tool'): Promise<vo
   const label = what === 'snippet' ? 'Name of the snippet; call it with $name' : 'Name of the pack for its functions';
   const { value } = await InputDialog.getText({ title: `Save cell as ${what}`, label });
   const name = value?.trim();
-  if (!name || !connection || !(await ensureLoaded(panel))) {
+  if (!name || !connection || !(await loadedTools(panel))) {
     return;
   }
   try {

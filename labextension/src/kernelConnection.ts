@@ -69,6 +69,19 @@ export class KernelConnection {
     return question ? createQuestion(question, answer).element : null;
   }
 
+  /** Resolves when it is known what the kernel has, or that it is too busy to say. */
+  async settled(): Promise<void> {
+    while (this._state === 'connecting' && !this._isShownBusy) {
+      await new Promise<void>(resolve => {
+        const onChange = (): void => {
+          this.changed.disconnect(onChange);
+          resolve();
+        };
+        this.changed.connect(onChange);
+      });
+    }
+  }
+
   /** Look for the extension now, while a cell runs that has just loaded it. */
   async lookAgain(): Promise<void> {
     if (this._state === 'missing') {
@@ -196,14 +209,15 @@ export class KernelConnection {
     }
     const request = createMessage(kernel, 'comm_info_request', { target_name: COMM_TARGET }, this._subshell);
     const reply = (await kernel.sendShellMessage(request, true).done.catch(() => null)) as KernelMessage.ICommInfoReplyMsg | null;
-    if (attempt !== this._attempt || this._transport) {
+    if (attempt !== this._attempt) {
       return;
     }
     const comms = reply?.content.status === 'ok' ? Object.keys(reply.content.comms) : [];
-    if (comms.length) {
+    // Another look may have found it first, and a cell that ended meanwhile may have loaded us after the kernel's answer.
+    if (this._transport || (!comms.length && ended !== this._ended)) {
+      await this._findComm();
+    } else if (comms.length) {
       await this._openComm(kernel, comms[comms.length - 1]);
-    } else if (ended !== this._ended) {
-      await this._findComm(); // the cell that ended meanwhile may have loaded us after the kernel's answer
     } else {
       this._setState('missing');
     }

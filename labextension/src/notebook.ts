@@ -17,7 +17,8 @@ import { createBrowser, createServers, createUsage, fill, h, type IBrowser, type
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
-const SIGNATURE_TIMEOUT_MS = 400;
+
+type Cell = NonNullable<NotebookPanel['content']['activeCell']>;
 
 export class NotebookTools {
   constructor(
@@ -80,19 +81,26 @@ export class NotebookTools {
     return transport.request(kind, payload);
   }
 
-  /** Insert a call of a tool into the notebook. */
+  /** Insert a call of a tool into the notebook; its required arguments follow, unless the user has gone on writing. */
   async insertTool(tool: string): Promise<void> {
-    await this.insert(await callLine(this.connection, tool));
+    const line = `%tool ${tool}`;
+    const cell = await this.insert(line);
+    const found = await this._ask('tool', { name: tool }).catch(() => null);
+    const required: string[] = found?.parameters?.required ?? [];
+    if (!cell.isDisposed && cell.model.sharedModel.getSource() === line) {
+      writeCode(cell, [line, ...required.map(name => `${name}=`)].join(' '));
+    }
   }
 
-  async insert(code: string, isRun = false): Promise<void> {
-    await insertCode(this.notebook, code);
+  async insert(code: string, isRun = false): Promise<Cell> {
+    const cell = await insertCode(this.notebook, code);
     this.notebook.activate();
     if (isRun) {
       await NotebookActions.run(this.notebook.content, this.notebook.sessionContext);
     } else {
       this.notebook.content.mode = 'edit';
     }
+    return cell;
   }
 
   close(): void {
@@ -158,21 +166,8 @@ function fingerprintOf(report: IKernelReport): string {
   return JSON.stringify([report.fingerprint, report.trust]);
 }
 
-/** The line that calls a tool, with its required arguments to fill in; without them if the kernel does not answer in time. */
-async function callLine(connection: KernelConnection, tool: string): Promise<string> {
-  const line = `%tool ${tool}`;
-  const { transport } = connection;
-  if (!transport) {
-    return line;
-  }
-  const timeout = new Promise<null>(resolve => window.setTimeout(() => resolve(null), SIGNATURE_TIMEOUT_MS));
-  const found = await Promise.race([transport.request('tool', { name: tool }).catch(() => null), timeout]);
-  const required: string[] = found?.parameters?.required ?? [];
-  return [line, ...required.map(name => `${name}=`)].join(' ');
-}
-
 /** Insert code into the active cell if it is an empty code cell, else into a new cell below, which becomes active. */
-async function insertCode(panel: NotebookPanel, code: string): Promise<void> {
+async function insertCode(panel: NotebookPanel, code: string): Promise<Cell> {
   await panel.context.ready; // a cell inserted earlier is lost silently
   const notebook = panel.content;
   const current = notebook.activeCell;
@@ -184,9 +179,14 @@ async function insertCode(panel: NotebookPanel, code: string): Promise<void> {
     }
   }
   notebook.deselectAll();
-  const cell = notebook.activeCell;
-  cell?.model.sharedModel.setSource(code);
-  cell?.editor?.setCursorPosition({ line: code.split('\n').length - 1, column: code.split('\n').pop()?.length ?? 0 });
+  writeCode(notebook.activeCell!, code);
+  return notebook.activeCell!;
+}
+
+/** Replace what a cell holds; the cursor stands at its end. */
+function writeCode(cell: Cell, code: string): void {
+  cell.model.sharedModel.setSource(code);
+  cell.editor?.setCursorPosition({ line: code.split('\n').length - 1, column: code.split('\n').pop()?.length ?? 0 });
 }
 
 /** Accept tools that are dropped on a notebook. Returns the function that stops this. */

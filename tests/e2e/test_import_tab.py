@@ -8,7 +8,7 @@ from typing import Any
 
 import jupyter_server
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from tests.e2e.screens import AXE
 from tests.e2e.test_panel import load, tab
@@ -128,6 +128,25 @@ def test_all_takes_exactly_what_the_filter_shows(project: Notebook) -> None:
         f"Import {count} {'tool' if count == 1 else 'tools'}"
     )
     assert 0 < count < 15
+
+
+def test_a_document_cannot_be_changed_while_it_is_read(project: Notebook) -> None:
+    """What is imported is the document whose operations are shown."""
+    page, form, held = project.page, open_import(project), list[Route]()
+    page.route("**/onetool/tools/import/preview?*", lambda route: held.append(route))
+    form.get_by_text("Paste it").click()
+    pasted = form.get_by_label("Pasted document")
+    pasted.fill(json.dumps(JSON))
+    form.get_by_role("button", name="Show operations").click()
+    expect(form).to_contain_text("Reading …")
+
+    pasted.press_sequentially("{")
+    expect(pasted).to_have_value(json.dumps(JSON))
+    (route,) = held
+    route.continue_()
+
+    expect(form).to_contain_text("1 operation")
+    expect(form.get_by_label("Filter operations")).to_be_focused()
 
 
 def test_pasted_documents_and_what_is_wrong_with_them(project: Notebook) -> None:

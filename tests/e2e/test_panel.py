@@ -6,7 +6,9 @@ What a person does is done through the page: clicks, keys, drops. Cells are run 
 from __future__ import annotations
 
 import json
+import os
 import secrets
+import signal
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -224,6 +226,45 @@ def test_an_extension_that_is_loaded_while_the_panel_connects_is_found(lab: Lab)
 
     expect(panel.locator(".otx-tool").first).to_be_visible()
     expect(panel).not_to_contain_text(NOT_LOADED)
+
+
+def test_a_command_waits_for_a_panel_that_connects(lab: Lab) -> None:
+    """A tool is asked for before the panel knows what the kernel has: the extension is loaded, then it is shown."""
+    notebook = lab.open_notebook([""])
+    page, panel = notebook.page, notebook.show_panel()
+    expect(panel).to_contain_text(NOT_LOADED)
+    page.evaluate(_HOLD_LOOK)
+    notebook.restart_kernel()
+    page.wait_for_function("() => window.answers === 1")
+
+    page.evaluate("() => void window.jupyterapp.commands.execute('onetool:show', { name: 'time.now' })")
+    page.evaluate("() => window.letGo()")
+
+    expect(panel.locator(".otx-title h3")).to_have_text("time.now")
+
+
+def test_a_call_is_inserted_at_once_and_its_arguments_when_the_kernel_answers(lab: Lab) -> None:
+    """What the user has written meanwhile stays."""
+    notebook = lab.open_notebook(["import os; print(os.getpid())", "", ""])
+    load(notebook)
+    kernel = int(notebook.run_cell(0)[0]["text"])
+    first = sources(notebook)[0]
+    insert = """([cell, name]) => {
+      window.jupyterapp.shell.currentWidget.content.activeCellIndex = cell;
+      void window.jupyterapp.commands.execute('onetool:insert', { tool: name });
+    }"""
+    os.kill(kernel, signal.SIGSTOP)
+    try:
+        notebook.page.evaluate(insert, [1, "fs.read_file"])
+        wait_for_cells(notebook, [first, "%tool fs.read_file", ""])
+        notebook.page.evaluate(insert, [2, "fs.list_dir"])
+        wait_for_cells(notebook, [first, "%tool fs.read_file", "%tool fs.list_dir"])
+        notebook.page.keyboard.type(" path=here")
+        wait_for_cells(notebook, [first, "%tool fs.read_file", "%tool fs.list_dir path=here"])
+    finally:
+        os.kill(kernel, signal.SIGCONT)
+
+    wait_for_cells(notebook, [first, "%tool fs.read_file path=", "%tool fs.list_dir path=here"])
 
 
 def test_two_notebooks_have_their_own_kernels_and_projects(lab: Lab) -> None:
