@@ -34,7 +34,6 @@ export interface IKernelReport {
   fingerprint: string;
   problems: IProblem[];
   servers: Record<string, { state: string; reason: string }>;
-  questions: IQuestion[];
 }
 
 export class KernelConnection {
@@ -146,7 +145,6 @@ export class KernelConnection {
       const report = await transport.request<IKernelReport>('report');
       if (transport === this._transport && JSON.stringify(report) !== JSON.stringify(this._report)) {
         this._report = report;
-        this._setQuestions(report.questions);
         this._setState('connected');
       }
     } catch {
@@ -235,8 +233,7 @@ export class KernelConnection {
     this._comm = comm;
     this._transport = transport;
     transport.on('changed', debounce(CHANGED_MS, () => void this.refresh()));
-    transport.on('question', ({ question }) => this._setQuestions([...this._questions.values(), question]));
-    transport.on('questionClosed', ({ question }) => this._setQuestions([...this._questions.values()].filter(each => each.id !== question)));
+    transport.on('questions', ({ questions }) => this._setQuestions(questions));
     await this.refresh();
   }
 

@@ -139,17 +139,19 @@ class ToolBrowser {
     const isTrusted = trust?.isTrusted ?? false;
     const isEach = isTrusted && trust.wouldRun.parts.length <= MAX_FORMS;
     const parts = !key ? [] : isEach ? trust.wouldRun.parts.map(part => part.key) : [''];
-    const forms = parts.map(part => trustForm(trust.wouldRun, { part, isTrusted, onYes: () => this.grantTrust(part), onNo: () => show(this.trust, false) }).element);
+    const forms = parts.map(part => trustForm(trust.wouldRun, { part, isTrusted, onYes: () => this.grantTrust(part, trust.wouldRun), onNo: () => show(this.trust, false) }).element);
     show(fill(this.trust, forms), forms.length > 0);
   }
 
-  async grantTrust(part) {
+  /** A yes to `wouldRun`, which is what its form shows. */
+  async grantTrust(part, wouldRun) {
     try {
-      this.drawTrust(await this.transport.request('trust', { isTrusted: true, part }));
+      this.drawTrust(await this.transport.request('trust', { isTrusted: true, part, wouldRun }));
       await this.load();
       this.search.focus();
       this.onTrust();
     } catch (error) {
+      await this.load(); // the project may hold something else by now
       this.showNotice(error.message);
     }
   }

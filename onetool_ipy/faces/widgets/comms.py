@@ -67,6 +67,7 @@ class PanelComms:
 
     def handle_msg(self, message: Any) -> None:
         """Answer a panel's request, in the shell that received it."""
+        self._host().questions.expect_page()
         self._screen_requests().receive(message["content"]["data"])
 
     def handle_close(self, _message: object) -> None:

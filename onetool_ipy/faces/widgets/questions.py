@@ -8,6 +8,7 @@ caller asks as text. After a reload of the page the panel shows the questions th
 
 from __future__ import annotations
 
+import math
 import threading
 import uuid
 from collections import Counter
@@ -32,6 +33,7 @@ class OpenQuestions:
     def __init__(self, send: Callable[[Json], None]) -> None:
         self._send = send
         self._open: dict[str, _OpenQuestion] = {}
+        self._publishing = threading.Lock()
         self._patience_s = _FIRST_S
 
     def ask(self, question: Question, show: Callable[[str], None]) -> Reply | None:
@@ -40,21 +42,27 @@ class OpenQuestions:
         self._open[one.id] = one
         try:
             show(one.id)
-            self._send({"event": "question", "question": one.data})
-            if not _wait(one.seen, self._patience_s):
+            self.publish()
+            if not _wait(one.seen, lambda: self._patience_s):
                 self._patience_s = 0.0
                 return None
-            self._patience_s = _CONNECTED_S
-            _wait(one.answered, None)
+            _wait(one.answered, lambda: math.inf)
             return one.reply
         finally:
             del self._open[one.id]
-            self._send({"event": "questionClosed", "question": one.id})
+            self.publish()
 
-    def listed(self) -> list[Json]:
-        """The open questions, for a page that has just connected."""
+    def expect_page(self) -> None:
+        """A page has sent something, so there is one: it gets its time, also for a question that waits already."""
         self._patience_s = _CONNECTED_S
-        return [one.data for one in self._open.values()]
+
+    def publish(self) -> None:
+        """Send the open questions to every page: after each change, and for a page that has just connected.
+
+        Each list is whole, and is sent before another one is made. So the list that a page gets last is the newest.
+        """
+        with self._publishing:
+            self._send({"event": "questions", "questions": [one.data for one in tuple(self._open.values())]})
 
     def seen(self, payload: Json) -> None:
         """A page shows a question."""
@@ -157,15 +165,14 @@ def _counted_calls(tools: Sequence[str]) -> str:
     return ", ".join(f"{counted(count, 'call')} of {tool}" for tool, count in Counter(tools).items())
 
 
-def _wait(event: threading.Event, limit_s: float | None) -> bool:
-    """Wait a little at a time, so that Stop gets through. Raises Abandoned if the call that asks was abandoned."""
-    left_s = limit_s
-    while not event.wait(_EVERY_S if left_s is None else min(left_s, _EVERY_S)):
+def _wait(event: threading.Event, limit_s: Callable[[], float]) -> bool:
+    """Wait a little at a time, so that Stop and a new limit get through. Raises Abandoned if the call was abandoned."""
+    time_s = 0.0
+    while not event.wait(min(limit_s() - time_s, _EVERY_S)):
         require_wanted()
-        if left_s is not None:
-            left_s -= _EVERY_S
-            if left_s <= 0:
-                return False
+        time_s += _EVERY_S
+        if time_s >= limit_s():
+            return False
     return True
 
 

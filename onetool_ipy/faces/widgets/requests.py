@@ -44,7 +44,6 @@ from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.proxies import PackProxy
 from onetool_ipy.render.views import counted
 from onetool_ipy.toolbox import Toolbox
-from onetool_ipy.trust_gate import Inventory
 
 if TYPE_CHECKING:
     from onetool_ipy.faces.widgets.questions import OpenQuestions
@@ -76,6 +75,7 @@ class ScreenRequests:
         self._box = box
         self._send = send
         self._namespace = namespace
+        self._questions = questions
         self._viewer = ResultViewer(box)
         self._servers = ServerRequests(box)
         self._http = HttpToolRequests(box, self._viewer)
@@ -97,17 +97,13 @@ class ScreenRequests:
             "cancel": self._cancel,
             "favourite": self._favourite,
             "trust": self._trust,
-            "report": lambda _payload: {
-                **health_report(self._box),
-                "questions": questions.listed() if questions else [],
-            },
+            "report": self._report,
             "saveTool": lambda p: save_new_pack(self._box, str(p.get("name") or ""), str(p.get("source") or "")),
         }
         if questions is not None:
             self._quick |= {"questionSeen": questions.seen, "answer": questions.answer}
         self._slow = self._slow_kinds()
         self._first: ToolResult | None = None
-        self._shown: Inventory | None = None
         self._unsubscribe = box.subscribe(changed=self._changed, states=self._changed)
 
     def _slow_kinds(self) -> dict[str, Callable[[Json], Any]]:
@@ -214,7 +210,7 @@ class ScreenRequests:
         recommended = [_RECOMMENDED] if any(map(registry.is_recommended, specs)) else []
         return {
             "version": __version__,
-            "trust": self._standing(),
+            "trust": self._box.gate.state(),
             "tools": len(specs),
             "packs": [{"name": name, "count": len(tools)} for name, tools in packs],
             "sources": sorted({spec.source for spec in specs}),
@@ -225,15 +221,25 @@ class ScreenRequests:
         }
 
     def _trust(self, payload: Json) -> Json:
-        """Record the person's yes to the project or to one part of it; return the state of its trust."""
-        if payload.get("isTrusted") is True:
-            self._box.gate.grant(str(payload.get("part") or ""), shown=self._shown)
-        return self._standing()
+        """Record the person's yes to the project or to one part of it; return the state of its trust.
 
-    def _standing(self) -> Json:
-        """The state of the project's trust, to be shown; a yes counts for what was shown last."""
-        self._shown = self._box.gate.inventory()
-        return self._box.gate.state()
+        A yes counts for the `wouldRun` that its form was drawn from, which it sends back. A later answer may hold more,
+        and nobody has seen it: it went to another page, or was asked for its other fields.
+        """
+        gate = self._box.gate
+        if payload.get("isTrusted") is True:
+            inventory = gate.inventory()
+            if payload.get("wouldRun") != inventory.to_dict():
+                message = "The project has changed since you were shown what it holds; nothing was trusted."
+                raise UsageProblem(message, hint="Look at the form again.")
+            gate.grant(str(payload.get("part") or ""), shown=inventory)
+        return gate.state()
+
+    def _report(self, _payload: Json) -> Json:
+        """The state of the project. The open questions go to the pages before it: its page may have just connected."""
+        if self._questions is not None:
+            self._questions.publish()
+        return health_report(self._box)
 
     def _entries(self, _payload: Json) -> Json:
         specs = self._specs()

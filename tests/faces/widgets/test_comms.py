@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from onetool_ipy import __version__
-from onetool_ipy.faces.widgets.comms import TARGET
+from onetool_ipy.core.question import Question, Reply
+from onetool_ipy.faces.widgets.comms import TARGET, PanelComms
+from onetool_ipy.faces.widgets.questions import OpenQuestions
+from tests.faces.widgets.conftest import Side
 from tests.harness.kernel import Kernel
 from tests.harness.patience import HANG_S
 
@@ -151,6 +156,28 @@ def test_two_pages_share_the_line_and_unloading_closes_it(kernel: Kernel, line: 
         assert second.look() == []
     kernel.execute(LOAD)
     assert line.look() != []
+
+
+def test_a_page_that_connects_while_a_question_waits_gets_its_time_to_show_it(side: Side) -> None:
+    """A cell loads us and asks: the first second is over before the page has drawn the question."""
+    ids, is_over, first_second_s = [], threading.Event(), 1.0
+    questions = OpenQuestions(lambda _event: None)
+    host = SimpleNamespace(box=side.box, questions=questions)
+    panels = PanelComms(SimpleNamespace(user_ns={}), lambda: host)
+
+    def connect_and_draw() -> None:
+        is_over.wait(first_second_s / 5)
+        panels.handle_msg({"content": {"data": {}}})
+        if not is_over.wait(first_second_s * 1.5):
+            questions.answer({"question": ids[0], "action": "decline"})
+
+    page = threading.Thread(target=connect_and_draw)
+    page.start()
+    reply = questions.ask(Question("server 'shop'", "Go?"), ids.append)
+    is_over.set()
+    page.join(HANG_S)
+
+    assert reply == Reply("decline")
 
 
 @pytest.mark.parametrize(

@@ -22,18 +22,19 @@ class Page:
 
     def __init__(self, answer: Callable[[OpenQuestions, str], None] | None) -> None:
         self.questions = OpenQuestions(self._hear)
+        self.open: list[dict[str, Any]] = []
         self.closed: list[str] = []
         self.shown: list[str] = []
         self.answered: list[Any] = []
         self._answer = answer
 
     def _hear(self, message: dict[str, Any]) -> None:
-        if message["event"] == "questionClosed":
-            self.closed.append(message["question"])
-        elif self._answer is not None:
-            key = message["question"]["id"]
-            self.questions.seen({"question": key})
-            self._answer(self.questions, key)
+        assert message["event"] == "questions"
+        self.closed += [one["id"] for one in self.open if one not in message["questions"]]
+        self.open = message["questions"]
+        for one in self.open if self._answer is not None else ():
+            self.questions.seen({"question": one["id"]})
+            self._answer(self.questions, one["id"])
 
     def ask(self, **fields: Any) -> Reply | None:
         return self.questions.ask(checked(Question("server 'shop'", "Go?", **fields)), self.shown.append)
@@ -58,7 +59,7 @@ def test_an_answer_is_what_the_person_chose(action: str, content: Any, wanted: R
 
     assert page.ask(calls=CALLS) == wanted
     assert page.closed == page.shown
-    assert page.questions.listed() == []
+    assert page.open == []
 
 
 @pytest.mark.parametrize(
@@ -110,23 +111,48 @@ def test_a_call_that_nobody_waits_for_takes_its_question_back() -> None:
 
     worker = workers.submit(lambda: page.ask(calls=CALLS))
     assert seen.wait(60)
-    assert [each["asker"] for each in page.questions.listed()] == ["Server 'shop'"]
+    assert [each["asker"] for each in page.open] == ["Server 'shop'"]
     workers.abandon(worker)
     worker.join(60)
 
-    assert page.questions.listed() == []
+    assert page.open == []
     assert page.closed == page.shown
+
+
+def test_a_list_that_was_made_before_a_question_does_not_take_it_away() -> None:
+    """A page asks for the list, and the question opens before the list has left: the list with it comes last."""
+    lists: list[list[str]] = []
+    is_begun, is_overtaken = threading.Event(), threading.Event()
+
+    def send(message: dict[str, Any]) -> None:
+        if not is_begun.is_set():
+            is_begun.set()
+            is_overtaken.wait(0.5)
+        lists.append([each["id"] for each in message["questions"]])
+        is_overtaken.set()
+        for key in lists[-1]:
+            questions.answer({"question": key, "action": "decline"})
+
+    questions, ids = OpenQuestions(send), []
+    page = threading.Thread(target=questions.publish)
+    page.start()
+    assert is_begun.wait(60)
+    questions.ask(checked(Question("server 'shop'", "Go?", calls=CALLS)), ids.append)
+    page.join(60)
+
+    assert lists == [[], ids, []]
 
 
 def test_a_page_gets_every_argument_and_a_huge_one_says_how_much_is_cut() -> None:
     data: list[Any] = []
 
     def look(questions: OpenQuestions, key: str) -> None:
-        data.extend(questions.listed())
+        data.extend(page.open)
         questions.answer({"question": key, "action": "cancel"})
 
     args = (("small", '"a"'), ("huge", "x" * 100_007))
-    Page(look).ask(calls=(ProposedCall("shop.order", "Order.", args, ("destructive",), "changed"),))
+    page = Page(look)
+    page.ask(calls=(ProposedCall("shop.order", "Order.", args, ("destructive",), "changed"),))
 
     (call,) = data[0]["calls"]
     assert (call["tool"], call["summary"], call["badges"], call["note"]) == (

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from onetool_ipy import tool
+from onetool_ipy.assemble import open_leniently
+from onetool_ipy.base.values import Json
+from onetool_ipy.core.question import Question
 from onetool_ipy.core.tool import ServerFacts
+from onetool_ipy.faces.widgets.questions import OpenQuestions
 from onetool_ipy.faces.widgets.requests import MAX_SENT, ScreenRequests
 from onetool_ipy.sdk import progress
 from tests.faces.widgets.conftest import SECRET, Side
@@ -51,6 +57,53 @@ def test_what_the_project_recommends_is_first_and_marked(side: Side) -> None:
     found = side.ask("search", query="", filters={"tag": "recommended"}, limit=9)
     assert [item["name"] for item in found["items"]] == ["time.now"]
     assert side.ask("tool", name="time.now")["badges"][0] == "recommended"
+
+
+def test_a_yes_to_trust_covers_what_its_form_showed_and_nothing_that_came_later(tmp_path: Path) -> None:
+    """A file is added. The page asks again for its list of tools, as does another page; then the form gets a yes."""
+    tools = tmp_path / "clone" / ".onetool" / "tools"
+    tools.mkdir(parents=True)
+    (tools.parent / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tools / "first.py").write_text("def one():\n    'One.'\n", encoding="utf-8")
+    env = {"ONETOOL_STATE": str(tmp_path / "state"), "HOME": str(tmp_path)}
+    replies: list[Json] = []
+    with open_leniently(env=env, cwd=tmp_path / "clone") as box:
+        screens = [ScreenRequests(box, send=replies.append, namespace=dict) for _ in range(2)]
+
+        def ask(kind: str, screen: ScreenRequests = screens[0], **payload: object) -> Json:
+            screen.receive({"id": kind, "kind": kind, "payload": payload})
+            return next(json.loads(json.dumps(reply)) for reply in reversed(replies) if reply.get("id") == kind)
+
+        form = ask("overview")["value"]["trust"]["wouldRun"]
+        (tools / "second.py").write_text("def two():\n    'Two.'\n", encoding="utf-8")
+        box.reload()
+        newer = [ask("overview", screen)["value"]["trust"]["wouldRun"] for screen in screens]
+
+        for yes in ({"wouldRun": form}, {"wouldRun": {}}, {}):
+            assert "nothing was trusted" in ask("trust", isTrusted=True, **yes)["error"]["message"]
+        assert box.config.trust.how == "untrusted"
+        assert newer == [{**form, "packFiles": ["tools/first.py", "tools/second.py"]}] * 2
+        (tools / "third.py").write_text("def three():\n    'Three.'\n", encoding="utf-8")
+        assert "nothing was trusted" in ask("trust", isTrusted=True, wouldRun=newer[0])["error"]["message"]
+        newest = ask("trust")["value"]["wouldRun"]
+        assert ask("trust", isTrusted=True, wouldRun=newest)["value"]["how"] == "listed"
+
+
+def test_the_open_questions_go_to_the_pages_before_a_report(side: Side) -> None:
+    """A page that has just connected asks for its report, while a question is open."""
+    sent: list[Json] = []
+    questions = OpenQuestions(sent.append)
+    screen = ScreenRequests(side.box, send=sent.append, namespace=dict, questions=questions)
+
+    def connect(key: str) -> None:
+        screen.receive({"id": "1", "kind": "report"})
+        questions.answer({"question": key, "action": "decline"})
+
+    questions.ask(Question("server 'shop'", "Go?"), connect)
+
+    event, report, *_ = sent
+    assert [each["text"] for each in event["questions"]] == ["Go?"]
+    assert "questions" not in report["value"], "a report may have been made before a question that its page knows"
 
 
 def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:

@@ -1,8 +1,9 @@
 // The trust form: everything that a yes covers is in it as text; long lists are folded, and nothing is left out.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { ui } from './page.mjs';
+import { transportOf, ui, until } from './page.mjs';
 
+const { createBrowser } = await ui('browser');
 const { needsTrust, trustForm } = await ui('trust');
 
 const part = (kind, name, more = {}) => ({ key: `${kind} ${name}`, kind, name, text: 'text', details: [], changes: [], ...more });
@@ -54,4 +55,24 @@ test('a question is due for an untrusted project and for any part that is not co
   assert.ok(needsTrust({ how: 'untrusted', isTrusted: false, wouldRun: inventory() }));
   assert.ok(needsTrust({ how: 'listed', isTrusted: true, wouldRun: inventory({ parts: [part('folder', '/')] }) }));
   assert.ok(!needsTrust({ how: 'listed', isTrusted: true, wouldRun: inventory() }));
+});
+
+test('a yes sends what its form shows, not what the kernel sent since; a refused yes draws what there is now', async () => {
+  const held = ['a.py'];
+  const trust = () => ({ how: 'untrusted', isTrusted: false, wouldRun: inventory({ packFiles: [...held] }) });
+  const { transport, asked } = await transportOf({
+    overview: () => ({ tools: 0, packs: [], sources: [], tags: [], badges: [], favourites: [], recent: [], trust: trust() }),
+    entries: () => ({ items: [], icons: [], isPartial: false }),
+    trust: () => Promise.reject(new Error('The project has changed.'))
+  });
+  const browser = createBrowser(transport);
+  await browser.loading;
+  held.push('b.py');
+  await browser.onCallFinished();
+  browser.element.querySelector('.otx-trust .otx-run').click();
+  await until(() => !browser.notice.hidden);
+  assert.deepEqual(asked.find(({ kind }) => kind === 'trust').payload, { isTrusted: true, part: '', wouldRun: inventory({ packFiles: ['a.py'] }) });
+  assert.equal(browser.notice.textContent, 'The project has changed.');
+  assert.ok(browser.trust.textContent.includes('b.py'));
+  browser.close();
 });
