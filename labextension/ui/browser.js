@@ -244,11 +244,12 @@ class ToolBrowser {
     return this.setFilters({ ...NO_FILTERS, pack });
   }
 
-  /** Show the page of a tool; with `args` its form is filled in. */
+  /** Show the page of a tool; with `args` its form is filled in. Returns whether the page shows it. */
   async open(name, args = null, isFocused = true) {
     this.showPage();
-    await this.page.open(name, args);
-    if (isFocused && this.page.tool) this.page.form.focus();
+    const isShown = await this.page.open(name, args);
+    if (isShown && isFocused) this.page.form.focus();
+    return isShown;
   }
 
   showPage() {
@@ -289,8 +290,7 @@ class ToolBrowser {
 
   /** Show a call: its arguments in the form, and its progress or result. */
   async showCall(call) {
-    await this.open(call.tool, call.args, false);
-    if (this.page.tool?.name === call.tool) this.page.showCall(call);
+    if (await this.open(call.tool, call.args, false)) this.page.showCall(call);
   }
 
   /** Show one of the views. Each has its own search text. */
@@ -328,8 +328,7 @@ class ToolBrowser {
   }
 
   async rerun(row) {
-    await this.open(row.tool, row.args, false);
-    await this.page.run();
+    if (await this.open(row.tool, row.args, false)) await this.page.run();
   }
 
   resultRow(row) {

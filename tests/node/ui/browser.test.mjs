@@ -11,12 +11,14 @@ const TOOLS = [
   ['nb.slow', 'Count slowly.', ['n'], []]
 ].map(([name, description, args, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary: description, description, arguments: args, badges: name === 'fs.read_file' ? ['read-only'] : [], disabled: false }));
 
+const toolOf = name => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, badges: ['read-only', 'destructive'], disabled: '', where: '', usage: { calls: 0 }, isFavourite: false });
+
 async function open(more = {}) {
   const stars = [];
   const { transport, asked } = await transportOf({
     overview: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], badges: ['read-only'], favourites: [...stars], recent: ['nb.slow'] }),
     entries: () => ({ items: TOOLS, icons: [], isPartial: false }),
-    tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, badges: ['read-only', 'destructive'], disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
+    tool: ({ name }) => toolOf(name),
     check: ({ name, args }) => ({ errors: Number.isInteger(args.n) ? [] : [{ pointer: '/n', message: 'is not an integer' }], code: { tool: `%tool ${name} n=${args.n}`, python: `f(n=${args.n})` } }),
     run: () => ({ job: 'j1' }),
     cancel: () => ({ isCancelled: true }),
@@ -36,6 +38,7 @@ async function open(more = {}) {
 }
 const names = browser => browser.tools.items.map(item => item.name);
 const $ = (browser, selector) => browser.element.querySelector(selector);
+const ran = asked => asked.filter(message => message.kind === 'run').map(message => message.payload.name);
 
 test('recently used tools come first; a typo finds its tool; an empty list says why it is empty', async () => {
   const { browser, search } = await open();
@@ -325,6 +328,43 @@ test('a call in the history can be edited and rerun; a masked one cannot', async
   assert.equal($(browser, '[aria-label="Rerun fs.read_file"]'), null);
   $(browser, '[aria-label="Rerun nb.slow"]').click();
   await until(() => asked.some(message => message.kind === 'run'));
+  browser.close();
+});
+
+test('Rerun of a tool that is gone runs nothing, and neither does Ctrl-Enter below its error', async () => {
+  let isGone = false;
+  const { browser, asked } = await open({
+    tool: ({ name }) => {
+      if (isGone) throw new Error(`No tool '${name}'.`);
+      return toolOf(name);
+    }
+  });
+  await browser.open('brave.search', { n: 5 });
+  await browser.page.run();
+  type($(browser, '.otx-form input'), '6');
+  browser.selectView('history');
+  await until(() => $(browser, '[aria-label="Rerun nb.slow"]'));
+  isGone = true;
+  $(browser, '[aria-label="Rerun nb.slow"]').click();
+  await until(() => /No tool 'nb\.slow'/.test($(browser, '.otx-tool-page').textContent));
+  await browser.page.run(); // as Ctrl-Enter does
+  assert.deepEqual(ran(asked), ['brave.search']);
+  assert.match($(browser, '.otx-call-line').textContent, /brave\.search/, 'the call that was on the page has a line');
+  isGone = false;
+  await browser.open('brave.search');
+  assert.equal($(browser, '.otx-call-line'), null, 'and is on the page again');
+  browser.close();
+});
+
+test('a tool that is opened after Rerun is not run in its place', async () => {
+  let reply;
+  const { browser, asked } = await open({ tool: ({ name }) => (name === 'nb.slow' ? new Promise(resolve => (reply = () => resolve(toolOf(name)))) : toolOf(name)) });
+  const rerun = browser.rerun({ tool: 'nb.slow', args: { n: 7 } });
+  await browser.open('brave.search', { n: 5 });
+  reply();
+  await rerun;
+  assert.deepEqual(ran(asked), []);
+  assert.equal(browser.page.tool.name, 'brave.search');
   browser.close();
 });
 
