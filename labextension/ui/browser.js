@@ -1,7 +1,7 @@
 // The tool browser: filters, the list of tools, the page of one tool, the stored results, and the call history beside
 // them. It owns the layout and the keyboard, and requests everything it shows over the transport.
 import { Calls } from './calls.js';
-import { addTabKeys, debounce, fill, h, highlighted, keepFocus, selectTab, show, uniqueId } from './dom.js';
+import { addTabKeys, debounce, fill, h, highlighted, keepFocus, reconcile, selectTab, show, uniqueId } from './dom.js';
 import { badgeChip, counted, drawIcon, number, sourceText } from './format.js';
 import { HistoryView } from './history.js';
 import { SearchIndex, matchingSpans } from './search.js';
@@ -62,6 +62,7 @@ class ToolBrowser {
     this.notice = h('div.otx-notice', { role: 'alert', hidden: true });
     this.trust = show(h('div.otx-trust-box', { role: 'status' }), false);
     this.packs = h('nav.otx-packs', { 'aria-label': 'Packs' });
+    this.packButtons = new Map();
     this.side = show(h('div.otx-side', { tabindex: '-1' }), false);
     this.help = show(h('div.otx-keys', { role: 'note', 'aria-label': 'Keys' }, KEYS.map(([key, does]) => h('div', null, h('kbd', null, key), ` ${does}`))), false);
     this.views = addTabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Tools, history and results' }, VIEWS.map(([kind, title]) => {
@@ -172,18 +173,24 @@ class ToolBrowser {
     fill(this.packSelect, choices(all('packs'), overview.packs.map(pack => pack.name))).value = filters.pack;
     show(this.source, overview.sources.length > 1);
     show(this.tag, overview.tags.length + overview.badges.length > 0);
-    const button = (label, count, isOn, change) => h(
-      isOn ? 'button.otx-pack.otx-current' : 'button.otx-pack',
-      { type: 'button', 'aria-pressed': String(isOn), onclick: () => this.setFilters({ pack: '', isFavourite: false, ...change }) },
-      h('span', null, label),
-      h('span.otx-muted', null, number(count))
-    );
-    fill(
-      this.packs,
-      button('All', overview.tools, !filters.pack && !filters.isFavourite, {}),
-      overview.favourites.length ? button('★ Favourites', overview.favourites.length, filters.isFavourite, { isFavourite: true }) : null,
-      overview.packs.map(pack => button(pack.name, pack.count, filters.pack === pack.name, { pack: pack.name }))
-    );
+    const stars = overview.favourites.length;
+    reconcile(this.packs, [
+      this.packButton({}, 'All', overview.tools, !filters.pack && !filters.isFavourite),
+      ...(stars ? [this.packButton({ isFavourite: true }, '★ Favourites', stars, filters.isFavourite)] : []),
+      ...overview.packs.map(({ name, count }) => this.packButton({ pack: name }, name, count, filters.pack === name))
+    ]);
+  }
+
+  /** The button that sets some filters. It is made once: at a later load the focus or the mouse button may be on it. */
+  packButton(change, label, count, isOn) {
+    const key = JSON.stringify(change);
+    const onclick = () => this.setFilters({ pack: '', isFavourite: false, ...change });
+    const button = this.packButtons.get(key) ?? h('button.otx-pack', { type: 'button', onclick }, h('span', null, label), h('span.otx-muted'));
+    this.packButtons.set(key, button);
+    button.classList.toggle('otx-current', isOn);
+    button.setAttribute('aria-pressed', String(isOn));
+    fill(button.lastChild, number(count));
+    return button;
   }
 
   setFilters(change) {
@@ -452,17 +459,18 @@ class ToolList {
     this.aboutCount = packs.find(pack => pack.name === 'ot')?.count ?? 0;
   }
 
-  /** Show the tools that match, and return how many there are. With a query the first tool is chosen. */
+  /** Show the tools that match, and return how many there are. With a new query the first tool is chosen. */
   async show(query, filters) {
     const turn = (this.searches += 1);
     const asked = JSON.stringify([query, filters]);
-    const chosenName = this.items[this.chosen]?.name;
     const found = this.index ? this.matches(query, filters) : await this.search(query, filters);
     const items = kept(this.items, query.trim() || filters.pack ? found : this.folded(found, Object.values(filters).some(Boolean)));
     if (turn !== this.searches) return countOf(this.items);
     const isAgain = asked === this.asked;
-    Object.assign(this, { query, items, asked });
-    this.chosen = query.trim() ? (items.length ? 0 : -1) : items.findIndex(item => item.name === chosenName);
+    const chosenName = this.items[this.chosen]?.name;
+    const place = query.trim() && !isAgain ? -1 : items.findIndex(item => item.name === chosenName);
+    const first = query.trim() && items.length ? 0 : -1;
+    Object.assign(this, { query, items, asked, chosen: place < 0 ? first : place });
     this.list.reset(items.length, items, isAgain);
     if (this.chosen > 0 && !isAgain) this.list.scrollTo(this.chosen, true);
     return countOf(items);

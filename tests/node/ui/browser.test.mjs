@@ -78,6 +78,64 @@ test('a change in the kernel leaves the rows that stay, and where the user is in
   browser.close();
 });
 
+test('a change in the kernel leaves the tool that the user has chosen among the matches', async () => {
+  const tools = ['one', 'two', 'three'].map(name => ({ ...TOOLS[1], name: `fs.read_${name}`, summary: '', description: '' }));
+  const { browser, transport, search } = await open({ entries: () => ({ items: tools, icons: [], isPartial: false }) });
+  type(search, 'read');
+  await until(() => browser.tools.chosen === 0);
+  press(search, 'ArrowDown');
+  press(search, 'ArrowDown');
+  const { name } = browser.tools.items[2];
+  tools.unshift({ ...tools[0], name: 'fs.read' });
+  transport.receive({ event: 'changed' });
+  await until(() => names(browser).length === 4);
+  assert.equal(names(browser)[0], 'fs.read');
+  assert.equal(search.getAttribute('aria-activedescendant'), browser.tools.activeId);
+  press(search, 'Enter');
+  await until(() => browser.page.tool);
+  assert.equal(browser.page.tool.name, name);
+  tools.splice(tools.findIndex(tool => tool.name === name), 1);
+  transport.receive({ event: 'changed' });
+  await until(() => names(browser).length === 3);
+  assert.equal(browser.tools.chosen, 0, 'the chosen tool is gone');
+  browser.close();
+});
+
+test('while the kernel searches, the user can choose another tool of the list that is loaded again', async () => {
+  let reply;
+  const answer = { items: TOOLS, icons: [], total: TOOLS.length };
+  const { browser, search } = await open({ entries: () => ({ items: [], icons: [], isPartial: true }), search: () => (reply === undefined ? answer : new Promise(resolve => (reply = () => resolve(answer)))) });
+  type(search, 'anything');
+  await browser.searching;
+  reply = null;
+  const load = browser.load();
+  await until(() => reply);
+  press(search, 'ArrowDown');
+  reply();
+  await load;
+  assert.equal(browser.tools.chosen, 1);
+  browser.close();
+});
+
+test('the buttons of the packs stay when their numbers change, and keep the focus', async () => {
+  const packs = [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }];
+  const { browser } = await open({ overview: () => ({ tools: 3, packs: packs.map(pack => ({ ...pack })), sources: ['local'], tags: [], badges: [], favourites: [], recent: [] }) });
+  const buttons = () => [...browser.element.querySelectorAll('.otx-pack')];
+  const [all, brave, fs] = buttons();
+  fs.focus();
+  fs.click();
+  assert.deepEqual(buttons().map(button => button.getAttribute('aria-pressed')), ['false', 'false', 'true']);
+  packs[1].count = 2;
+  packs.shift();
+  packs.push({ name: 'nb', count: 1 });
+  await browser.load();
+  assert.deepEqual(buttons().map(button => button.textContent), ['All3', 'fs2', 'nb1']);
+  assert.deepEqual(buttons().slice(0, 2), [all, fs]);
+  assert.equal(document.activeElement, fs);
+  assert.ok(!brave.isConnected);
+  browser.close();
+});
+
 test('filters and the search combine', async () => {
   const { browser, search } = await open();
   [...browser.element.querySelectorAll('.otx-pack')].find(each => each.textContent.startsWith('fs')).click();
