@@ -35,7 +35,7 @@ export function createBrowser(transport, options = {}) {
 
 class ToolBrowser {
   constructor(transport, { onInsert = null, onDrag = null, onTrust = () => {}, isSmall = false } = {}) {
-    Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTERS }, view: 'tools' });
+    Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTERS }, view: 'tools', resultLists: 0 });
     const onFavourite = (name, isOn) => this.setFavourite(name, isOn);
     this.calls = new Calls(transport, { onChange: call => this.onCallChange(call), onOpen: call => this.showCall(call) });
     this.page = new ToolPage(transport, this.calls, { onFavourite, onInsert });
@@ -323,14 +323,16 @@ class ToolBrowser {
   }
 
   async drawResults() {
+    const turn = (this.resultLists += 1);
     try {
       const { items } = await this.transport.request('results');
+      if (turn !== this.resultLists || this.view !== 'results') return;
       const words = this.search.value.toLowerCase().split(/\s+/);
       const found = items.filter(row => words.every(word => `${row.tool} ${row.handle} ${row.when}`.toLowerCase().includes(word)));
       const emptyText = items.length ? 'No stored result matches.' : 'No stored results yet. Large results appear here.';
-      if (this.view === 'results') fill(this.side, found.length ? found.map(row => this.resultRow(row)) : h('p.otx-muted', null, emptyText));
+      fill(this.side, found.length ? found.map(row => this.resultRow(row)) : h('p.otx-muted', null, emptyText));
     } catch (error) {
-      fill(this.side, h('div.otx-failure', { role: 'alert' }, error.message));
+      if (turn === this.resultLists) fill(this.side, h('div.otx-failure', { role: 'alert' }, error.message));
     }
   }
 
@@ -342,7 +344,7 @@ class ToolBrowser {
     const open = async () => {
       this.showPage();
       try {
-        this.page.showResult(await this.transport.request('open', { handle: row.handle }));
+        await this.page.openResult(row.handle);
       } catch (error) {
         this.showNotice(error.message);
       }

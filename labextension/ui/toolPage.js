@@ -277,8 +277,11 @@ export class ToolPage {
     else this.onInsert(answer.code, isRun);
   }
 
-  /** Show a stored result. */
-  showResult(result) {
+  /** Show a stored result, unless the user opens a tool or another result before it is there. */
+  async openResult(handle) {
+    const opening = (this.openings += 1);
+    const result = await this.transport.request('open', { handle });
+    if (opening !== this.openings) return;
     if (this.tool) this.showCall(null);
     if (this.tool) show(this.resultBox, true);
     else fill(this.element, this.viewer.element);

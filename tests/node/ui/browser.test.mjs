@@ -435,6 +435,47 @@ test('stored results open in the viewer', async () => {
   browser.close();
 });
 
+test('of results and tools that are opened, the last is shown, whatever arrives last', async () => {
+  const replies = new Map();
+  const result = handle => ({ ok: true, handle, lines: 1, preview: ['a'], kinds: ['text'] });
+  const { browser, transport } = await open({
+    results: () => ({ items: ['h1', 'h2'].map(handle => ({ handle, tool: `nb.${handle}`, when: 'now', summary: '' })) }),
+    open: ({ handle }) => new Promise(resolve => replies.set(handle, () => resolve(result(handle))))
+  });
+  browser.selectView('results');
+  await until(() => $(browser, '[aria-label="Open the result of nb.h2"]'));
+  for (const handle of ['h1', 'h2']) $(browser, `[aria-label="Open the result of nb.${handle}"]`).click();
+  replies.get('h2')();
+  await until(() => /h2/.test($(browser, '.otx-summary')?.textContent ?? ''));
+  replies.get('h1')();
+  await transport.request('results');
+  assert.match($(browser, '.otx-summary').textContent, /h2/);
+
+  $(browser, '[aria-label="Open the result of nb.h1"]').click();
+  await browser.open('nb.slow', { n: 3 });
+  await browser.page.run();
+  replies.get('h1')();
+  await transport.request('results');
+  assert.equal(browser.page.call, browser.calls.all[0], 'the running call stays on the page of its tool');
+  assert.ok($(browser, '.otx-result').hidden);
+  browser.close();
+});
+
+test('of two lists of results the one that was requested last is shown', async () => {
+  const replies = [];
+  const { browser, transport, search } = await open({ results: () => new Promise(resolve => replies.push(handles => resolve({ items: handles.map(handle => ({ handle, tool: '', when: 'now', summary: '' })) }))) });
+  browser.selectView('results');
+  type(search, 'h');
+  await until(() => replies.length === 2);
+  const shown = () => [...browser.element.querySelectorAll('.otx-side .otx-tool-name')].map(each => each.textContent);
+  replies[1](['h1', 'h2']);
+  await until(() => shown().length === 2);
+  replies[0](['h1']);
+  await transport.request('overview');
+  assert.deepEqual(shown(), ['h1', 'h2']);
+  browser.close();
+});
+
 test('a favourite is kept and comes first', async () => {
   const { browser } = await open();
   await browser.setFavourite('fs.read_file', true);
