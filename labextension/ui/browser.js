@@ -1,7 +1,7 @@
 // The tool browser: filters, the list of tools, the page of one tool, the stored results, and the call history beside
 // them. It owns the layout and the keyboard, and requests everything it shows over the transport.
 import { Calls } from './calls.js';
-import { addTabKeys, debounce, fill, h, highlighted, keepFocus, selectTab, show, uniqueId } from './dom.js';
+import { addTabKeys, debounce, fill, h, highlighted, keepFocus, reconcile, selectTab, show, uniqueId } from './dom.js';
 import { badgeChip, counted, drawIcon, number, sourceText } from './format.js';
 import { HistoryView } from './history.js';
 import { SearchIndex, matchingSpans } from './search.js';
@@ -35,7 +35,7 @@ export function createBrowser(transport, options = {}) {
 
 class ToolBrowser {
   constructor(transport, { onInsert = null, onDrag = null, onTrust = () => {}, isSmall = false } = {}) {
-    Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTERS }, view: 'tools' });
+    Object.assign(this, { transport, onTrust, isSmall, filters: { ...NO_FILTERS }, view: 'tools', resultLists: 0 });
     const onFavourite = (name, isOn) => this.setFavourite(name, isOn);
     this.calls = new Calls(transport, { onChange: call => this.onCallChange(call), onOpen: call => this.showCall(call) });
     this.page = new ToolPage(transport, this.calls, { onFavourite, onInsert });
@@ -62,6 +62,7 @@ class ToolBrowser {
     this.notice = h('div.otx-notice', { role: 'alert', hidden: true });
     this.trust = show(h('div.otx-trust-box', { role: 'status' }), false);
     this.packs = h('nav.otx-packs', { 'aria-label': 'Packs' });
+    this.packButtons = new Map();
     this.side = show(h('div.otx-side', { tabindex: '-1' }), false);
     this.help = show(h('div.otx-keys', { role: 'note', 'aria-label': 'Keys' }, KEYS.map(([key, does]) => h('div', null, h('kbd', null, key), ` ${does}`))), false);
     this.views = addTabKeys(h('div.otx-tabs', { role: 'tablist', 'aria-label': 'Tools, history and results' }, VIEWS.map(([kind, title]) => {
@@ -174,18 +175,24 @@ class ToolBrowser {
     fill(this.packSelect, choices(all('packs'), overview.packs.map(pack => pack.name))).value = filters.pack;
     show(this.source, overview.sources.length > 1);
     show(this.tag, overview.tags.length + overview.badges.length > 0);
-    const button = (label, count, isOn, change) => h(
-      isOn ? 'button.otx-pack.otx-current' : 'button.otx-pack',
-      { type: 'button', 'aria-pressed': String(isOn), onclick: () => this.setFilters({ pack: '', isFavourite: false, ...change }) },
-      h('span', null, label),
-      h('span.otx-muted', null, number(count))
-    );
-    fill(
-      this.packs,
-      button('All', overview.tools, !filters.pack && !filters.isFavourite, {}),
-      overview.favourites.length ? button('★ Favourites', overview.favourites.length, filters.isFavourite, { isFavourite: true }) : null,
-      overview.packs.map(pack => button(pack.name, pack.count, filters.pack === pack.name, { pack: pack.name }))
-    );
+    const stars = overview.favourites.length;
+    reconcile(this.packs, [
+      this.packButton({}, 'All', overview.tools, !filters.pack && !filters.isFavourite),
+      ...(stars ? [this.packButton({ isFavourite: true }, '★ Favourites', stars, filters.isFavourite)] : []),
+      ...overview.packs.map(({ name, count }) => this.packButton({ pack: name }, name, count, filters.pack === name))
+    ]);
+  }
+
+  /** The button that sets some filters. It is made once: at a later load the focus or the mouse button may be on it. */
+  packButton(change, label, count, isOn) {
+    const key = JSON.stringify(change);
+    const onclick = () => this.setFilters({ pack: '', isFavourite: false, ...change });
+    const button = this.packButtons.get(key) ?? h('button.otx-pack', { type: 'button', onclick }, h('span', null, label), h('span.otx-muted'));
+    this.packButtons.set(key, button);
+    button.classList.toggle('otx-current', isOn);
+    button.setAttribute('aria-pressed', String(isOn));
+    fill(button.lastChild, number(count));
+    return button;
   }
 
   setFilters(change) {
@@ -246,11 +253,12 @@ class ToolBrowser {
     return this.setFilters({ ...NO_FILTERS, pack });
   }
 
-  /** Show the page of a tool; with `args` its form is filled in. */
+  /** Show the page of a tool; with `args` its form is filled in. Returns whether the page shows it. */
   async open(name, args = null, isFocused = true) {
     this.showPage();
-    await this.page.open(name, args);
-    if (isFocused && this.page.tool) this.page.form.focus();
+    const isShown = await this.page.open(name, args);
+    if (isShown && isFocused) this.page.form.focus();
+    return isShown;
   }
 
   showPage() {
@@ -291,8 +299,7 @@ class ToolBrowser {
 
   /** Show a call: its arguments in the form, and its progress or result. */
   async showCall(call) {
-    await this.open(call.tool, call.args, false);
-    if (this.page.tool?.name === call.tool) this.page.showCall(call);
+    if (await this.open(call.tool, call.args, false)) this.page.showCall(call);
   }
 
   /** Show one of the views. Each has its own search text. */
@@ -318,27 +325,28 @@ class ToolBrowser {
   }
 
   async drawResults() {
+    const turn = (this.resultLists += 1);
     try {
       const { items } = await this.transport.request('results');
+      if (turn !== this.resultLists || this.view !== 'results') return;
       const words = this.search.value.toLowerCase().split(/\s+/);
       const found = items.filter(row => words.every(word => `${row.tool} ${row.handle} ${row.when}`.toLowerCase().includes(word)));
       const emptyText = items.length ? 'No stored result matches.' : 'No stored results yet. Large results appear here.';
-      if (this.view === 'results') fill(this.side, found.length ? found.map(row => this.resultRow(row)) : h('p.otx-muted', null, emptyText));
+      fill(this.side, found.length ? found.map(row => this.resultRow(row)) : h('p.otx-muted', null, emptyText));
     } catch (error) {
-      fill(this.side, h('div.otx-failure', { role: 'alert' }, error.message));
+      if (turn === this.resultLists) fill(this.side, h('div.otx-failure', { role: 'alert' }, error.message));
     }
   }
 
   async rerun(row) {
-    await this.open(row.tool, row.args, false);
-    await this.page.run();
+    if (await this.open(row.tool, row.args, false)) await this.page.run();
   }
 
   resultRow(row) {
     const open = async () => {
       this.showPage();
       try {
-        this.page.showResult(await this.transport.request('open', { handle: row.handle }));
+        await this.page.openResult(row.handle);
       } catch (error) {
         this.showNotice(error.message);
       }
@@ -455,17 +463,18 @@ class ToolList {
     this.aboutCount = packs.find(pack => pack.name === 'ot')?.count ?? 0;
   }
 
-  /** Show the tools that match, and return how many there are. With a query the first tool is chosen. */
+  /** Show the tools that match, and return how many there are. With a new query the first tool is chosen. */
   async show(query, filters) {
     const turn = (this.searches += 1);
     const asked = JSON.stringify([query, filters]);
-    const chosenName = this.items[this.chosen]?.name;
     const found = this.index ? this.matches(query, filters) : await this.search(query, filters);
     const items = kept(this.items, query.trim() || filters.pack ? found : this.folded(found, Object.values(filters).some(Boolean)));
     if (turn !== this.searches) return countOf(this.items);
     const isAgain = asked === this.asked;
-    Object.assign(this, { query, items, asked });
-    this.chosen = query.trim() ? (items.length ? 0 : -1) : items.findIndex(item => item.name === chosenName);
+    const chosenName = this.items[this.chosen]?.name;
+    const place = query.trim() && !isAgain ? -1 : items.findIndex(item => item.name === chosenName);
+    const first = query.trim() && items.length ? 0 : -1;
+    Object.assign(this, { query, items, asked, chosen: place < 0 ? first : place });
     this.list.reset(items.length, items, isAgain);
     if (this.chosen > 0 && !isAgain) this.list.scrollTo(this.chosen, true);
     return countOf(items);

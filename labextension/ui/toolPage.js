@@ -18,17 +18,18 @@ export class ToolPage {
     this.checkSoon = debounce(150, () => this.check());
   }
 
-  /** Show a tool; with `args` its form is filled in. */
+  /** Show a tool; with `args` its form is filled in. Returns false if the tool is gone, or the user has opened another since. */
   async open(name, args = null) {
     const opening = (this.openings += 1);
     let tool;
     try {
       tool = await this.transport.request('tool', { name });
     } catch (error) {
-      if (opening === this.openings) fill(this.element, h('div.otx-failure', { role: 'alert' }, error.message));
-      return;
+      if (opening === this.openings) this.showFailure(error.message);
+      return false;
     }
-    if (opening !== this.openings || (this.isDrawn(tool) && args === null)) return;
+    if (opening !== this.openings) return false;
+    if (this.isDrawn(tool) && args === null) return true;
     this.tool = tool;
     this.isJsonValid = true;
     this.isSubmitted = false;
@@ -37,13 +38,22 @@ export class ToolPage {
     this.form.set(this.args);
     this.showCall(args === null ? this.calls.latest(name) : null);
     this.check();
+    return true;
+  }
+
+  /** Show a message in place of a tool. There is no tool to run then, and a call of the tool before has a line again. */
+  showFailure(message) {
+    this.checkSoon.cancel();
+    this.tool = this.call = null;
+    this.calls.setShown(null);
+    fill(this.element, h('div.otx-failure', { role: 'alert' }, message));
   }
 
   /** Whether the page already shows this tool as it is now: then it is not redrawn while the user types. */
   isDrawn(tool) {
     const { name, signature, description, parameters, disabled } = tool;
     const drawn = JSON.stringify([name, signature, description, parameters, disabled]);
-    const isSame = drawn === this.drawn && this.form.element.isConnected;
+    const isSame = drawn === this.drawn && this.tool !== null;
     this.drawn = drawn;
     return isSame;
   }
@@ -267,14 +277,16 @@ export class ToolPage {
     else this.onInsert(answer.code, isRun);
   }
 
-  /** Show a stored result. */
-  showResult(result) {
-    const isBelowTool = this.tool && this.resultBox.isConnected;
-    if (isBelowTool) this.showCall(null);
-    if (isBelowTool) show(this.resultBox, true);
+  /** Show a stored result, unless the user opens a tool or another result before it is there. */
+  async openResult(handle) {
+    const opening = (this.openings += 1);
+    const result = await this.transport.request('open', { handle });
+    if (opening !== this.openings) return;
+    if (this.tool) this.showCall(null);
+    if (this.tool) show(this.resultBox, true);
     else fill(this.element, this.viewer.element);
     this.viewer.show(result);
-    if (isBelowTool) this.scrollToResult();
+    if (this.tool) this.scrollToResult();
   }
 
   close() {

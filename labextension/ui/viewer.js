@@ -230,9 +230,10 @@ class TreePane {
   }
 
   async children(list, path, offset) {
+    const moreItem = list.querySelector(':scope > .otx-more');
+    moreItem?.remove(); // a second press would append the same children again
     try {
       const answer = await this.request('tree', { ...keyOf(this.result), path, offset, limit: 100 });
-      list.querySelector(':scope > .otx-more')?.remove();
       for (const child of answer.children) list.append(this.node(child, [...path, child.key]));
       const next = offset + answer.children.length;
       if (next < answer.total) {
@@ -241,6 +242,7 @@ class TreePane {
       }
     } catch (error) {
       fill(this.status, error.message);
+      if (moreItem) list.append(moreItem);
     }
   }
 

@@ -11,12 +11,14 @@ const TOOLS = [
   ['nb.slow', 'Count slowly.', ['n'], []]
 ].map(([name, description, args, tags]) => ({ name, pack: name.split('.')[0], source: 'local', tags, summary: description, description, arguments: args, badges: name === 'fs.read_file' ? ['read-only'] : [], disabled: false }));
 
+const toolOf = name => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, badges: ['read-only', 'destructive'], disabled: '', where: '', usage: { calls: 0 }, isFavourite: false });
+
 async function open(more = {}) {
   const stars = [];
   const { transport, asked } = await transportOf({
     overview: () => ({ tools: TOOLS.length, packs: [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }, { name: 'nb', count: 1 }], sources: ['local'], tags: ['web'], badges: ['read-only'], favourites: [...stars], recent: ['nb.slow'] }),
     entries: () => ({ items: TOOLS, icons: [], isPartial: false }),
-    tool: ({ name }) => ({ name, signature: `${name}(n: int)`, description: 'What it does.', parameters: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] }, returns: '', example: '', source: 'local', tags: [], readOnly: true, badges: ['read-only', 'destructive'], disabled: '', where: '', usage: { calls: 0 }, isFavourite: false }),
+    tool: ({ name }) => toolOf(name),
     check: ({ name, args }) => ({ errors: Number.isInteger(args.n) ? [] : [{ pointer: '/n', message: 'is not an integer' }], code: { tool: `%tool ${name} n=${args.n}`, python: `f(n=${args.n})` } }),
     run: () => ({ job: 'j1' }),
     cancel: () => ({ isCancelled: true }),
@@ -36,6 +38,7 @@ async function open(more = {}) {
 }
 const names = browser => browser.tools.items.map(item => item.name);
 const $ = (browser, selector) => browser.element.querySelector(selector);
+const ran = asked => asked.filter(message => message.kind === 'run').map(message => message.payload.name);
 
 test('recently used tools come first; a typo finds its tool; an empty list says why it is empty', async () => {
   const { browser, search } = await open();
@@ -72,6 +75,64 @@ test('a change in the kernel leaves the rows that stay, and where the user is in
   assert.equal(list.body.children[0], row, 'a mouse button that is down on it is not lost');
   row.click();
   await until(() => browser.page.tool?.name === 'fs.tool20');
+  browser.close();
+});
+
+test('a change in the kernel leaves the tool that the user has chosen among the matches', async () => {
+  const tools = ['one', 'two', 'three'].map(name => ({ ...TOOLS[1], name: `fs.read_${name}`, summary: '', description: '' }));
+  const { browser, transport, search } = await open({ entries: () => ({ items: tools, icons: [], isPartial: false }) });
+  type(search, 'read');
+  await until(() => browser.tools.chosen === 0);
+  press(search, 'ArrowDown');
+  press(search, 'ArrowDown');
+  const { name } = browser.tools.items[2];
+  tools.unshift({ ...tools[0], name: 'fs.read' });
+  transport.receive({ event: 'changed' });
+  await until(() => names(browser).length === 4);
+  assert.equal(names(browser)[0], 'fs.read');
+  assert.equal(search.getAttribute('aria-activedescendant'), browser.tools.activeId);
+  press(search, 'Enter');
+  await until(() => browser.page.tool);
+  assert.equal(browser.page.tool.name, name);
+  tools.splice(tools.findIndex(tool => tool.name === name), 1);
+  transport.receive({ event: 'changed' });
+  await until(() => names(browser).length === 3);
+  assert.equal(browser.tools.chosen, 0, 'the chosen tool is gone');
+  browser.close();
+});
+
+test('while the kernel searches, the user can choose another tool of the list that is loaded again', async () => {
+  let reply;
+  const answer = { items: TOOLS, icons: [], total: TOOLS.length };
+  const { browser, search } = await open({ entries: () => ({ items: [], icons: [], isPartial: true }), search: () => (reply === undefined ? answer : new Promise(resolve => (reply = () => resolve(answer)))) });
+  type(search, 'anything');
+  await browser.searching;
+  reply = null;
+  const load = browser.load();
+  await until(() => reply);
+  press(search, 'ArrowDown');
+  reply();
+  await load;
+  assert.equal(browser.tools.chosen, 1);
+  browser.close();
+});
+
+test('the buttons of the packs stay when their numbers change, and keep the focus', async () => {
+  const packs = [{ name: 'brave', count: 1 }, { name: 'fs', count: 1 }];
+  const { browser } = await open({ overview: () => ({ tools: 3, packs: packs.map(pack => ({ ...pack })), sources: ['local'], tags: [], badges: [], favourites: [], recent: [] }) });
+  const buttons = () => [...browser.element.querySelectorAll('.otx-pack')];
+  const [all, brave, fs] = buttons();
+  fs.focus();
+  fs.click();
+  assert.deepEqual(buttons().map(button => button.getAttribute('aria-pressed')), ['false', 'false', 'true']);
+  packs[1].count = 2;
+  packs.shift();
+  packs.push({ name: 'nb', count: 1 });
+  await browser.load();
+  assert.deepEqual(buttons().map(button => button.textContent), ['All3', 'fs2', 'nb1']);
+  assert.deepEqual(buttons().slice(0, 2), [all, fs]);
+  assert.equal(document.activeElement, fs);
+  assert.ok(!brave.isConnected);
   browser.close();
 });
 
@@ -328,12 +389,90 @@ test('a call in the history can be edited and rerun; a masked one cannot', async
   browser.close();
 });
 
+test('Rerun of a tool that is gone runs nothing, and neither does Ctrl-Enter below its error', async () => {
+  let isGone = false;
+  const { browser, asked } = await open({
+    tool: ({ name }) => {
+      if (isGone) throw new Error(`No tool '${name}'.`);
+      return toolOf(name);
+    }
+  });
+  await browser.open('brave.search', { n: 5 });
+  await browser.page.run();
+  type($(browser, '.otx-form input'), '6');
+  browser.selectView('history');
+  await until(() => $(browser, '[aria-label="Rerun nb.slow"]'));
+  isGone = true;
+  $(browser, '[aria-label="Rerun nb.slow"]').click();
+  await until(() => /No tool 'nb\.slow'/.test($(browser, '.otx-tool-page').textContent));
+  await browser.page.run(); // as Ctrl-Enter does
+  assert.deepEqual(ran(asked), ['brave.search']);
+  assert.match($(browser, '.otx-call-line').textContent, /brave\.search/, 'the call that was on the page has a line');
+  isGone = false;
+  await browser.open('brave.search');
+  assert.equal($(browser, '.otx-call-line'), null, 'and is on the page again');
+  browser.close();
+});
+
+test('a tool that is opened after Rerun is not run in its place', async () => {
+  let reply;
+  const { browser, asked } = await open({ tool: ({ name }) => (name === 'nb.slow' ? new Promise(resolve => (reply = () => resolve(toolOf(name)))) : toolOf(name)) });
+  const rerun = browser.rerun({ tool: 'nb.slow', args: { n: 7 } });
+  await browser.open('brave.search', { n: 5 });
+  reply();
+  await rerun;
+  assert.deepEqual(ran(asked), []);
+  assert.equal(browser.page.tool.name, 'brave.search');
+  browser.close();
+});
+
 test('stored results open in the viewer', async () => {
   const { browser } = await open();
   browser.selectView('results');
   await until(() => $(browser, '[aria-label="Open the result of nb.slow"]'));
   $(browser, '[aria-label="Open the result of nb.slow"]').click();
   await until(() => /h1/.test($(browser, '.otx-summary')?.textContent ?? ''));
+  browser.close();
+});
+
+test('of results and tools that are opened, the last is shown, whatever arrives last', async () => {
+  const replies = new Map();
+  const result = handle => ({ ok: true, handle, lines: 1, preview: ['a'], kinds: ['text'] });
+  const { browser, transport } = await open({
+    results: () => ({ items: ['h1', 'h2'].map(handle => ({ handle, tool: `nb.${handle}`, when: 'now', summary: '' })) }),
+    open: ({ handle }) => new Promise(resolve => replies.set(handle, () => resolve(result(handle))))
+  });
+  browser.selectView('results');
+  await until(() => $(browser, '[aria-label="Open the result of nb.h2"]'));
+  for (const handle of ['h1', 'h2']) $(browser, `[aria-label="Open the result of nb.${handle}"]`).click();
+  replies.get('h2')();
+  await until(() => /h2/.test($(browser, '.otx-summary')?.textContent ?? ''));
+  replies.get('h1')();
+  await transport.request('results');
+  assert.match($(browser, '.otx-summary').textContent, /h2/);
+
+  $(browser, '[aria-label="Open the result of nb.h1"]').click();
+  await browser.open('nb.slow', { n: 3 });
+  await browser.page.run();
+  replies.get('h1')();
+  await transport.request('results');
+  assert.equal(browser.page.call, browser.calls.all[0], 'the running call stays on the page of its tool');
+  assert.ok($(browser, '.otx-result').hidden);
+  browser.close();
+});
+
+test('of two lists of results the one that was requested last is shown', async () => {
+  const replies = [];
+  const { browser, transport, search } = await open({ results: () => new Promise(resolve => replies.push(handles => resolve({ items: handles.map(handle => ({ handle, tool: '', when: 'now', summary: '' })) }))) });
+  browser.selectView('results');
+  type(search, 'h');
+  await until(() => replies.length === 2);
+  const shown = () => [...browser.element.querySelectorAll('.otx-side .otx-tool-name')].map(each => each.textContent);
+  replies[1](['h1', 'h2']);
+  await until(() => shown().length === 2);
+  replies[0](['h1']);
+  await transport.request('overview');
+  assert.deepEqual(shown(), ['h1', 'h2']);
   browser.close();
 });
 

@@ -93,6 +93,28 @@ test('a tree requests only the opened nodes, by their path', async () => {
   viewer.close();
 });
 
+test('"more" of a tree is pressed once: its children come once, and after an error it is there again', async () => {
+  const keys = Array.from({ length: 150 }, (_, at) => ({ key: at, kind: 'int', preview: '1', count: 0 }));
+  let reply;
+  const page = ({ offset, limit }) => ({ children: keys.slice(offset, offset + limit), total: keys.length });
+  const tree = payload => (payload.offset ? new Promise((resolve, reject) => (reply = { resolve: () => resolve(page(payload)), reject })) : page(payload));
+  const { $, asked, viewer } = await open({ call: 'c', lines: 1, kinds: ['tree', 'text'] }, { tree });
+  await until(() => $('.otx-more button'));
+  const more = $('.otx-more button');
+  more.click();
+  assert.equal($('.otx-more'), null);
+  reply.reject(new Error('The kernel is gone.'));
+  await until(() => $('.otx-more button') === more);
+  assert.match($('.otx-bar').textContent, /The kernel is gone\./);
+  more.click();
+  $('.otx-more button')?.click();
+  assert.equal(asked.filter(message => message.payload.offset).length, 2);
+  reply.resolve();
+  await until(() => viewer.element.querySelectorAll('[role="treeitem"]').length === keys.length);
+  assert.equal($('.otx-more'), null);
+  viewer.close();
+});
+
 test('a failed result shows its error; hostile text stays text', async () => {
   const { $, viewer } = await open({ ok: false, error: { code: 'execution_error', message: '<script>window.hacked = 1</script>' } }, {});
   assert.equal($('script'), null);
