@@ -131,8 +131,9 @@ class Messages {
   async load() {
     try {
       const { rows } = await this.transport.request('serverMessages', { name: this.name, after: this.last });
-      if (!rows.length && this.isDrawn) return;
-      this.rows.push(...rows.map(row => ({ ...row, element: null })));
+      const newer = rows.filter(row => row.number > this.last); // another reply may have brought the others
+      if (!newer.length && this.isDrawn) return;
+      this.rows.push(...newer.map(row => ({ ...row, element: null })));
       this.last = this.rows.at(-1)?.number ?? 0;
       this.isDrawn = true;
       this.draw();

@@ -130,3 +130,35 @@ test('the page of a server shows its state, what it offers and every message who
   assert.deepEqual(asked.find(({ kind }) => kind === 'server').payload, { name: 'srv', action: 'start' });
   page.close();
 });
+
+/** Replies that wait until the test gives them: `replies[0](value)`. */
+function held() {
+  const replies = [];
+  return Object.assign(() => new Promise(resolve => replies.push(resolve)), { replies });
+}
+
+const FAILED = { server: { ...SERVER, name: 'srv', state: 'failed', tools: [] }, instructions: 'Be brief.', tools: [{ name: 'echo' }], prompts: [] };
+
+/** The page of a server that failed, and that starts when it is asked to. */
+async function openPage(t, answers) {
+  const { createServerPage } = await ui('serverPage');
+  const { transport, asked } = await transportOf({ serverPage: () => FAILED, serverMessages: () => ({ rows: [] }), server: () => ({ said: 'srv was started.' }), ...answers });
+  const page = createServerPage(transport, 'srv');
+  t.after(page.close); // its timer would keep a test that fails from ending
+  document.body.replaceChildren(page.element);
+  const button = label => [...page.element.querySelectorAll('button')].find(each => each.textContent === label);
+  return { page, button, asked, emit: event => transport.emit({ event }), text: () => page.element.textContent };
+}
+
+test('a message is shown once, also when two replies bring it and the older one is the last', async t => {
+  const serverMessages = held();
+  const { page, button, text } = await openPage(t, { serverMessages });
+  await until(() => button('Start again'));
+  button('Start again').click();
+  await until(() => serverMessages.replies.length === 2);
+  const rows = [1, 2, 3].map(number => ({ number, time: '', way: '→', method: `m${number}`, id: '', bytes: 1, ms: null, message: '{}' }));
+  serverMessages.replies[1]({ rows });
+  serverMessages.replies[0]({ rows: rows.slice(0, 2) });
+  await until(() => /srv was started/.test(text()));
+  assert.deepEqual([...page.element.querySelectorAll('.otx-messages > li strong')].map(each => each.textContent), ['m1', 'm2', 'm3']);
+});
