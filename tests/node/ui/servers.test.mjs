@@ -162,3 +162,46 @@ test('a message is shown once, also when two replies bring it and the older one 
   await until(() => /srv was started/.test(text()));
   assert.deepEqual([...page.element.querySelectorAll('.otx-messages > li strong')].map(each => each.textContent), ['m1', 'm2', 'm3']);
 });
+
+test('the page draws again only the part that changed: what was opened stays open, a button stays the same', async t => {
+  const pages = [FAILED, { ...FAILED, prompts: [{ name: 'greet' }] }];
+  const { page, button, asked, emit, text } = await openPage(t, { serverPage: () => (pages.length > 1 ? pages.shift() : pages[0]) });
+  await until(() => button('Start again'));
+  const start = button('Start again');
+  const details = [...page.element.querySelectorAll('details')];
+  for (const each of details) each.open = true;
+  start.focus();
+  emit('changed');
+  emit('changed');
+  await until(() => /Prompts 1/.test(text()));
+  assert.deepEqual(details.map(each => each.isConnected && each.open), [true, true]);
+  assert.equal(document.activeElement, start);
+  assert.equal(asked.filter(({ kind }) => kind === 'serverPage').length, 2);
+});
+
+test('an older reply is not drawn over a newer one: the page', async t => {
+  const serverPage = held();
+  const { button, emit, text } = await openPage(t, { serverPage });
+  serverPage.replies[0](FAILED);
+  await until(() => button('Start again'));
+  emit('changed');
+  await until(() => serverPage.replies.length === 2);
+  button('Start again').click();
+  await until(() => serverPage.replies.length === 3);
+  serverPage.replies[2]({ ...FAILED, server: { ...FAILED.server, state: 'connected' } });
+  serverPage.replies[1](FAILED);
+  await until(() => /srv was started/.test(text()));
+  assert.ok(button('Restart'));
+});
+
+test('an older reply is not drawn over a newer one: the list', async () => {
+  const servers = held();
+  const { transport } = await transportOf({ servers });
+  const screen = createServers(transport);
+  const loads = [screen.load(), screen.load()];
+  servers.replies[1]({ items: [SERVER] });
+  servers.replies[0]({ items: [] });
+  await Promise.all(loads);
+  assert.equal(screen.element.querySelectorAll('[role="listitem"]').length, 1);
+  screen.close();
+});
