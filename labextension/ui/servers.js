@@ -50,8 +50,14 @@ export function createServers(transport, { onOpen = null } = {}) {
     await rows.get(name)?.act(name, action);
   }
 
-  const stop = transport.on('changed', debounce(CHANGED_MS, () => !isClosed && element.isConnected && load()));
-  return { element, load, act, close: () => { isClosed = true; stop(); } };
+  /** What was known stays, as on the usage screen; nothing can be done with it. */
+  function end({ reason }) {
+    say(reason);
+    for (const button of element.querySelectorAll('button')) button.disabled = true;
+  }
+
+  const stop = [transport.on('closed', end), transport.on('changed', debounce(CHANGED_MS, () => !isClosed && element.isConnected && load()))];
+  return { element, load, act, close: () => { isClosed = true; stop.forEach(each => each()); } };
 }
 
 function addForm(transport, load, say) {
@@ -71,7 +77,7 @@ function addForm(transport, load, say) {
     } catch (error) {
       say(error.message);
     } finally {
-      button.disabled = false;
+      button.disabled = transport.closed !== null;
     }
   });
   return form;

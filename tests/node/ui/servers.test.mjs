@@ -12,7 +12,7 @@ async function open(answers) {
   document.body.replaceChildren(screen.element);
   await screen.load();
   const button = name => [...screen.element.querySelectorAll('button')].find(each => each.textContent === name);
-  return { screen, asked, button, text: () => screen.element.textContent, emit: event => transport.emit({ event }) };
+  return { screen, asked, button, text: () => screen.element.textContent, emit: event => transport.emit({ event }), transport };
 }
 
 test('a server shows its state, and the buttons that fit it', async () => {
@@ -94,6 +94,17 @@ test('logs open and close', async () => {
   button('Logs').click();
   await until(() => !screen.element.querySelector('.otx-server-logs'));
   screen.close();
+});
+
+test('when the kernel is gone, the list says why and its buttons are off, also the one of an addition under way', async () => {
+  const { screen, transport, text } = await open({ servers: () => ({ items: [SERVER] }), addServer: held() });
+  type(screen.element.querySelector('textarea'), 'uvx mcp-server-time');
+  screen.element.querySelector('form').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
+  transport.close('The kernel was restarted.');
+  screen.close();
+  await Promise.allSettled([screen.load()]);
+  assert.match(text(), /The kernel was restarted\..*connected/);
+  assert.deepEqual([...screen.element.querySelectorAll('button:not(:disabled)')].map(each => each.textContent), []);
 });
 
 test('the page of a server shows its state, what it offers and every message whole', async () => {
