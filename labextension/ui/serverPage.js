@@ -2,7 +2,7 @@
 // All of it comes from the server or about it, and is shown as text.
 import { addTabKeys, copyText, debounce, fill, h, keepFocus, selectTab, show, uniqueId } from './dom.js';
 import { byteSize, counted, drawIcon, duration, number } from './format.js';
-import { SIGN_IN, STATES } from './servers.js';
+import { CHANGED_MS, SIGN_IN, STATES } from './servers.js';
 
 const PARTS = { tools: 'Tools', resources: 'Resources', prompts: 'Prompts', messages: 'Messages', log: 'Log' };
 const EVERY_MS = 2000;
@@ -13,7 +13,8 @@ const REMEDIES = { connected: ['restart', 'Restart'], starting: ['stop', 'Stop']
 /** Returns `{element, close()}`. `onTrust()` shows the question whether to trust the project, `onCall(tool)` opens a tool. */
 export function createServerPage(transport, name, { onTrust = () => {}, onCall = () => {} } = {}) {
   const page = new ServerPage(transport, name, onTrust, onCall);
-  const stop = [transport.on('closed', event => page.say(event.reason)), transport.on('changed', () => page.load()), keepFocus(page.element)];
+  const reload = debounce(CHANGED_MS, () => page.load());
+  const stop = [transport.on('closed', event => page.say(event.reason)), transport.on('changed', reload), reload.cancel, keepFocus(page.element)];
   page.load();
   page.messages.start();
   return { element: page.element, close: () => (stop.forEach(each => each?.()), page.messages.close()) };
@@ -21,7 +22,7 @@ export function createServerPage(transport, name, { onTrust = () => {}, onCall =
 
 class ServerPage {
   constructor(transport, name, onTrust, onCall) {
-    Object.assign(this, { transport, name, onTrust, onCall });
+    Object.assign(this, { transport, name, onTrust, onCall, loads: 0, drawn: 0, keys: {} });
     this.head = h('div.otx-server-head');
     this.status = h('p.otx-muted', { role: 'status' });
     this.messages = new Messages(transport, name);
@@ -41,8 +42,11 @@ class ServerPage {
   }
 
   async load() {
+    const turn = (this.loads += 1);
     try {
       const page = await this.transport.request('serverPage', { name: this.name });
+      if (turn < this.drawn) return; // the reply to a later request is drawn
+      this.drawn = turn;
       this.drawHead(page);
       this.drawList('tools', page.tools, tool => [tool.name, tool.title, tool.description, tool, h('button.otx-small', { type: 'button', onclick: () => this.onCall(`${this.name}.${tool.name}`) }, 'Call')]);
       const resources = [...(page.resources ?? []), ...(page.templates ?? [])];
@@ -53,7 +57,16 @@ class ServerPage {
     }
   }
 
+  /** Remember what a part shows. False if it shows that already: not drawn again, it keeps the focus and what was opened. */
+  remember(part, content) {
+    const key = JSON.stringify(content);
+    const isNew = key !== this.keys[part];
+    this.keys[part] = key;
+    return isNew;
+  }
+
   drawHead({ server, about, protocol, instructions }) {
+    if (!this.remember('head', [server, about, protocol, instructions])) return;
     const { state, reason, type, address, icon } = server;
     const remedy = state in REMEDIES ? REMEDIES[state] : ['start', state === 'not started' ? 'Start' : 'Start again'];
     const button = remedy ? h(state === 'connected' ? 'button.otx-small' : 'button.otx-run', { type: 'button', onclick: () => this.act(remedy[0]) }, remedy[1]) : null;
@@ -70,6 +83,7 @@ class ServerPage {
   }
 
   drawList(part, items = [], cells) {
+    if (!this.remember(part, items)) return;
     const title = this.tabs.querySelector(`[data-part="${part}"]`);
     fill(title, PARTS[part], items.length ? h('span.otx-muted', null, ` ${number(items.length)}`) : null);
     const rows = items.map(item => {
@@ -131,8 +145,9 @@ class Messages {
   async load() {
     try {
       const { rows } = await this.transport.request('serverMessages', { name: this.name, after: this.last });
-      if (!rows.length && this.isDrawn) return;
-      this.rows.push(...rows.map(row => ({ ...row, element: null })));
+      const newer = rows.filter(row => row.number > this.last); // another reply may have brought the others
+      if (!newer.length && this.isDrawn) return;
+      this.rows.push(...newer.map(row => ({ ...row, element: null })));
       this.last = this.rows.at(-1)?.number ?? 0;
       this.isDrawn = true;
       this.draw();

@@ -6,7 +6,7 @@ import { counted, drawIcon } from './format.js';
 /** How the state of a server is marked; any other is idle. */
 export const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
 const STARTS = 'It starts with its first call.';
-const CHANGED_MS = 300;
+export const CHANGED_MS = 300;
 export const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 
 /**
@@ -19,11 +19,14 @@ export function createServers(transport, { onOpen = null } = {}) {
   const none = show(h('p.otx-muted', null, 'No MCP servers yet. Paste the server\'s command line or JSON above.'), false);
   const rows = new Map();
   let isClosed = false;
+  let [loads, drawn] = [0, 0];
 
   async function load() {
+    const turn = (loads += 1);
     try {
       const { items } = await transport.request('servers');
-      if (isClosed) return;
+      if (isClosed || turn < drawn) return; // the reply to a later request is drawn
+      drawn = turn;
       for (const name of [...rows.keys()]) if (!items.some(item => item.name === name)) rows.delete(name);
       for (const item of items) {
         if (!rows.has(item.name)) rows.set(item.name, new ServerRow(transport, load, say, onOpen));
@@ -47,8 +50,14 @@ export function createServers(transport, { onOpen = null } = {}) {
     await rows.get(name)?.act(name, action);
   }
 
-  const stop = transport.on('changed', debounce(CHANGED_MS, () => !isClosed && element.isConnected && load()));
-  return { element, load, act, close: () => { isClosed = true; stop(); } };
+  /** What was known stays, as on the usage screen; nothing can be done with it. */
+  function end({ reason }) {
+    say(reason);
+    for (const button of element.querySelectorAll('button')) button.disabled = true;
+  }
+
+  const stop = [transport.on('closed', end), transport.on('changed', debounce(CHANGED_MS, () => !isClosed && element.isConnected && load()))];
+  return { element, load, act, close: () => { isClosed = true; stop.forEach(each => each()); } };
 }
 
 function addForm(transport, load, say) {
@@ -68,7 +77,7 @@ function addForm(transport, load, say) {
     } catch (error) {
       say(error.message);
     } finally {
-      button.disabled = false;
+      button.disabled = transport.closed !== null;
     }
   });
   return form;

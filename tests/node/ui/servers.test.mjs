@@ -12,7 +12,7 @@ async function open(answers) {
   document.body.replaceChildren(screen.element);
   await screen.load();
   const button = name => [...screen.element.querySelectorAll('button')].find(each => each.textContent === name);
-  return { screen, asked, button, text: () => screen.element.textContent, emit: event => transport.emit({ event }) };
+  return { screen, asked, button, text: () => screen.element.textContent, emit: event => transport.emit({ event }), transport };
 }
 
 test('a server shows its state, and the buttons that fit it', async () => {
@@ -96,6 +96,17 @@ test('logs open and close', async () => {
   screen.close();
 });
 
+test('when the kernel is gone, the list says why and its buttons are off, also the one of an addition under way', async () => {
+  const { screen, transport, text } = await open({ servers: () => ({ items: [SERVER] }), addServer: held() });
+  type(screen.element.querySelector('textarea'), 'uvx mcp-server-time');
+  screen.element.querySelector('form').dispatchEvent(new Event('submit', { cancelable: true, bubbles: true }));
+  transport.close('The kernel was restarted.');
+  screen.close();
+  await Promise.allSettled([screen.load()]);
+  assert.match(text(), /The kernel was restarted\..*connected/);
+  assert.deepEqual([...screen.element.querySelectorAll('button:not(:disabled)')].map(each => each.textContent), []);
+});
+
 test('the page of a server shows its state, what it offers and every message whole', async () => {
   const { createServerPage } = await ui('serverPage');
   const server = { name: 'srv', type: 'stdio', state: 'failed', reason: 'exit 1 <b>', address: 'python srv.py', tools: [], isSaved: false, signsIn: false, icon: '' };
@@ -129,4 +140,79 @@ test('the page of a server shows its state, what it offers and every message who
   await until(() => button('Restart'));
   assert.deepEqual(asked.find(({ kind }) => kind === 'server').payload, { name: 'srv', action: 'start' });
   page.close();
+});
+
+/** Replies that wait until the test gives them: `replies[0](value)`. */
+function held() {
+  const replies = [];
+  return Object.assign(() => new Promise(resolve => replies.push(resolve)), { replies });
+}
+
+const FAILED = { server: { ...SERVER, name: 'srv', state: 'failed', tools: [] }, instructions: 'Be brief.', tools: [{ name: 'echo' }], prompts: [] };
+
+/** The page of a server that failed, and that starts when it is asked to. */
+async function openPage(t, answers) {
+  const { createServerPage } = await ui('serverPage');
+  const { transport, asked } = await transportOf({ serverPage: () => FAILED, serverMessages: () => ({ rows: [] }), server: () => ({ said: 'srv was started.' }), ...answers });
+  const page = createServerPage(transport, 'srv');
+  t.after(page.close); // its timer would keep a test that fails from ending
+  document.body.replaceChildren(page.element);
+  const button = label => [...page.element.querySelectorAll('button')].find(each => each.textContent === label);
+  return { page, button, asked, emit: event => transport.emit({ event }), text: () => page.element.textContent };
+}
+
+test('a message is shown once, also when two replies bring it and the older one is the last', async t => {
+  const serverMessages = held();
+  const { page, button, text } = await openPage(t, { serverMessages });
+  await until(() => button('Start again'));
+  button('Start again').click();
+  await until(() => serverMessages.replies.length === 2);
+  const rows = [1, 2, 3].map(number => ({ number, time: '', way: '→', method: `m${number}`, id: '', bytes: 1, ms: null, message: '{}' }));
+  serverMessages.replies[1]({ rows });
+  serverMessages.replies[0]({ rows: rows.slice(0, 2) });
+  await until(() => /srv was started/.test(text()));
+  assert.deepEqual([...page.element.querySelectorAll('.otx-messages > li strong')].map(each => each.textContent), ['m1', 'm2', 'm3']);
+});
+
+test('the page draws again only the part that changed: what was opened stays open, a button stays the same', async t => {
+  const pages = [FAILED, { ...FAILED, prompts: [{ name: 'greet' }] }];
+  const { page, button, asked, emit, text } = await openPage(t, { serverPage: () => (pages.length > 1 ? pages.shift() : pages[0]) });
+  await until(() => button('Start again'));
+  const start = button('Start again');
+  const details = [...page.element.querySelectorAll('details')];
+  for (const each of details) each.open = true;
+  start.focus();
+  emit('changed');
+  emit('changed');
+  await until(() => /Prompts 1/.test(text()));
+  assert.deepEqual(details.map(each => each.isConnected && each.open), [true, true]);
+  assert.equal(document.activeElement, start);
+  assert.equal(asked.filter(({ kind }) => kind === 'serverPage').length, 2);
+});
+
+test('an older reply is not drawn over a newer one: the page', async t => {
+  const serverPage = held();
+  const { button, emit, text } = await openPage(t, { serverPage });
+  serverPage.replies[0](FAILED);
+  await until(() => button('Start again'));
+  emit('changed');
+  await until(() => serverPage.replies.length === 2);
+  button('Start again').click();
+  await until(() => serverPage.replies.length === 3);
+  serverPage.replies[2]({ ...FAILED, server: { ...FAILED.server, state: 'connected' } });
+  serverPage.replies[1](FAILED);
+  await until(() => /srv was started/.test(text()));
+  assert.ok(button('Restart'));
+});
+
+test('an older reply is not drawn over a newer one: the list', async () => {
+  const servers = held();
+  const { transport } = await transportOf({ servers });
+  const screen = createServers(transport);
+  const loads = [screen.load(), screen.load()];
+  servers.replies[1]({ items: [SERVER] });
+  servers.replies[0]({ items: [] });
+  await Promise.all(loads);
+  assert.equal(screen.element.querySelectorAll('[role="listitem"]').length, 1);
+  screen.close();
 });
