@@ -159,9 +159,10 @@ class ToolBrowser {
 
   /** The kernel refused a call because the project is not trusted: show the form again, also after "Not now". */
   async askTrustAgain() {
+    const before = document.activeElement;
     this.trustKey = null;
     this.drawTrust(await this.transport.request('trust', {}));
-    this.trust.querySelector('button')?.focus();
+    if (!this.hasMovedFrom(before)) this.trust.querySelector('button')?.focus();
   }
 
   drawFilters() {
@@ -255,10 +256,20 @@ class ToolBrowser {
 
   /** Show the page of a tool; with `args` its form is filled in. Returns whether the page shows it. */
   async open(name, args = null, isFocused = true) {
+    const before = document.activeElement;
     this.showPage();
     const isShown = await this.page.open(name, args);
-    if (isShown && isFocused) this.page.form.focus();
+    if (isShown && isFocused && !this.hasMovedFrom(before)) this.page.form.focus();
     return isShown;
+  }
+
+  /**
+   * Whether the user has moved the focus within the browser, and types or clicks there now. A focus that was lost, as by
+   * what is hidden in a narrow panel, is at the browser itself or outside.
+   */
+  hasMovedFrom(before) {
+    const { activeElement } = document;
+    return activeElement !== before && activeElement !== this.element && this.element.contains(activeElement);
   }
 
   showPage() {

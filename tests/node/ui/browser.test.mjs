@@ -213,6 +213,34 @@ test('the keyboard alone finds, opens, fills in and runs a tool', async () => {
   browser.close();
 });
 
+test('a page or a trust form that comes late leaves the focus where the user has moved it', async () => {
+  const replies = {};
+  const late = kind => payload => new Promise(resolve => (replies[kind] = value => resolve(value ?? toolOf(payload.name))));
+  const { browser, transport, search } = await open({ tool: late('tool'), trust: late('trust') });
+  const row = $(browser, '.otx-tool');
+  browser.tools.element.focus();
+  row.click();
+  search.focus();
+  replies.tool();
+  await until(() => $(browser, '.otx-form input'));
+  await transport.request('overview');
+  assert.equal(document.activeElement, search);
+  browser.tools.element.focus();
+  const opening = browser.open('fs.read_file');
+  browser.element.focus(); // as if the list had been hidden
+  replies.tool();
+  await opening;
+  assert.equal(document.activeElement, $(browser, '.otx-form input'));
+
+  const asking = browser.askTrustAgain();
+  search.focus();
+  replies.trust({ how: 'untrusted', isTrusted: false, wouldRun: { folder: '/p', packFiles: [], parts: [], httpTools: 0, hosts: [], snippets: [] } });
+  await asking;
+  assert.ok(!$(browser, '.otx-trust-box').hidden);
+  assert.equal(document.activeElement, search, 'the next key must not press its button');
+  browser.close();
+});
+
 test('invalid arguments are reported at their field, and nothing runs', async () => {
   const { browser, asked } = await open();
   await browser.open('nb.slow');
