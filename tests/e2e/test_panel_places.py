@@ -128,6 +128,29 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     assert notebook.page_errors == []
 
 
+def test_result_opens_again_after_a_restart_of_its_kernel(lab: Lab) -> None:
+    """The tab of the kernel before stays as it was; the result, which is stored, opens in one of the new kernel."""
+    made = "@tool\ndef many() -> list[dict]:\n    'Rows.'\n    return [{'id': i} for i in range(5000)]"
+    notebook = lab.open_notebook([f"{LOAD}\nfrom onetool_ipy import tool\n{made}", "%tool nb.many"])
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    page = notebook.page
+    button = notebook.output(1).get_by_role("button", name="Open in viewer")
+    button.click()
+    result = page.locator(".onetool-Result:visible")
+    expect(result).to_contain_text("5,000 rows")
+    page.get_by_role("tab", name="notebook.ipynb").click()
+    notebook.restart_kernel()
+    panel = load(notebook)
+
+    button.click()
+
+    expect(result).to_contain_text("5,000 rows")
+    expect(result.locator(".otx-notice")).to_be_hidden()
+    expect(panel.locator(".otx-tool").first).to_be_visible()
+    assert notebook.page_errors == []
+
+
 def test_result_saved_from_its_tab_is_what_it_was(lab: Lab) -> None:
     """A table with dates: filtered and sorted in the tab, then saved as a variable."""
     setup = """%load_ext onetool_ipy
