@@ -271,6 +271,40 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     assert notebook.page_errors == []
 
 
+def test_each_notebook_has_its_own_health(lab: Lab) -> None:
+    """A check in one notebook is none of another, also if the other is in front when it ends."""
+    needy = "@tool\n@requires_cli('no-such-program')\ndef needy() -> str:\n    'It lacks something.'\n    return ''"
+    notebook = lab.open_notebook(
+        [f"{LOAD}\nfrom onetool_ipy import tool\nfrom onetool_ipy.sdk import requires_cli\n{needy}"], name="first"
+    )
+    page = notebook.page
+    panel = notebook.show_panel()
+    notebook.run_cell(0)
+    expect(panel.locator(".otx-tool").first).to_be_visible()
+    second = notebook.path.with_name("second.ipynb")
+    second.write_text(notebook.path.read_text(encoding="utf-8"), encoding="utf-8")
+    notebook.command("docmanager:open", path=second.relative_to(lab.root).as_posix())
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')")
+    load(notebook)
+    tab(panel, "Health")
+    tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tab")
+    tabs.filter(has_text="first.ipynb").click()
+    health = panel.locator(".onetool-Panel-health")
+    health.get_by_role("button", name="Check now").click()
+    expect(health).to_contain_text("no-such-program")
+
+    tabs.filter(has_text="second.ipynb").click()
+
+    expect(health).to_contain_text("No problems found")
+    expect(health).not_to_contain_text("no-such-program")
+    tabs.filter(has_text="first.ipynb").click()
+    expect(health).to_contain_text("no-such-program")
+    notebook.command("docmanager:save-all")
+    notebook.command("application:close-all")
+    expect(health).to_have_text("Open a notebook to see the health of its tools.")
+    assert notebook.page_errors == []
+
+
 def _health(panel: Locator) -> list[Any]:
     """Problems with what to do about each; gives what axe finds."""
     page = panel.page
