@@ -11,15 +11,15 @@ const BODIES = { none: 'None', json: 'JSON', form: 'Form', multipart: 'Multipart
 const PAIRED = ['form', 'multipart'];
 
 /**
- * Returns `{element, close()}`. `place` is `{bundle, tool, version}` of a tool to edit, or empty for a new one. In a tab of
- * its own (`isTab`) the editor takes the focus when it opens, and Ctrl+S saves the tool; in a cell both are the notebook's.
+ * Returns `{element, focus(), close()}`. `place` is `{bundle, tool, version}` of a tool to edit, or empty for a new one. In
+ * a tab of its own (`isTab`) Ctrl+S saves the tool; in a cell it is the notebook's.
  */
 export function createHttpEditor(transport, place = {}, { onSaved = () => {}, onSwitched = () => {}, isTab = false } = {}) {
   const editor = new HttpEditor(transport.request, { onSaved, onSwitched, isTab });
   const stop = transport.on('closed', event => editor.say(event.reason, 'failed'));
   const releaseFocus = keepFocus(editor.element);
   editor.start(place);
-  return { element: editor.element, close: () => (stop(), releaseFocus(), editor.viewer.close()) };
+  return { element: editor.element, focus: () => editor.focus(), close: () => (stop(), releaseFocus(), editor.viewer.close()) };
 }
 
 class HttpEditor {
@@ -103,7 +103,9 @@ class HttpEditor {
     for (const [each, part] of Object.entries(this.parts)) show(part, each === kind);
   }
 
+  /** Load what there is to choose from, and the tool to edit: its record replaces the fields, so nobody fills them before. */
   async start(place) {
+    this.setLoading(Boolean(place.tool));
     try {
       const { bundles, secrets, tool, version } = await this.request('httpTool', place);
       this.bundles = bundles;
@@ -111,10 +113,22 @@ class HttpEditor {
       fill(this.list, bundles.map(each => h('option', { value: each.slug })));
       if (tool) this.set(tool, place.bundle, version);
       this.changed();
-      if (this.isTab) this.url.focus();
     } catch (error) {
       this.say(error.message, 'failed');
+    } finally {
+      this.setLoading(false);
     }
+  }
+
+  setLoading(isLoading) {
+    this.isLoading = isLoading;
+    for (const part of this.element.children) part.inert = isLoading;
+    if (!isLoading && document.activeElement === this.element) this.focus();
+  }
+
+  /** Put the cursor into the URL, as soon as one can type there. */
+  focus() {
+    (this.isLoading ? this.element : this.url).focus();
   }
 
   /** Fill the fields from a tool's record. */

@@ -65,7 +65,7 @@ export interface IHttpPlace {
   version?: string;
 }
 
-export function createHttpEditor(transport: Transport, place: IHttpPlace, options: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; close(): void };
+export function createHttpEditor(transport: Transport, place: IHttpPlace, options: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; focus(): void; close(): void };
 
 export interface IServers {
   element: HTMLElement;
