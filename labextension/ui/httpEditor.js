@@ -24,7 +24,7 @@ export function createHttpEditor(transport, place = {}, { onSaved = () => {}, on
 
 class HttpEditor {
   constructor(request, options) {
-    Object.assign(this, { request, ...options, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '' });
+    Object.assign(this, { request, ...options, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '', id: uniqueId('editor'), views: 0 });
     this.viewer = createViewer(request, { onPick: expression => this.keep(expression) });
     const changed = () => this.changed();
     this.method = select('Method', METHODS, changed);
@@ -289,7 +289,7 @@ class HttpEditor {
         this.showErrors([{ pointer: `/args/${missing[0]}`, message: `Fill in 'Try with' for ${missing.join(', ')}.` }]);
         return;
       }
-      const reply = await this.request('httpSend', { tool, args, agreed, bundle: this.bundle.value, selector: this.selector.value });
+      const reply = await this.request('httpSend', { tool, args, agreed, bundle: this.bundle.value, selector: this.selector.value, editor: this.id });
       if (this.isSettled(reply, agreed, 'Send', keys => this.send(keys))) this.showResponse(reply);
     });
   }
@@ -358,6 +358,7 @@ class HttpEditor {
     this.say([`${status} ${phrase}`.trim(), duration(durationMs), byteSize(size)].join(' · '), isOk ? 'ok' : 'failed');
     show(this.empty, false);
     show(this.response, true);
+    this.views += 1;
     this.viewer.show(view);
     fill(this.parts.headers, table(['Header', 'Value'], Object.entries(headers)));
     fill(this.parts.request, h('pre', null, [`${request.method} ${request.url}`, ...Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`), ...(request.body ? ['', request.body] : [])].join('\n')));
@@ -368,8 +369,10 @@ class HttpEditor {
 
   async trySelector() {
     if (this.response.hidden) return;
+    const turn = (this.views += 1);
     try {
-      const { errors, view } = await this.request('httpSelect', { selector: this.selector.value });
+      const { errors, view } = await this.request('httpSelect', { selector: this.selector.value, editor: this.id });
+      if (turn !== this.views) return; // another selector or response is newer
       this.showErrors(errors ?? [], false);
       if (view) this.viewer.show(view);
     } catch (error) {

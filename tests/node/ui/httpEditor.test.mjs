@@ -200,6 +200,26 @@ test('a click on a key or a column puts it into Keep', async () => {
   editor.close();
 });
 
+test('the part that is shown is that of the last selector, also if the reply to an older one is late', async () => {
+  const replies = [];
+  const { field, press, status, sent, editor } = await open({ httpSelect: () => new Promise(resolve => replies.push(resolve)) });
+  type(field('URL'), 'https://api.example.com/orders');
+  await press('Send');
+  await until(() => status().startsWith('200'));
+  for (const [at, selector] of ['items', 'items[].name'].entries()) {
+    type(field('Keep (JMESPath)'), selector);
+    await until(() => replies.length === at + 1);
+  }
+  assert.equal(sent('httpSelect').editor, sent('httpSend').editor);
+  const shown = () => editor.element.querySelector('.otx-viewer').textContent;
+  replies[1]({ view: { ...VIEW, preview: ['newer'] } });
+  replies[0]({ view: { ...VIEW, preview: ['older'] }, errors: [{ pointer: '/http/response/selector', message: 'older' }] });
+  await press('Save'); // its reply is later than both
+  await until(() => status().startsWith('Saved.'));
+  assert.match(shown(), /newer/);
+  editor.close();
+});
+
 /** An editor whose start the kernel has not answered yet: `start(reply)`. */
 async function openEarly(place) {
   let start;
