@@ -26,6 +26,7 @@ export function openHttpTool(app: JupyterFrontEnd, transport: Transport, place: 
   tab.disposed.connect(() => editor.close());
   app.shell.add(tab, 'main');
   app.shell.activateById(tab.id);
+  editor.focus();
 }
 
 const tabs = new WeakMap<Widget, { transport: Transport; key: string }>();

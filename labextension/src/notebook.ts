@@ -13,7 +13,7 @@ import { Signal } from '@lumino/signaling';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
-import { createBrowser, createServers, createUsage, fill, h, type IBrowser, type IHttpPlace, type IServers, type IUsage, type Transport } from './ui/index.js';
+import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, type Transport } from './ui/index.js';
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -23,16 +23,21 @@ type Cell = NonNullable<NotebookPanel['content']['activeCell']>;
 export class NotebookTools {
   constructor(
     readonly notebook: NotebookPanel,
-    private readonly server: ServerConnection.ISettings
+    private readonly server: ServerConnection.ISettings,
+    actions: IHealthActions
   ) {
     this.tools = h('div.onetool-Panel-notebook');
     this.connection = new KernelConnection(notebook.sessionContext);
+    this.health = createHealth({ request: (kind, payload) => this._ask(kind, payload), onRefresh: () => this.connection.refresh(), ...actions });
     this.connection.changed.connect(this._onConnectionChange, this);
     this._stopDrops = acceptDrops(notebook, tool => void this.insertTool(tool));
   }
 
   readonly connection: KernelConnection;
   readonly tools: HTMLElement;
+
+  /** The health screen; a check that it began ends in it, also when another notebook is in front by then. */
+  readonly health: IHealth;
 
   /** Emitted when the panel must be redrawn. */
   readonly changed = new Signal<this, void>(this);
@@ -119,6 +124,7 @@ export class NotebookTools {
     } else if (state === 'missing' || state === 'none' || state === 'other') {
       this._closeBrowser();
     }
+    this.health.draw(report);
     this._fingerprint = report ? fingerprintOf(report) : '';
     if (report && this._bundles && (isNew || report.project !== this._bundles.rest.project)) {
       void this._bundles.follow(report.project);

@@ -13,7 +13,7 @@ import { Widget } from '@lumino/widgets';
 import type { IKernelReport, KernelConnection } from './kernelConnection';
 import { NotebookTools } from './notebook';
 import { RestClient } from './restClient';
-import { addTabKeys, createHealth, fill, h, type IHealth, type IHttpPlace, reconcile, selectTab, show } from './ui/index.js';
+import { addTabKeys, fill, h, type IHttpPlace, reconcile, selectTab, show } from './ui/index.js';
 import { VERSION } from './version';
 
 export const PANEL_ID = 'onetool-ipy-panel';
@@ -48,16 +48,9 @@ export class ToolsPanel extends Widget {
   constructor(
     tracker: INotebookTracker,
     private readonly server: ServerConnection.ISettings,
-    onOpenFile: (path: string, line: number | null) => void
+    private readonly onOpenFile: (path: string, line: number | null) => void
   ) {
     super();
-    this._health = createHealth({
-      request: (kind, payload) => this.connection!.transport!.request(kind, payload),
-      onRefresh: async () => this.connection?.refresh(),
-      onTrust: () => void this.askTrust(),
-      onServer: (name, action) => void this._actOnServer(name, action),
-      onOpen: onOpenFile
-    });
     this.id = PANEL_ID;
     this.addClass('onetool-Panel');
     this.title.caption = 'Tools';
@@ -74,7 +67,6 @@ export class ToolsPanel extends Widget {
       this._boxes[view] = box;
     }
     this._tabs.append(h('button.otx-tab', { type: 'button', role: 'tab', id: `${PANEL_ID}-status-tab`, 'aria-controls': `${PANEL_ID}-status`, data: { view: 'status' }, onclick: () => this.selectView(this._statusView) }, 'Status'));
-    this._boxes.health.append(this._health.element);
     const inner = h('div.otx.onetool-Panel-inner', { 'data-lm-suppress-shortcuts': 'true' }, this._questions, this._tabs, this._statusTabs, this._status, Object.values(this._boxes));
     this.node.append(inner);
     window.addEventListener('pagehide', () => this._closeAll());
@@ -173,12 +165,13 @@ export class ToolsPanel extends Widget {
     fill(this._boxes.tools, this._current?.tools);
     fill(this._boxes.bundles);
     fill(this._boxes.servers);
+    fill(this._boxes.health);
     fill(this._boxes.usage);
     this._draw();
   }
 
   private _open(notebook: NotebookPanel): NotebookTools {
-    const tools = new NotebookTools(notebook, this.server);
+    const tools = new NotebookTools(notebook, this.server, { onTrust: () => void this.askTrust(), onServer: (name, action) => void this._actOnServer(name, action), onOpen: this.onOpenFile });
     this._notebooks.set(notebook, tools);
     tools.edited.connect((_, place) => this.edited.emit(place));
     tools.importing.connect(() => this.importing.emit());
@@ -278,7 +271,7 @@ export class ToolsPanel extends Widget {
     const report = this.connection?.report ?? null;
     this._drawTab('health', report?.problems.length ?? 0);
     this._drawTab('status', report?.problems.length ?? 0);
-    this._health.draw(report);
+    this._drawScreen('health', this._current?.health ?? null, 'Open a notebook to see the health of its tools.');
   }
 
   /** The name of a view, and how many things in it need a look. */
@@ -333,7 +326,6 @@ export class ToolsPanel extends Widget {
   }
 
   private readonly _questions: HTMLElement = h('div.onetool-Panel-questions');
-  private readonly _health: IHealth;
   private readonly _tabs: HTMLElement;
   private readonly _statusTabs = addTabKeys(h('div.otx-tabs.onetool-Panel-subtabs', { role: 'tablist', 'aria-label': 'Status', id: `${PANEL_ID}-status` }));
   private readonly _status: HTMLElement;

@@ -9,8 +9,7 @@ import { createViewer, fill, h, show, type Transport } from './ui/index.js';
 
 /** Open the tab of a result, or bring it to the front. */
 export function openResult(app: JupyterFrontEnd, transport: Transport, handle: string): void {
-  const id = `onetool-result-${handle.replace(/\W/g, '')}`;
-  const known = Array.from(app.shell.widgets('main')).find(widget => widget.id === id);
+  const known = Array.from(app.shell.widgets('main')).find(widget => tabs.get(widget)?.transport === transport && tabs.get(widget)?.handle === handle);
   if (known) {
     app.shell.activateById(known.id);
     return;
@@ -21,16 +20,17 @@ export function openResult(app: JupyterFrontEnd, transport: Transport, handle: s
   const content = new Widget({ node: h('div.otx.otx-standalone.onetool-Result', { 'data-lm-suppress-shortcuts': 'true' }, notice, viewer.element) });
   const stop = transport.on('closed', event => showNotice(event.reason));
   const tab = new MainAreaWidget({ content });
-  tab.id = id;
+  tab.id = `onetool-result-${Date.now()}`;
   tab.title.label = `Result ${handle}`;
   tab.title.icon = toolsIcon;
   tab.title.closable = true;
+  tabs.set(tab, { transport, handle });
   tab.disposed.connect(() => {
     stop();
     viewer.close();
   });
   app.shell.add(tab, 'main');
-  app.shell.activateById(id);
+  app.shell.activateById(tab.id);
   transport.request('open', { handle }).then(
     result => {
       tab.title.label = result.tool ? `${result.tool} result` : tab.title.label;
@@ -39,3 +39,5 @@ export function openResult(app: JupyterFrontEnd, transport: Transport, handle: s
     error => showNotice(error.message)
   );
 }
+
+const tabs = new WeakMap<Widget, { transport: Transport; handle: string }>();

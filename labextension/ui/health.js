@@ -5,6 +5,7 @@ import { copyText, fill, h, reconcile, show } from './dom.js';
 import { counted } from './format.js';
 import { STATES } from './servers.js';
 
+const NO_KERNEL = 'The health of your tools appears here once onetool_ipy is loaded in a kernel.';
 const CHECK = 'Starts and tests every server, and looks for missing programs and libraries';
 
 /**
@@ -17,7 +18,7 @@ export function createHealth({ request, onRefresh, onTrust, onServer, onOpen }) 
   let missing = [];
   const states = h('ul.otx-states', { 'aria-label': 'State' });
   const list = h('div', { role: 'list', 'aria-label': 'Problems' });
-  const status = h('p.otx-muted', { role: 'status' });
+  const status = h('p.otx-muted', { role: 'status' }, NO_KERNEL);
   const refresh = h('button.otx-small', { type: 'button', onclick: onRefresh }, 'Refresh');
   const check = h('button.otx-small', { type: 'button', title: CHECK, onclick: () => checkNow() }, 'Check now');
   const buttons = h('div.otx-server-buttons', null, refresh, check);
@@ -30,6 +31,7 @@ export function createHealth({ request, onRefresh, onTrust, onServer, onOpen }) 
   };
 
   function draw(found) {
+    if (!report !== !found) fill(status, found ? '' : NO_KERNEL); // else it says how a check goes
     report = found;
     if (!report) missing = [];
     const wanted = new Map([...(report?.problems ?? []), ...missing].map(problem => [JSON.stringify(problem), problem]));
@@ -39,7 +41,6 @@ export function createHealth({ request, onRefresh, onTrust, onServer, onOpen }) 
     reconcile(list, [...wanted.keys()].map(key => rows.get(key)));
     if (hadFocus && !list.contains(document.activeElement)) refresh.focus();
     show(fill(states, report ? stateLines(report, wanted.size) : null), report !== null);
-    fill(status, report ? '' : 'The health of your tools appears here once onetool_ipy is loaded in a kernel.');
     show(buttons, report !== null);
   }
 

@@ -11,20 +11,20 @@ const BODIES = { none: 'None', json: 'JSON', form: 'Form', multipart: 'Multipart
 const PAIRED = ['form', 'multipart'];
 
 /**
- * Returns `{element, close()}`. `place` is `{bundle, tool, version}` of a tool to edit, or empty for a new one. In a tab of
- * its own (`isTab`) the editor takes the focus when it opens, and Ctrl+S saves the tool; in a cell both are the notebook's.
+ * Returns `{element, focus(), close()}`. `place` is `{bundle, tool, version}` of a tool to edit, or empty for a new one. In
+ * a tab of its own (`isTab`) Ctrl+S saves the tool; in a cell it is the notebook's.
  */
 export function createHttpEditor(transport, place = {}, { onSaved = () => {}, onSwitched = () => {}, isTab = false } = {}) {
   const editor = new HttpEditor(transport.request, { onSaved, onSwitched, isTab });
   const stop = transport.on('closed', event => editor.say(event.reason, 'failed'));
   const releaseFocus = keepFocus(editor.element);
   editor.start(place);
-  return { element: editor.element, close: () => (stop(), releaseFocus(), editor.viewer.close()) };
+  return { element: editor.element, focus: () => editor.focus(), close: () => (stop(), releaseFocus(), editor.viewer.close()) };
 }
 
 class HttpEditor {
   constructor(request, options) {
-    Object.assign(this, { request, ...options, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '' });
+    Object.assign(this, { request, ...options, known: null, bundles: [], secrets: [], errors: new Map(), isBusy: false, saved: '', id: uniqueId('editor'), views: 0 });
     this.viewer = createViewer(request, { onPick: expression => this.keep(expression) });
     const changed = () => this.changed();
     this.method = select('Method', METHODS, changed);
@@ -103,7 +103,9 @@ class HttpEditor {
     for (const [each, part] of Object.entries(this.parts)) show(part, each === kind);
   }
 
+  /** Load what there is to choose from, and the tool to edit: its record replaces the fields, so nobody fills them before. */
   async start(place) {
+    this.setLoading(Boolean(place.tool));
     try {
       const { bundles, secrets, tool, version } = await this.request('httpTool', place);
       this.bundles = bundles;
@@ -111,10 +113,22 @@ class HttpEditor {
       fill(this.list, bundles.map(each => h('option', { value: each.slug })));
       if (tool) this.set(tool, place.bundle, version);
       this.changed();
-      if (this.isTab) this.url.focus();
     } catch (error) {
       this.say(error.message, 'failed');
+    } finally {
+      this.setLoading(false);
     }
+  }
+
+  setLoading(isLoading) {
+    this.isLoading = isLoading;
+    for (const part of this.element.children) part.inert = isLoading;
+    if (!isLoading && document.activeElement === this.element) this.focus();
+  }
+
+  /** Put the cursor into the URL, as soon as one can type there. */
+  focus() {
+    (this.isLoading ? this.element : this.url).focus();
   }
 
   /** Fill the fields from a tool's record. */
@@ -275,7 +289,7 @@ class HttpEditor {
         this.showErrors([{ pointer: `/args/${missing[0]}`, message: `Fill in 'Try with' for ${missing.join(', ')}.` }]);
         return;
       }
-      const reply = await this.request('httpSend', { tool, args, agreed, bundle: this.bundle.value, selector: this.selector.value });
+      const reply = await this.request('httpSend', { tool, args, agreed, bundle: this.bundle.value, selector: this.selector.value, editor: this.id });
       if (this.isSettled(reply, agreed, 'Send', keys => this.send(keys))) this.showResponse(reply);
     });
   }
@@ -344,6 +358,7 @@ class HttpEditor {
     this.say([`${status} ${phrase}`.trim(), duration(durationMs), byteSize(size)].join(' · '), isOk ? 'ok' : 'failed');
     show(this.empty, false);
     show(this.response, true);
+    this.views += 1;
     this.viewer.show(view);
     fill(this.parts.headers, table(['Header', 'Value'], Object.entries(headers)));
     fill(this.parts.request, h('pre', null, [`${request.method} ${request.url}`, ...Object.entries(request.headers).map(([name, value]) => `${name}: ${value}`), ...(request.body ? ['', request.body] : [])].join('\n')));
@@ -354,8 +369,10 @@ class HttpEditor {
 
   async trySelector() {
     if (this.response.hidden) return;
+    const turn = (this.views += 1);
     try {
-      const { errors, view } = await this.request('httpSelect', { selector: this.selector.value });
+      const { errors, view } = await this.request('httpSelect', { selector: this.selector.value, editor: this.id });
+      if (turn !== this.views) return; // another selector or response is newer
       this.showErrors(errors ?? [], false);
       if (view) this.viewer.show(view);
     } catch (error) {

@@ -128,6 +128,29 @@ def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     assert notebook.page_errors == []
 
 
+def test_result_opens_again_after_a_restart_of_its_kernel(lab: Lab) -> None:
+    """The tab of the kernel before stays as it was; the result, which is stored, opens in one of the new kernel."""
+    made = "@tool\ndef many() -> list[dict]:\n    'Rows.'\n    return [{'id': i} for i in range(5000)]"
+    notebook = lab.open_notebook([f"{LOAD}\nfrom onetool_ipy import tool\n{made}", "%tool nb.many"])
+    notebook.run_cell(0)
+    notebook.run_cell(1)
+    page = notebook.page
+    button = notebook.output(1).get_by_role("button", name="Open in viewer")
+    button.click()
+    result = page.locator(".onetool-Result:visible")
+    expect(result).to_contain_text("5,000 rows")
+    page.get_by_role("tab", name="notebook.ipynb").click()
+    notebook.restart_kernel()
+    panel = load(notebook)
+
+    button.click()
+
+    expect(result).to_contain_text("5,000 rows")
+    expect(result.locator(".otx-notice")).to_be_hidden()
+    expect(panel.locator(".otx-tool").first).to_be_visible()
+    assert notebook.page_errors == []
+
+
 def test_result_saved_from_its_tab_is_what_it_was(lab: Lab) -> None:
     """A table with dates: filtered and sorted in the tab, then saved as a variable."""
     setup = """%load_ext onetool_ipy
@@ -245,6 +268,40 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     tab(panel, "Tools")
     page.keyboard.press("ArrowRight")
     expect(panel.get_by_role("tab", name="Bundles")).to_be_focused()
+    assert notebook.page_errors == []
+
+
+def test_each_notebook_has_its_own_health(lab: Lab) -> None:
+    """A check in one notebook is none of another, also if the other is in front when it ends."""
+    needy = "@tool\n@requires_cli('no-such-program')\ndef needy() -> str:\n    'It lacks something.'\n    return ''"
+    notebook = lab.open_notebook(
+        [f"{LOAD}\nfrom onetool_ipy import tool\nfrom onetool_ipy.sdk import requires_cli\n{needy}"], name="first"
+    )
+    page = notebook.page
+    panel = notebook.show_panel()
+    notebook.run_cell(0)
+    expect(panel.locator(".otx-tool").first).to_be_visible()
+    second = notebook.path.with_name("second.ipynb")
+    second.write_text(notebook.path.read_text(encoding="utf-8"), encoding="utf-8")
+    notebook.command("docmanager:open", path=second.relative_to(lab.root).as_posix())
+    page.wait_for_function("() => window.jupyterapp.shell.currentWidget?.context?.path.endsWith('second.ipynb')")
+    load(notebook)
+    tab(panel, "Health")
+    tabs = page.locator("#jp-main-dock-panel .lm-TabBar-tab")
+    tabs.filter(has_text="first.ipynb").click()
+    health = panel.locator(".onetool-Panel-health")
+    health.get_by_role("button", name="Check now").click()
+    expect(health).to_contain_text("no-such-program")
+
+    tabs.filter(has_text="second.ipynb").click()
+
+    expect(health).to_contain_text("No problems found")
+    expect(health).not_to_contain_text("no-such-program")
+    tabs.filter(has_text="first.ipynb").click()
+    expect(health).to_contain_text("no-such-program")
+    notebook.command("docmanager:save-all")
+    notebook.command("application:close-all")
+    expect(health).to_have_text("Open a notebook to see the health of its tools.")
     assert notebook.page_errors == []
 
 

@@ -65,7 +65,7 @@ export interface IHttpPlace {
   version?: string;
 }
 
-export function createHttpEditor(transport: Transport, place: IHttpPlace, options: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; close(): void };
+export function createHttpEditor(transport: Transport, place: IHttpPlace, options: { onSaved: (name: string) => void; onSwitched: () => void; isTab: boolean }): { element: HTMLElement; focus(): void; close(): void };
 
 export interface IServers {
   element: HTMLElement;
@@ -99,13 +99,14 @@ export interface IHealth {
   draw(report: { tools: number; servers: Record<string, { state: string }>; problems: IProblem[] } | null): void;
 }
 
-export function createHealth(options: {
-  request: Transport['request'];
-  onRefresh: () => Promise<void>;
+/** What the buttons of a problem do. */
+export interface IHealthActions {
   onTrust: () => void;
   onServer: (name: string, action: string) => void;
   onOpen: (path: string, line: number | null) => void;
-}): IHealth;
+}
+
+export function createHealth(options: IHealthActions & { request: Transport['request']; onRefresh: () => Promise<void> }): IHealth;
 
 /** A question of the kernel. Its text comes from models and servers. */
 export interface IQuestion {

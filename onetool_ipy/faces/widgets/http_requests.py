@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -41,15 +42,16 @@ if TYPE_CHECKING:
 _READING = ("GET", "HEAD")
 _EVERY_STATUS = [f"{hundred}xx" for hundred in range(1, 6)]
 _NUMBERED = re.compile(r"(v?)(\d{1,6})")
+_MOST_EDITORS = 8
 
 
 class HttpToolRequests:
-    """Answers the HTTP tool editors of one screen. Keeps the last response, for its selector."""
+    """Answers the HTTP tool editors of one screen. Keeps the last response of each, by its id, for its selector."""
 
     def __init__(self, box: Toolbox, viewer: ResultViewer) -> None:
         self._box = box
         self._viewer = viewer
-        self._last: tuple[Any, str] | None = None
+        self._responses: OrderedDict[str, tuple[Any, str]] = OrderedDict()
 
     def start(self, payload: Json) -> Json:
         """What an editor opens with: the bundles, the names of the secrets, and the tool to edit."""
@@ -164,10 +166,11 @@ class HttpToolRequests:
         return {}
 
     def select(self, payload: Json) -> Json:
-        """The part of the last response that a JMESPath expression takes. Nothing is sent."""
-        if self._last is None:
+        """The part of the editor's last response that a JMESPath expression takes. Nothing is sent."""
+        response = self._responses.get(str(payload.get("editor")))
+        if response is None:
             raise UsageProblem("There is no response yet.", hint="Press Send first.")
-        value, text = self._last
+        value, text = response
         expr = str(payload.get("selector") or "").strip()
         if expr:
             try:
@@ -248,11 +251,15 @@ class HttpToolRequests:
         response["phrase"] = phrase_of(response["status"])
         text = response.pop("body", "")
         value = result["value"] if result["ok"] else text
-        self._last = (value, text)
+        editor = str(payload.get("editor"))
+        self._responses[editor] = (value, text)
+        self._responses.move_to_end(editor)
+        if len(self._responses) > _MOST_EDITORS:
+            self._responses.popitem(last=False)
         options = _record(payload)["http"].get("response") or {}
         codes = ResponseOptions.model_validate({"successCodes": options.get("successCodes")})
         is_ok = ResponseReader(codes).is_success(response["status"])
-        chosen = self.select({"selector": payload.get("selector")}) if is_ok else {}
+        chosen = self.select(payload) if is_ok else {}
         view = chosen.get("view") or self._viewed(value, response["durationMs"])
         reply = {"request": trace["request"], "response": response, "isOk": is_ok, "view": view}
         return {**reply, **({"selectorErrors": chosen["errors"]} if "errors" in chosen else {})}

@@ -60,6 +60,15 @@ def draft(url: str, **request: Any) -> Json:
 BEARER = {"type": "bearer", "value": "${API_TOKEN}"}
 
 
+def test_a_selector_is_tried_on_the_last_response_of_its_own_editor(editor: HttpToolRequests, api: Stub) -> None:
+    record, agreed = draft(api.url("/items")), [f"host:127.0.0.1:{api.port}"]
+    editor.send({"tool": record, "agreed": agreed, "editor": "first"})
+
+    with pytest.raises(UsageProblem, match="no response yet"):
+        editor.select({"selector": "items", "editor": "second"})
+    assert "view" in editor.select({"selector": "items", "editor": "first"})
+
+
 def test_from_a_secret_to_a_saved_tool_and_a_second_one_of_the_bundle(
     box: Toolbox, editor: HttpToolRequests, api: Stub
 ) -> None:

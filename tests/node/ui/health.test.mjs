@@ -85,3 +85,16 @@ test('a check tells what tools lack, and why it failed when the kernel is gone',
   await until(() => /The kernel was restarted/.test(gone.screen.element.textContent));
   assert.ok(!gone.button('Check now').disabled);
 });
+
+test('a report that arrives during a check leaves what the check says', async () => {
+  let finish;
+  const { screen, button } = open([ALIAS], () => new Promise(resolve => { finish = resolve; }));
+  button('Check now').click();
+  screen.draw(report([ALIAS, SERVER]));
+  assert.match(screen.element.textContent, /Starting and testing the servers/);
+  finish({ missing: [] });
+  await until(() => /Checked just now/.test(screen.element.textContent));
+  screen.draw(null);
+  screen.draw(report([ALIAS]));
+  assert.doesNotMatch(screen.element.textContent, /Checked just now|once onetool_ipy is loaded/);
+});

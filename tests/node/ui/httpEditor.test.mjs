@@ -199,3 +199,59 @@ test('a click on a key or a column puts it into Keep', async () => {
   await until(() => sent('httpSelect')?.selector === 'orders[]."a b"');
   editor.close();
 });
+
+test('the part that is shown is that of the last selector, also if the reply to an older one is late', async () => {
+  const replies = [];
+  const { field, press, status, sent, editor } = await open({ httpSelect: () => new Promise(resolve => replies.push(resolve)) });
+  type(field('URL'), 'https://api.example.com/orders');
+  await press('Send');
+  await until(() => status().startsWith('200'));
+  for (const [at, selector] of ['items', 'items[].name'].entries()) {
+    type(field('Keep (JMESPath)'), selector);
+    await until(() => replies.length === at + 1);
+  }
+  assert.equal(sent('httpSelect').editor, sent('httpSend').editor);
+  const shown = () => editor.element.querySelector('.otx-viewer').textContent;
+  replies[1]({ view: { ...VIEW, preview: ['newer'] } });
+  replies[0]({ view: { ...VIEW, preview: ['older'] }, errors: [{ pointer: '/http/response/selector', message: 'older' }] });
+  await press('Save'); // its reply is later than both
+  await until(() => status().startsWith('Saved.'));
+  assert.match(shown(), /newer/);
+  editor.close();
+});
+
+/** An editor whose start the kernel has not answered yet: `start(reply)`. */
+async function openEarly(place) {
+  let start;
+  const { transport } = await transportOf({ httpTool: () => new Promise(resolve => { start = reply => resolve({ bundles: [SHOP], secrets: ['SHOP_TOKEN'], tool: null, ...reply }); }) });
+  const editor = createHttpEditor(transport, place, { isTab: true });
+  document.body.replaceChildren(editor.element);
+  editor.focus();
+  const field = label => editor.element.querySelector(`[aria-label="${label}"]`);
+  await until(() => start);
+  return { editor, field, start };
+}
+
+test('a new tool has the cursor in its URL at once, and the reply of the kernel leaves it where it is by then', async () => {
+  const { editor, field, start } = await openEarly({});
+  assert.equal(document.activeElement, field('URL'));
+  field('Bundle').focus();
+  type(field('Bundle'), 'mine');
+  start();
+  await until(() => field('Secret').options.length > 1);
+  assert.equal(document.activeElement, field('Bundle'));
+  assert.equal(field('Bundle').value, 'mine');
+  editor.close();
+});
+
+test('nobody can type into the fields of a tool before its record fills them; then the cursor is in its URL', async () => {
+  const { editor, field, start } = await openEarly({ bundle: 'shop', tool: 'order', version: '1' });
+  const isOff = () => [...editor.element.children].map(part => part.inert);
+  assert.deepEqual(isOff().filter(each => !each), []);
+  assert.equal(document.activeElement, editor.element, 'the next key is not the notebook\'s');
+  start({ tool: { slug: 'order', http: { request: { urlTemplate: '/orders' } } }, version: '2' });
+  await until(() => document.activeElement === field('URL'));
+  assert.deepEqual(isOff().filter(each => each), []);
+  assert.equal(field('URL').value, '/orders');
+  editor.close();
+});
