@@ -304,11 +304,11 @@ class HttpEditor {
       const isReplaced = this.saved !== '' && this.saved === JSON.stringify(names);
       const reply = await this.request('httpSave', { ...names, tool, agreed, isReplaced, isShared: this.auth.isShared.checked && this.auth.canShare });
       if (!this.isSettled(reply, agreed, 'Save', keys => this.save(keys))) return;
-      this.saySaved(reply.name);
       this.version.value = reply.version;
       this.saved = JSON.stringify({ ...names, version: reply.version });
       await this.loadBundles();
       this.changed();
+      this.saySaved(reply.name); // last: before, what is pasted next would be dropped
       this.onSaved(reply.name);
     });
   }

@@ -5,7 +5,7 @@ import { counted, drawIcon } from './format.js';
 
 /** How the state of a server is marked; any other is idle. */
 export const STATES = { connected: 'ok', failed: 'failed', unreachable: 'failed', 'wrong address': 'failed', refused: 'failed', disconnected: 'failed', 'signed out': 'warning', untrusted: 'warning' };
-const STARTS = 'It starts with its first call.';
+const STARTS = 'It starts when its tools are needed.';
 export const CHANGED_MS = 300;
 export const SIGN_IN = /^https:\/\/|^http:\/\/(localhost|127\.0\.0\.1|\[::1\])[:/]/;
 

@@ -272,7 +272,7 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
 
 
 def test_each_notebook_has_its_own_health(lab: Lab) -> None:
-    """A check in one notebook is none of another, also if the other is in front when it ends."""
+    """What a check finds in one notebook is not said of another."""
     needy = "@tool\n@requires_cli('no-such-program')\ndef needy() -> str:\n    'It lacks something.'\n    return ''"
     notebook = lab.open_notebook(
         [f"{LOAD}\nfrom onetool_ipy import tool\nfrom onetool_ipy.sdk import requires_cli\n{needy}"], name="first"
