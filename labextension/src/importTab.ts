@@ -105,7 +105,7 @@ class ImportScreen {
       this._authMore
     );
     this._footer = h('div.otx-actions.onetool-Import-footer', null, this._importButton, h('button.otx-small', { type: 'button', onclick: () => this.close() }, 'Close'), this._status);
-    return [h('h2', null, 'Import tools'), this._source, this._errorAt('/document'), this._errorAt(''), this._choice, this._settings, this._footer];
+    return [h('h2', null, 'Import tools'), this._source, this._errorAt('/document'), this._errorAt(''), this._blocked, this._choice, this._settings, this._footer];
   }
 
   private _errorAt(pointer: string): HTMLElement {
@@ -197,15 +197,40 @@ class ImportScreen {
     this._fail([]);
     fill(this._status, words);
     this._source.inert = this._settings.inert = this._importButton.disabled = true;
-    const errors = await work().then(() => [], importErrors);
+    const error = await work().then(() => null, (reason: Error) => reason);
     fill(this._status);
     this._source.inert = this._settings.inert = false;
     this._count();
-    this._fail(errors);
+    const host = error instanceof RestError && error.reason === 'host_not_allowed' ? hostOf(this._address.value) : '';
+    if (host && error!.message.includes(`'${host}'`)) {
+      fill(this._blocked, this._allowing([host], () => void this._look()));
+      this._address.focus();
+    } else if (error) {
+      this._fail(importErrors(error));
+    }
+  }
+
+  /** Says that requests to these hosts are not allowed yet, with a button that allows them. */
+  private _allowing(hosts: string[], onAllowed: () => void): HTMLElement {
+    const names = hosts.join(', ');
+    const box = h('div.onetool-Import-blocked');
+    const allow = h('button.otx-run', {
+      type: 'button',
+      onclick: async () => {
+        allow.disabled = true;
+        const message = await this.options.allow(hosts);
+        fill(box, message || `${names} is allowed now.`);
+        if (!message) {
+          onAllowed();
+        }
+      }
+    }, `Allow ${names}`);
+    return fill(box, h('span', { role: 'alert' }, `Requests to ${names} are not allowed yet.`), allow);
   }
 
   /** Show errors at their fields, and go to the first; an empty list clears them. */
   private _fail(errors: IFieldError[]): void {
+    fill(this._blocked);
     const controls: Record<string, HTMLElement> = { '/document': this._address, '/server': this._server, '/bundle': this._bundle, '/auth': this._authKind, '/auth/name': this._authName, '/auth/secret': this._authSecret };
     for (const [pointer, element] of this._errors) {
       const own = errors.filter(error => error.pointer === pointer).map(error => error.message);
@@ -350,24 +375,12 @@ class ImportScreen {
     for (const part of [this._source, this._settings, this._importButton]) {
       show(part, false);
     }
-    const blocked = h('div.onetool-Import-blocked');
-    const allow = h('button.otx-run', {
-      type: 'button',
-      onclick: async () => {
-        allow.disabled = true;
-        const message = await this.options.allow(blockedHosts);
-        fill(blocked, message || `${blockedHosts.join(', ')} is allowed now.`);
-      }
-    }, `Allow ${blockedHosts.join(', ')}`);
-    if (blockedHosts.length) {
-      fill(blocked, h('span', null, `Requests to ${blockedHosts.join(', ')} are not allowed yet.`), allow);
-    }
     const names = secrets.map(secret => String(secret.name)).join(', ');
     fill(
       this._choice,
       h('p.onetool-Import-done', { role: 'status' }, `${tools.length} ${tools.length === 1 ? 'tool' : 'tools'} imported into ${bundle.slug}.`),
       tools.length ? h('p', null, 'Call it: ', h('code', null, `%tool ${bundle.slug}.${tools[0].slug}`)) : null,
-      blocked,
+      blockedHosts.length ? this._allowing(blockedHosts, () => undefined) : null,
       secrets.length ? h('p', null, `Put the ${secrets.length === 1 ? 'secret' : 'secrets'} ${names} into secrets.yaml.`) : null,
       notes.length ? h('details', null, h('summary', null, `${notes.length} not taken over`), h('ul', null, notes.slice(0, 100).map(note => h('li', null, note)))) : null,
       h('button.otx-small', { type: 'button', onclick: () => this._another() }, 'Import another document')
@@ -376,6 +389,7 @@ class ImportScreen {
   }
 
   private readonly _errors = new Map<string, HTMLElement>();
+  private readonly _blocked = h('div');
   private readonly _choice = h('div.onetool-Import-choice');
   private readonly _status = h('span.otx-muted', { role: 'status' });
   private readonly _address: HTMLInputElement;
@@ -400,6 +414,11 @@ class ImportScreen {
 
 function text(label: string, props: Record<string, unknown> = {}): HTMLInputElement {
   return h('input.otx-input', { type: 'text', 'aria-label': label, spellcheck: 'false', autocomplete: 'off', ...props });
+}
+
+/** The host of a document's address, with its port; '' for any other text. */
+function hostOf(address: string): string {
+  return URL.canParse(address.trim()) ? new URL(address.trim()).host : '';
 }
 
 function isReading({ method }: IOperation): boolean {

@@ -13,6 +13,7 @@ from playwright.sync_api import Locator, Route, expect
 from tests.e2e.screens import AXE
 from tests.e2e.test_panel import load, tab
 from tests.harness.lab import Lab, Notebook
+from tests.harness.stub import Stub
 
 pytestmark = pytest.mark.browser
 
@@ -147,6 +148,23 @@ def test_a_document_cannot_be_changed_while_it_is_read(project: Notebook) -> Non
 
     expect(form).to_contain_text("1 operation")
     expect(form.get_by_label("Filter operations")).to_be_focused()
+
+
+def test_the_host_of_a_document_is_allowed_with_a_click(project: Notebook) -> None:
+    """A host is asked for by its name, and only then is the document read."""
+    form = open_import(project)
+    with Stub(lambda asked: (200, JSON)) as api:
+        form.get_by_label("Document", exact=True).fill(api.url("/openapi.json"))
+        form.get_by_label("Document", exact=True).press("Enter")
+        expect(form).to_contain_text(f"Requests to 127.0.0.1:{api.port} are not allowed yet.")
+        assert api.asked == []
+        form.get_by_role("button", name=f"Allow 127.0.0.1:{api.port}").click()
+
+        expect(form).to_contain_text("1 operation")
+        expect(form.get_by_label("Filter operations")).to_be_focused()
+    assert [asked.path for asked in api.asked] == ["/openapi.json"]
+    allowed = (project.path.parent / ".onetool" / "onetool.yaml").read_text(encoding="utf-8")
+    assert f"127.0.0.1:{api.port}" in allowed
 
 
 def test_pasted_documents_and_what_is_wrong_with_them(project: Notebook) -> None:
