@@ -87,6 +87,31 @@ def test_every_key_is_read(project: Project) -> None:
         "params": {"topic": {"description": "What"}, "count": {"default": 5, "example": 3}, "free": {}},
         "body": "search('{{ topic }}', {{ count }})",
     }
+    assert [(t.pattern, t.file) for t in s.topics] == [("notes", "notes.yaml"), ("a:*", "a.yaml")]
+    assert s.http.allowed_hosts == ("api.example.com", "*.example.org:8443", "[::1]:80")
+    assert s.http.timeout_s == 2.5
+    assert s.models.default == "local"
+    assert s.models.named["big"].key == "OPENAI_KEY"
+    assert s.models.named["big"].options == {"temperature": 0, "stop": ["a", "b"], "extra": {"b": 1.5}}
+    assert s.models.named["local"].options == {}
+    assert s.models.named["local"].provider == "ollama"
+    # A project approves no tool for its user, so `approve` does not count.
+    assert s.ask == AskSettings(
+        with_tools=False,
+        tool_allow=("brave.*",),
+        max_steps=7,
+        max_calls=3,
+        max_tokens=4,
+        max_seconds=0.5,
+        context_tokens=6,
+        stream=False,
+        max_cost=2,
+    )
+    assert s.state_dir == "here"
+
+
+def test_a_server_has_its_keys_and_the_defaults_of_the_others(project: Project) -> None:
+    s = project.load(FULL).settings
     assert s.servers["github"].data == {
         "type": "stdio",
         "command": "npx",
@@ -115,27 +140,6 @@ def test_every_key_is_read(project: Project) -> None:
         "timeout_s": None,
         "idle_s": None,
     }
-    assert [(t.pattern, t.file) for t in s.topics] == [("notes", "notes.yaml"), ("a:*", "a.yaml")]
-    assert s.http.allowed_hosts == ("api.example.com", "*.example.org:8443", "[::1]:80")
-    assert s.http.timeout_s == 2.5
-    assert s.models.default == "local"
-    assert s.models.named["big"].key == "OPENAI_KEY"
-    assert s.models.named["big"].options == {"temperature": 0, "stop": ["a", "b"], "extra": {"b": 1.5}}
-    assert s.models.named["local"].options == {}
-    assert s.models.named["local"].provider == "ollama"
-    # A project approves no tool for its user, so `approve` does not count.
-    assert s.ask == AskSettings(
-        with_tools=False,
-        tool_allow=("brave.*",),
-        max_steps=7,
-        max_calls=3,
-        max_tokens=4,
-        max_seconds=0.5,
-        context_tokens=6,
-        stream=False,
-        max_cost=2,
-    )
-    assert s.state_dir == "here"
 
 
 def test_entries_know_where_they_stand(project: Project) -> None:

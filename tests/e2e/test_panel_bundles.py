@@ -171,13 +171,19 @@ def test_an_imported_bundle_stays_open_when_the_kernel_reports_its_project(lab: 
     expect(panel.locator(".onetool-Tool")).to_have_count(1)
 
 
-def test_a_kernel_that_does_not_answer_keeps_no_bundle_away(lab: Lab, api: Stub) -> None:
-    """An import while the kernel hangs; when it goes on, nothing is there twice."""
-    notebook = lab.open_notebook(["import os; print(os.getpid())"])
+def _show_bundles(notebook: Notebook, api: Stub) -> Locator:
+    """The panel with the bundles of a new project: the built-in packs alone."""
     make_project(notebook.path.parent, api)
     panel = load(notebook)
     tab(panel, "Bundles")
     expect(panel.locator(".onetool-Bundle")).to_have_count(4)
+    return panel
+
+
+def test_a_kernel_that_does_not_answer_keeps_no_bundle_away(lab: Lab, api: Stub) -> None:
+    """An import while the kernel hangs; when it goes on, nothing is there twice."""
+    notebook = lab.open_notebook(["import os; print(os.getpid())"])
+    panel = _show_bundles(notebook, api)
     kernel = int(notebook.run_cell(0)[0]["text"])
     os.kill(kernel, signal.SIGSTOP)
     try:
@@ -201,10 +207,7 @@ _BEGIN_LOAD = """id => {
 def test_an_older_list_of_bundles_does_not_replace_a_newer_one(lab: Lab, api: Stub) -> None:
     """The answer to what Refresh asked comes after the import that was begun later."""
     notebook = lab.open_notebook([""])
-    make_project(notebook.path.parent, api)
-    panel = load(notebook)
-    tab(panel, "Bundles")
-    expect(panel.locator(".onetool-Bundle")).to_have_count(4)
+    panel = _show_bundles(notebook, api)
     held: list[tuple[Route, APIResponse]] = []
     notebook.page.route("**/onetool/tools/bundles?*", lambda route: held.append((route, route.fetch())), times=1)
     notebook.page.evaluate(_BEGIN_LOAD, PANEL_ID)

@@ -185,6 +185,23 @@ test('after a save the line to call it has the values that were tried, and can b
   editor.close();
 });
 
+test("'Saved' is said when the editor takes the next curl command, not while it still looks at the bundles", async () => {
+  const looks = [];
+  const kernel = { bundles: [SHOP], secrets: ['SHOP_TOKEN'], tool: null };
+  let isSaved = false;
+  const { field, press, editor, status } = await open({
+    httpTool: () => (isSaved ? new Promise(resolve => looks.push(resolve)) : kernel),
+    httpSave: () => ((isSaved = true), { said: 'Saved.', name: 'a.b', version: '1' })
+  });
+  type(field('URL'), 'https://api.example.com/orders');
+  await press('Save');
+  await until(() => looks.length === 1);
+  assert.equal(status(), 'Saving …');
+  looks[0](kernel);
+  await until(() => status().startsWith('Saved.'));
+  editor.close();
+});
+
 test('a click on a key or a column puts it into Keep', async () => {
   const view = { ...VIEW, kinds: ['tree', 'text'] };
   const { field, press, editor, status, sent } = await open({ httpSend: () => ({ ...REPLY, view }), httpSelect: () => ({ view }), tree: ({ path }) => ({ total: 1, children: [path.length === 0 ? { key: 'orders', kind: 'list', preview: '[2]', count: 2 } : path.length === 1 ? { key: 0, kind: 'object', preview: '{1}', count: 1 } : { key: 'a b', kind: 'int', preview: '1', count: 0 }] }) });
