@@ -35,6 +35,8 @@ FreshKernel = Callable[..., Kernel]
 # and installs it; a browser's test may be that one.
 CAMPAIGN_S = 6 * 3600
 INSTALLED_S = 600
+# What a test may compute in its own process. A loop without end shows here also where the machine is busy.
+CPU_S = 120
 
 # Folders whose tests seldom start a process.
 _QUICK = {"bundles", "config", "core", "llm", "net", "render", "stores"}
@@ -48,8 +50,10 @@ def pytest_configure(config: pytest.Config) -> None:
     phases = [phase for phase in Phase if phase is not Phase.shrink]
     settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=phases)
     settings.load_profile("shared")  # what is slow is the machine; before any test is read
-    stacks = os.environ.get("ONETOOL_TEST_STACKS")  # of .ci/tests, which shows them at its end
+    stacks = os.environ.get("ONETOOL_TEST_STACKS")  # of tasks.py, which shows them at its end
     config.stash[_STACKS] = os.open(stacks, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if stacks else os.dup(2)
+    if hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGPROF, file=config.stash[_STACKS], chain=True)  # then it ends: see _limit_cpu
     config.stash[_HOME] = Path(tempfile.mkdtemp(prefix="onetool-tests-"))
     surroundings.enter(config.stash[_HOME] / "home")
 
@@ -65,10 +69,28 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     limit_s = float(marker.args[0] if marker else item.config.getoption("timeout") or item.config.getini("timeout"))
     if limit_s and not item.config.getoption("usepdb"):
         faulthandler.dump_traceback_later(0.99 * limit_s, exit=True, file=item.config.stash[_STACKS])
+        _limit_cpu(max(CPU_S, limit_s if marker else 0))
     try:
         return (yield)
     finally:
         faulthandler.cancel_dump_traceback_later()
+        _limit_cpu(0)
+
+
+def _limit_cpu(seconds: float) -> None:
+    """End this process after CPU seconds of its own; 0 for never. Windows has no such clock."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport) -> None:
+    """Name the machine's load beside a test that ended its worker: most likely it was past its limit."""
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg()) if hasattr(os, "getloadavg") else "not known"
+    report.longrepr = (
+        f"{crashitem} ended its worker: past its limit of time or CPU, or it crashed.\n"
+        f"The load of this machine was {load} on {os.cpu_count()} cores. Where its threads stood is shown at the end."
+    )
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -83,10 +105,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """With `-m browser`, import only the files that have such tests."""
-    if config.getoption("markexpr") != "browser" or not collection_path.match("test_*.py"):
+    """With `-m browser` or `-m screen`, import only the files that have such tests."""
+    marker = config.getoption("markexpr")
+    if marker not in ("browser", "screen") or not collection_path.match("test_*.py"):
         return None
-    return "mark.browser" not in collection_path.read_text(encoding="utf-8") or None
+    return f"mark.{marker}" not in collection_path.read_text(encoding="utf-8") or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

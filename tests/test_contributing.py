@@ -198,25 +198,6 @@ def test_programs_of_others_are_pinned(environment: str) -> None:
     assert len(pins) > 10 * len(needed)
 
 
-@pytest.mark.parametrize(("options", "is_pinned"), [((), True), (("LATEST=1",), False)], ids=["pinned", "latest"])
-def test_make_installs_the_pinned_versions_unless_the_newest_are_wanted(
-    tmp_path: Path, options: tuple[str, ...], is_pinned: bool
-) -> None:
-    for file in ("Makefile", "pyproject.toml", "constraints.txt"):
-        shutil.copy(ROOT / file, tmp_path)
-    for file in ("onetool_ipy/_version.py", "onetool_ipy/labextension/package.json"):
-        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / file, tmp_path / file)
-    venv = ".venv" if is_pinned else ".venv-latest"
-
-    shown = _run("make", "--dry-run", f"{venv}/.test", *options, cwd=tmp_path).stdout
-
-    (install,) = re.findall(r"^.*pip install.*$", shown, re.MULTILINE)
-    assert ("PIP_CONSTRAINT=constraints.txt" in install) is is_pinned
-    assert ("--upgrade" in install) is not is_pinned
-    assert f"{venv}/bin/python" in install
-
-
 def _pins(file: Path, python: str, system: str, machine: str) -> dict[str, str]:
     """The versions that a file pins on one platform; each package once."""
     surroundings = {

