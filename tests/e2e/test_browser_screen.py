@@ -61,6 +61,7 @@ def test_filters_by_pack_and_tag_hold_together(browser: Locator) -> None:
     packs.get_by_role("button", name="All").click()
 
 
+@pytest.mark.screen
 def test_a_nested_form_with_a_union_is_filled_and_run(browser: Locator) -> None:
     choose(browser, "nb.draw")
     form = browser.locator(".otx-form")
@@ -179,6 +180,7 @@ def test_a_list_field_takes_a_variable_of_the_notebook(browser: Locator, screens
     expect(browser.locator(".otx-form .otx-error:visible")).to_contain_text("no 'missing'")
 
 
+@pytest.mark.screen
 def test_history_favourites_and_stored_results(browser: Locator, screens: Screens) -> None:
     choose(browser, "nb.quick")
     field(browser, "text").fill("for later")

@@ -82,6 +82,7 @@ def called(notebook: Notebook) -> Locator:
     return notebook.output(1)
 
 
+@pytest.mark.screen
 def test_the_panel_switches_asks_and_runs_all_tools(notebook: Notebook, api: Stub, other: Stub) -> None:
     panel = panel_of(notebook)
     switch = panel.get_by_label("Environment of shop")

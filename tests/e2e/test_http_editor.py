@@ -165,6 +165,7 @@ def use_the_second_curl(notebook: Notebook, editor: Locator, api: Stub) -> None:
     run_cell(notebook, 1, "/users")
 
 
+@pytest.mark.screen
 def test_wrong_input_is_said_at_its_field_in_plain_words(lab: Lab, api: Stub) -> None:
     notebook = lab.open_notebook([""], viewport=(1000, 700))
     editor = open_editor(notebook)

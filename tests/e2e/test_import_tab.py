@@ -71,6 +71,7 @@ def project(lab: Lab) -> Notebook:
 _TINT = "box => getComputedStyle(box).color"
 
 
+@pytest.mark.screen
 def test_operations_of_a_file_are_chosen_and_imported(project: Notebook) -> None:
     """A file of 32 operations: what reads is chosen at first; some are chosen by tag and by a filter, and imported."""
     page, panel, form = project.page, project.page.locator("#onetool-ipy-panel"), open_import(project)

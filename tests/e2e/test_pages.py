@@ -65,6 +65,7 @@ def screens(_screens: Screens, request: pytest.FixtureRequest) -> Iterator[Scree
     _screens.picture(request)
 
 
+@pytest.mark.screen
 def test_pages_can_be_clicked_and_nothing_of_them_is_cut(screens: Screens) -> None:
     notebook = screens.notebook
     notebook.execute("print('printed')")

@@ -73,6 +73,7 @@ def wait_for_cells(notebook: Notebook, expected: list[str]) -> None:
     )
 
 
+@pytest.mark.screen
 def test_wheel_gives_a_working_call_and_the_panel_lists_the_tools(lab: Lab, installed_wheel: Installed) -> None:
     """From "not loaded" to a called tool, without a request to any other server."""
     notebook = lab.open_notebook(["import onetool_ipy; print(onetool_ipy.__file__)", "%tool time.now", ""])

@@ -96,6 +96,7 @@ def _import_items(notebook: Notebook, panel: Locator, api: Stub) -> None:
     notebook.command("application:close")
 
 
+@pytest.mark.screen
 def test_http_tool_is_made_tried_called_switched_edited_and_deleted(lab: Lab, api: Stub) -> None:
     """Create it against a loopback API, call it with %tool at once, switch it off and see the call refused."""
     notebook = lab.open_notebook(["%tool shop.get-item id=7", ""])

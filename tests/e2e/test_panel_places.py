@@ -92,6 +92,7 @@ def test_tools_are_in_the_palette_the_launcher_and_the_cell_menu(lab: Lab) -> No
     assert notebook.page_errors == []
 
 
+@pytest.mark.screen
 def test_a_cut_result_opens_in_a_tab_of_its_own(lab: Lab) -> None:
     """A click on the button below a cut table; a second click finds the same tab."""
     made = "@tool\ndef many() -> list[dict]:\n    'Rows.'\n    return [{'id': i, 'price': i / 4} for i in range(5000)]"
@@ -271,6 +272,7 @@ def test_trouble_is_told_with_what_to_do_and_nothing_hostile_runs(lab: Lab) -> N
     assert notebook.page_errors == []
 
 
+@pytest.mark.screen
 def test_each_notebook_has_its_own_health(lab: Lab) -> None:
     """What a check finds in one notebook is not said of another."""
     needy = "@tool\n@requires_cli('no-such-program')\ndef needy() -> str:\n    'It lacks something.'\n    return ''"

@@ -20,6 +20,7 @@ from tests.harness.lab import Lab, Notebook
 pytestmark = pytest.mark.browser
 
 
+@pytest.mark.screen
 def test_a_server_is_added_started_looked_at_and_removed(lab: Lab, tmp_path: Path) -> None:
     (tmp_path / "adder.py").write_text(SERVER, encoding="utf-8")
     notebook = lab.open_notebook(["", ""])

@@ -77,6 +77,7 @@ def _ordered(notebook: Notebook) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
+@pytest.mark.screen
 def test_one_of_three_calls_is_approved_with_two_clicks(lab: Lab) -> None:
     notebook, question = _open(lab)
     person = Steps(notebook.page)
@@ -369,6 +370,7 @@ for item in ["pen", "ink", "<b>cup</b>"]:
 """
 
 
+@pytest.mark.screen
 def test_rule_5_the_writes_of_a_program_are_chosen_in_a_table(lab: Lab) -> None:
     """The program, a row for each write, and the buttons; "always" is not offered."""
     notebook, question = _open(lab, PROGRAM, "p.text, p.stop_reason")

@@ -93,6 +93,7 @@ def test_a_stored_result_is_viewed_by_its_handle(screens: Screens) -> None:
     assert screens.value("kept == stored.data") == "True"
 
 
+@pytest.mark.screen
 def test_a_hundred_thousand_rows_are_sorted_and_filtered(screens: Screens) -> None:
     viewer = screens.open("rows = %tool nb.table n=100000\nrows.view()")
     rows = viewer.locator(".otx-table-row")
@@ -305,6 +306,7 @@ def compare_with(viewer: Locator, text: str) -> None:
     ).first.click()
 
 
+@pytest.mark.screen
 def test_a_result_is_compared_with_another_one(screens: Screens) -> None:
     """The earlier call of the same tool is the first choice; only what changed is shown, changed cells marked."""
     viewer = screens.open(PRICES)
@@ -391,6 +393,7 @@ def test_a_failure_is_shown_with_its_reason(screens: Screens) -> None:
     expect(viewer.get_by_role("alert").filter(has_text="nowhere.txt")).to_be_visible()
 
 
+@pytest.mark.screen
 def test_the_usage_view_counts_by_period_and_tool(screens: Screens) -> None:
     usage = screens.open("ot.usage('day')")
     expect(usage.get_by_role("img", name="Calls")).to_be_visible()

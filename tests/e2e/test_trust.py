@@ -80,6 +80,7 @@ def _begin(notebook: Notebook, index: int) -> Locator:
     return form
 
 
+@pytest.mark.screen
 def test_the_question_in_a_cell_is_a_form_that_says_what_would_run(clone: Clone) -> None:
     notebook = clone(CALL)
 

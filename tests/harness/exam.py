@@ -1,7 +1,8 @@
 """The official exam of the Model Context Protocol, taken by us: `as_client` and `as_server`, at one revision of it.
 
-It is npm's @modelcontextprotocol/conformance on Node 24, which `make test-all` installs. Each gives {scenario: complaints}
-for every scenario of the revision, those included that it runs and does not count; no complaint means passed.
+It is npm's @modelcontextprotocol/conformance on Node 24, which `make test-all` installs. Each gives {scenario:
+complaints} for every scenario of the revision, those included that it runs and does not count; no complaint means
+passed.
 
 As a client, the exam starts one program for each scenario, all at once. To import everything only once that program is
 `exam_relay.py`, which hands the scenario to a thread of this process and ends when it is done.
