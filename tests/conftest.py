@@ -115,8 +115,9 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Note the spec markers, leave `soak` tests to `make soak`, order the rest, limit the long ones."""
     config.stash[MARKED] = specs.marked(items)
+    config.stash[QUICK] = specs.marked(item for item in items if specs.is_quick(item))
     if listing := config.getoption("--marked-to"):
-        listing.write_text(json.dumps(config.stash[MARKED]), encoding="utf-8")
+        listing.write_text(json.dumps([config.stash[MARKED], config.stash[QUICK]]), encoding="utf-8")
     if not os.environ.get("ONETOOL_SOAK"):
         items[:] = [item for item in items if item.get_closest_marker("soak") is None]
     items.sort(key=_turn)
@@ -242,3 +243,5 @@ _STACKS: pytest.StashKey[int] = pytest.StashKey()
 FAILED: pytest.StashKey[bool] = pytest.StashKey()
 MARKED: pytest.StashKey[Mapping[str, tuple[str, ...]]] = pytest.StashKey()
 """The tests of each scenario, among those that were collected, also if this run leaves them out."""
+QUICK: pytest.StashKey[Mapping[str, tuple[str, ...]]] = pytest.StashKey()
+"""Those of them that `make test` runs."""

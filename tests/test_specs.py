@@ -13,31 +13,45 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import MARKED
+from tests.conftest import MARKED, QUICK
 from tests.harness import specs
 from tests.harness.surroundings import ROOT
 
 pytestmark = pytest.mark.timeout(600)  # the first one collects all tests
 
 
+Marked = dict[str, tuple[str, ...]]
+
+
 @pytest.fixture(scope="module")
-def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> specs.Coverage:
-    """Coverage by all tests of the repository, whichever were chosen for this run."""
+def all_marked(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Marked, Marked]:
+    """The tests of each scenario in the repository, whichever were chosen for this run; and the quick ones of them."""
     collected = {(request.config.invocation_params.dir / arg).resolve() for arg in request.config.args}
     if ROOT / "tests" in collected:
-        return specs.coverage(request.config.stash[MARKED])
-    return specs.coverage(_marked_in_all_tests(tmp_path_factory.mktemp("specs") / "marked.json"))
+        return request.config.stash[MARKED], request.config.stash[QUICK]
+    return _marked_in_all_tests(tmp_path_factory.mktemp("specs") / "marked.json")
 
 
-def _marked_in_all_tests(listing: Path) -> dict[str, tuple[str, ...]]:
+@pytest.fixture(scope="module")
+def found(all_marked: tuple[Marked, Marked]) -> specs.Coverage:
+    return specs.coverage(all_marked[0])
+
+
+def _marked_in_all_tests(listing: Path) -> tuple[Marked, Marked]:
     """Collect all tests in a process of its own."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "-qq", f"--marked-to={listing}", "tests"],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 0, f"some tests cannot be collected:\n{done.stdout}{done.stderr}"
-    marked = json.loads(listing.read_text(encoding="utf-8"))
-    return {scenario: tuple(tests) for scenario, tests in marked.items()}
+    everything, quick = json.loads(listing.read_text(encoding="utf-8"))
+    return everything, quick
+
+
+def test_every_scenario_with_a_test_has_one_that_make_test_runs(all_marked: tuple[Marked, Marked]) -> None:
+    everything, quick = all_marked
+
+    assert {scenario: everything[scenario] for scenario in everything if scenario not in quick} == {}
 
 
 def test_every_marker_names_a_listed_scenario(found: specs.Coverage) -> None:

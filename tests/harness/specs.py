@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["Coverage", "coverage", "marked", "read_required", "read_scenarios", "report"]
+__all__ = ["Coverage", "coverage", "is_quick", "marked", "read_required", "read_scenarios", "report"]
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 
@@ -58,6 +58,12 @@ def marked(items: Iterable[pytest.Item]) -> dict[str, tuple[str, ...]]:
             for scenario in marker.args:
                 tests[scenario] = (*tests.get(scenario, ()), item.nodeid)
     return tests
+
+
+def is_quick(item: pytest.Item) -> bool:
+    """Whether `make test` runs a test, and not `make test-all` alone."""
+    names = {marker.name for marker in item.iter_markers()}
+    return "screen" in names or not names & {"slow", "browser", "soak"}
 
 
 def coverage(tests: Mapping[str, tuple[str, ...]]) -> Coverage:
