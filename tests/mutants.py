@@ -1,10 +1,11 @@
 """Change the package at random places, one at a time, and see whether the tests of the changed module's name notice.
 
-`make mutants` takes 100 places with a fixed seed: a comparison turned round, `and` for `or`, a dropped `not`, another
-returned constant. A place is drawn by its own text, so a change of one file leaves the places of the others as they
-were. Each change is written into the working tree, which must be clean, and taken back afterwards. A test that fails
-without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places, `--only stores/` those below
-a folder. Every survivor is printed.
+`make mutants` takes 100 places with a fixed seed: a call that is left out, a function that returns None, a comparison
+turned round, `and` for `or`, a dropped `not`, another returned constant. A place is drawn by its own text, so a change
+of one file leaves the places of the others as they were. Each change is written into the working tree, which must be
+clean, and taken back afterwards. What the tests of the module's name do not notice, those of its room may: both are
+counted. A test that fails without the change as well judges nothing. `ARGS="--count 20 --seed 3"` takes other places,
+`--only stores/` those below a folder. Every survivor is printed, and every module without a test of its name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ LIMIT_S = 300
 
 _WORD = re.compile(r"[A-Za-z_]{4,}")
 _SLOW = re.compile(r"kernel|server|lab|wheel|page")
-Verdict = Literal["died", "SURVIVED", "UNJUDGED"]
+Verdict = Literal["died", "room", "SURVIVED", "UNJUDGED"]
+"""`room`: only the tests of the other modules in its room noticed."""
 
 _OPPOSITES: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -75,24 +77,23 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         starts.append(starts[-1] + len(line))
     tree = ast.parse(data)
     words = _words_by_line(tree, data.decode().splitlines())
-    returned = {node.value for node in ast.walk(tree) if isinstance(node, ast.Return)}
+    parents = {node.value: node for node in ast.walk(tree) if isinstance(node, ast.Return | ast.Expr) and node.value}
     for node in ast.walk(tree):
-        changed = _changed(node, is_returned=node in returned)
-        if changed is None or not isinstance(node, ast.expr) or node.end_lineno is None or node.end_col_offset is None:
+        if not isinstance(node, ast.expr) or node.end_lineno is None or node.end_col_offset is None:
             continue
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[node.end_lineno - 1] + node.end_col_offset
-        # Brackets keep the change one expression, whatever stands around it.
-        after = f"({ast.unparse(changed)})"
-        yield Mutant(
-            path=path,
-            line=node.lineno,
-            words=words.get(node.lineno, frozenset()),
-            start=start,
-            end=end,
-            before=data[start:end].decode(),
-            after=after,
-        )
+        for changed in _changes(node, parents.get(node)):
+            yield Mutant(
+                path=path,
+                line=node.lineno,
+                words=words.get(node.lineno, frozenset()),
+                start=start,
+                end=end,
+                before=data[start:end].decode(),
+                # Brackets keep the change one expression, whatever stands around it.
+                after=f"({ast.unparse(changed)})",
+            )
 
 
 def _words_by_line(tree: ast.Module, lines: list[str]) -> dict[int, frozenset[str]]:
@@ -106,25 +107,30 @@ def _words_by_line(tree: ast.Module, lines: list[str]) -> dict[int, frozenset[st
     return words
 
 
-def _changed(node: ast.AST, *, is_returned: bool) -> ast.expr | None:
-    """The expression that takes the place of a node, or None for a node that stays."""
+def _changes(node: ast.expr, parent: ast.Return | ast.Expr | None) -> Iterator[ast.expr]:
+    """The expressions that may take the place of a node; `parent` is the statement that it is all of."""
     if isinstance(node, ast.Compare):
         turned = copy.copy(node)
         turned.ops = [_OPPOSITES[type(node.ops[0])](), *node.ops[1:]]
-        return turned
-    if isinstance(node, ast.BoolOp):
-        return ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        return node.operand
-    if isinstance(node, ast.Constant) and is_returned:
-        value = node.value
-        if isinstance(value, bool):
-            return ast.Constant(not value)
-        if isinstance(value, int | float):
-            return ast.Constant(value + 1)
-        if isinstance(value, str):
-            return ast.Constant(f"{value}x")
-    return None
+        yield turned
+    elif isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        yield node.operand
+    if isinstance(parent, ast.Return):
+        yield from _other_constant(node) if isinstance(node, ast.Constant) else [ast.Constant(None)]
+    elif isinstance(parent, ast.Expr) and isinstance(node, ast.Call):
+        yield ast.Constant(None)
+
+
+def _other_constant(node: ast.Constant) -> Iterator[ast.expr]:
+    value = node.value
+    if isinstance(value, bool):
+        yield ast.Constant(not value)
+    elif isinstance(value, int | float):
+        yield ast.Constant(value + 1)
+    elif isinstance(value, str):
+        yield ast.Constant(f"{value}x")
 
 
 def tests_of(path: Path) -> list[str]:
@@ -134,6 +140,22 @@ def tests_of(path: Path) -> list[str]:
         str(file)
         for file in (folder / f"test_{path.stem}.py", *sorted(folder.glob(f"test_{path.stem}_*.py")))
         if file.exists()
+    ]
+
+
+def tests_of_room(path: Path) -> list[str]:
+    """The other test files of the module's room: its folder in tests/."""
+    folder = ROOT / "tests" / path.relative_to(PACKAGE).parent
+    own = set(tests_of(path))
+    return [str(file) for file in sorted(folder.glob("test_*.py")) if str(file) not in own]
+
+
+def without_tests(paths: Iterable[Path]) -> list[Path]:
+    """The modules that have functions, and no test file of their name."""
+    return [
+        path
+        for path in paths
+        if not tests_of(path) and re.search(r"^\s*(async )?def ", path.read_text(encoding="utf-8"), re.MULTILINE)
     ]
 
 
@@ -152,21 +174,26 @@ def sample(paths: list[Path], *, count: int, seed: int) -> tuple[list[Mutant], i
 
 
 def judge(mutant: Mutant) -> Verdict:
-    """Whether the tests of the module's name fail with the change in it, and because of it."""
-    tests = tests_of(mutant.path)
-    if not tests:
-        return "SURVIVED"
+    """Whether the tests of the module's name, or else those of its room, fail with the change and because of it."""
     original = mutant.path.read_bytes()
-    try:
-        mutant.apply()
-        outcome = run(tests, mutant.words)
-    finally:
-        mutant.path.write_bytes(original)
-    if outcome is None or outcome.returncode == 0:
-        return "died" if outcome is None else "SURVIVED"
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - |$)", outcome.stdout, re.MULTILINE)
-    again = run(failed[:1]) if failed else None
-    return "UNJUDGED" if again is not None and again.returncode else "died"
+    verdict: Verdict = "SURVIVED"
+    for tests, dead in ((tests_of(mutant.path), "died"), (tests_of_room(mutant.path), "room")):
+        if not tests:
+            continue
+        try:
+            mutant.apply()
+            outcome = run(tests, mutant.words)
+        finally:
+            mutant.path.write_bytes(original)
+        if outcome is None:
+            return dead  # type: ignore[return-value]  # one of the two words above
+        if outcome.returncode:
+            failed = re.findall(r"^(?:FAILED|ERROR) (\S+\.py(?:::.+?)?)(?: - |$)", outcome.stdout, re.MULTILINE)
+            again = run(failed[:1]) if failed else None
+            if again is None or not again.returncode:
+                return dead  # type: ignore[return-value]
+            verdict = "UNJUDGED"
+    return verdict
 
 
 def run(tests: list[str], words: frozenset[str] = frozenset()) -> subprocess.CompletedProcess[str] | None:
@@ -209,7 +236,7 @@ def main() -> None:
     parser.add_argument("--tests", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.tests:
-        flags = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider"]
+        flags = ["-x", "-q", "-n", "0", "-p", "no:cacheprovider", "-m", "not browser"]
         sys.exit(pytest.main([*flags, *options.tests], plugins=[LikelyFirst(sys.stdin.read().split("\n"))]))
     if subprocess.run(["git", "diff", "--quiet", "HEAD", "--", "onetool_ipy"], cwd=ROOT, check=False).returncode:
         sys.exit(
@@ -222,13 +249,15 @@ def main() -> None:
         start = time.monotonic()
         verdict = judge(mutant)
         verdicts[verdict] += 1
-        change = "" if verdict == "died" else f"  {mutant.before}  ->  {mutant.after}"
+        change = "" if verdict == "died" else f"  {' '.join(mutant.before.split())}  ->  {mutant.after}"
         place = f"{mutant.path.relative_to(ROOT)}:{mutant.line}"
         print(f"{number:>3} {verdict:<8} {time.monotonic() - start:>4.0f} s  {place}{change}", flush=True)
     print(
-        f"{verdicts['died']} of {len(mutants)} mutants died by the tests of their module's name"
-        f" (seed {options.seed}, {places} places)"
+        f"{verdicts['died']} of {len(mutants)} mutants died by the tests of their module's name,"
+        f" {verdicts['died'] + verdicts['room']} with those of its room (seed {options.seed}, {places} places)"
     )
+    bare = without_tests(paths)
+    print(f"{len(bare)} modules have no test of their name: {', '.join(str(one.relative_to(PACKAGE)) for one in bare)}")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,11 @@ from tests import mutants
 SOURCE = '''\
 def is_open(door, key):
     """Say whether a döor is open."""
+    knock(door)
     if not door or key == 1:
         return False
+    if door.hinge:
+        return squeak(door)
     return "ja"
 '''
 
@@ -25,6 +28,8 @@ def is_open(door, key):
         ("key == 1", "(key != 1)"),
         ("False", "(True)"),
         ('"ja"', "('jax')"),
+        ("knock(door)", "(None)"),
+        ("squeak(door)", "(None)"),
     ],
 )
 def test_a_mutant_changes_one_place(tmp_path: Path, before: str, after: str) -> None:
@@ -41,7 +46,7 @@ def test_every_place_is_counted_once(tmp_path: Path) -> None:
     path = tmp_path / "door.py"
     path.write_text(SOURCE, encoding="utf-8")
 
-    assert len(list(mutants.mutants_of(path))) == 5
+    assert len(list(mutants.mutants_of(path))) == 7
 
 
 def test_the_tests_of_a_module_have_its_name() -> None:
@@ -49,3 +54,16 @@ def test_the_tests_of_a_module_have_its_name() -> None:
 
     assert names[0] == "test_check.py"
     assert all(name.startswith("test_check") for name in names)
+
+
+def test_the_rest_of_the_room_is_asked_after_the_modules_own_tests() -> None:
+    own = mutants.tests_of(mutants.PACKAGE / "schema" / "check.py")
+    room = mutants.tests_of_room(mutants.PACKAGE / "schema" / "check.py")
+
+    assert str(mutants.ROOT / "tests" / "schema" / "test_read.py") in room
+    assert set(own).isdisjoint(room)
+
+
+def test_a_module_without_a_test_of_its_name_is_named(tmp_path: Path) -> None:
+    known = mutants.PACKAGE / "schema" / "check.py"
+    assert mutants.without_tests([known, mutants.PACKAGE / "_version.py"]) == []
