@@ -211,11 +211,15 @@ def test_a_call_of_another_program_does_not_ask_the_person_at_the_kernel(source:
     assert host.asked == []
 
 
+LIMIT_S = 3.0
+"""Far more than a call that only asks needs on a busy machine."""
+
+
 class Slow(Answering):
-    """A person who takes a second."""
+    """A person who takes longer than the limit of the tool."""
 
     def ask(self, question: Question) -> Reply:
-        threading.Event().wait(1)
+        threading.Event().wait(1.2 * LIMIT_S)
         return super().ask(question)
 
 
@@ -227,13 +231,13 @@ def test_the_time_of_a_person_does_not_count_for_the_limit_of_the_tool() -> None
         box.host = Slow(Reply("decline"))
         box.registry.register(_tool(ask))
         box.registry.register(
-            _tool(lambda _args: box.call("shop.order", timeout=0.5).unwrap()).replace(name="shop.outer")
+            _tool(lambda _args: box.call("shop.order", timeout=LIMIT_S).unwrap()).replace(name="shop.outer")
         )
         box.registry.register(_tool(lambda _args: threading.Event().wait(60)).replace(name="shop.slow"))
 
-        direct = box.call("shop.order", timeout=0.5)
-        nested = box.call("shop.outer", timeout=0.5)
-        awaited = asyncio.run(box.acall("shop.order", timeout=0.5))
+        direct = box.call("shop.order", timeout=LIMIT_S)
+        nested = box.call("shop.outer", timeout=LIMIT_S)
+        awaited = asyncio.run(box.acall("shop.order", timeout=LIMIT_S))
         late = box.call("shop.slow", timeout=0.2)
 
     assert [direct.data, nested.data, awaited.data] == ["decline"] * 3

@@ -15,6 +15,7 @@ import pytest
 from onetool_ipy import Toolbox
 from onetool_ipy.render.media import Blocks, Image, Resource, ResourceLink
 from onetool_ipy.schema.read import identifier, params
+from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 
 # How many tools each lists, as installed by tests/servers.txt and tests/node/package-lock.json.
@@ -159,7 +160,8 @@ def test_git_log_of_a_real_repository(real_box: Toolbox, tmp_path: Path) -> None
 
 
 def test_fetch_reads_a_page(real_box: Toolbox, page: str) -> None:
-    result = real_box.call("fetch.fetch", {"url": page})
+    # The server starts Node for each page, which takes seconds on a busy machine.
+    result = real_box.call("fetch.fetch", {"url": page}, timeout=HANG_S)
 
     assert result.ok, result.error
     assert "The quick brown fox" in result.text

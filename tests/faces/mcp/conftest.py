@@ -91,7 +91,7 @@ def order(item: str) -> str:
     return f"{item} {found['size']}, asked {len(began)} times" if found else f"no {item}"
 
 
-@tool(timeout=2)
+@tool(timeout=5)
 def hasty() -> str:
     """Ask within a limit."""
     return str(ask_user(SIZE, "Which size?"))

@@ -192,7 +192,7 @@ async def test_a_cancelled_call_takes_its_question_back(connect: Connect, tmp_pa
 
 async def test_waiting_for_an_answer_does_not_count_for_the_limit(connect: Connect) -> None:
     async def think(_context: Any, _params: Any) -> types.ElicitResult:
-        await asyncio.sleep(3)  # longer than the tool's limit
+        await asyncio.sleep(6)  # longer than the tool's limit
         return types.ElicitResult(action="accept", content={"size": 5})
 
     async with connect(elicitation_callback=think) as client:

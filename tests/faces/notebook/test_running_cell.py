@@ -44,16 +44,34 @@ def held(n: int, text: str = "") -> int:
             hold()
         progress(i + 1, n, text)
     return n
+
+@tool
+def stay() -> str:
+    """Wait to be let go."""
+    hold()
+    return "gone"
+
+@tool
+async def astay() -> str:
+    """Wait to be let go, without blocking."""
+    while not os.path.exists("go"):
+        await asyncio.sleep(0.02)
+    return "gone"
+
+@tool
+def outstay() -> str:
+    """Call a tool that waits to be let go."""
+    return nb.stay()
 '''
 
 
-def held(kernel: Kernel, code: str, shown: str | re.Pattern[str]) -> Outcome:
+def held(kernel: Kernel, code: str, shown: str | re.Pattern[str], *, allow_errors: bool = False) -> Outcome:
     """Run a cell with tools that hold, and let them go when it shows something."""
     go = kernel.cwd / "go"
     running = kernel.start_execute(code, allow_stdin=True)
     running.wait_for_output(shown)
     go.touch()
-    outcome = running.wait()
+    outcome = running.wait(allow_errors=allow_errors)
     go.unlink()
     return outcome
 
@@ -66,19 +84,19 @@ def watched(kernel: Kernel, code: str, *, allow_errors: bool = False) -> Outcome
 @pytest.mark.parametrize(
     ("code", "name"),
     [
-        ("nb.nap(s=0.7)", "nb.nap"),
-        ("x = %tool nb.nap s=0.7 --timeout 60", "nb.nap"),
-        ("$nb.nap s=0.7", "nb.nap"),
-        ("ot.run('nb.nap', s=0.7)", "nb.nap"),
-        ("nb.anap(s=0.7)", "nb.anap"),
-        ("await nb.anap.aio(s=0.7)", "nb.anap"),
-        ("await nb.nap.aio(s=0.7)", "nb.nap"),
-        ("nb.outer(s=0.7)", "nb.outer"),
+        ("nb.stay()", "nb.stay"),
+        ("x = %tool nb.stay --timeout 60", "nb.stay"),
+        ("$nb.stay", "nb.stay"),
+        ("ot.run('nb.stay')", "nb.stay"),
+        ("nb.astay()", "nb.astay"),
+        ("await nb.astay.aio()", "nb.astay"),
+        ("await nb.stay.aio()", "nb.stay"),
+        ("nb.outstay()", "nb.outstay"),
     ],
 )
 def test_a_long_call_shows_its_time_and_keeps_one_line(ready: Kernel, code: str, name: str) -> None:
     """One line per call that the person made, whatever it calls itself."""
-    outcome = watched(ready, code)
+    outcome = held(ready, code, name)
 
     assert re.fullmatch(rf"{name} · (0\.[5-9]|[1-9]\d?(\.\d)?) s", drawn(outcome)[0]), "not before 0.5 s"
     assert len(kept(outcome)) == 1
@@ -162,28 +180,29 @@ BAD = """
 @tool
 def bad():
     "Bad."
-    time.sleep(0.7)
+    hold()
     1 / 0
 nb.bad()"""
 
 
 @pytest.mark.parametrize(
-    ("code", "end"), [("nb.count(n=8); 1 / 0", "8/8 done"), (BAD, "failed")], ids=["done", "failed"]
+    ("code", "end"), [("nb.held(n=8); 1 / 0", "8/8 done"), (BAD, "failed")], ids=["done", "failed"]
 )
 def test_the_line_says_how_it_ended(ready: Kernel, code: str, end: str) -> None:
-    assert kept(watched(ready, code, allow_errors=True))[0].endswith(end)
+    assert kept(held(ready, code, "nb.", allow_errors=True))[0].endswith(end)
 
 
 def test_many_calls_are_one_line(ready: Kernel) -> None:
-    at_once = watched(
+    at_once = held(
         ready,
-        "began = time.monotonic(); await asyncio.gather(*(nb.anap.aio(s=0.8) for _ in range(200)));"
+        "began = time.monotonic(); await asyncio.gather(*(nb.astay.aio() for _ in range(200)));"
         "time.monotonic() - began",
+        "nb.astay",
     )
-    in_turn = watched(ready, "for _ in range(3): nb.nap(s=0.55)")
+    in_turn = watched(ready, "for _ in range(3): nb.nap(s=2)")
 
     assert len(at_once.displays) <= 10 * float(at_once.result_text) + 2
-    assert re.fullmatch(r"nb.anap · 200 calls · \d+\.\d s", kept(at_once)[0])
+    assert re.fullmatch(r"nb.astay · 200 calls · \d+\.\d s", kept(at_once)[0])
     assert re.fullmatch(r"nb.nap · 3 calls · \d+\.\d s", kept(in_turn)[0])
 
 

@@ -78,9 +78,9 @@ def test_tokens_are_estimated_where_the_provider_counts_none(make_box: MakeBox) 
 
 
 def test_time_is_limited_but_not_the_time_of_the_person(make_box: MakeBox, traces: Traces) -> None:
-    box = make_box("ask: {max_seconds: 0.4}")
+    box = make_box("ask: {max_seconds: 3}")
     gate = threading.Event()
-    traces.add(box, "a.slow", read_only=True, gives=lambda args: gate.wait(30))
+    traces.add(box, "a.slow", read_only=True, gives=lambda args: gate.wait(60))
     model = ScriptedModel([("a.slow", {}), "never said"])
 
     answer = box.ask("Go", model=model)
@@ -93,7 +93,7 @@ def test_time_is_limited_but_not_the_time_of_the_person(make_box: MakeBox, trace
 
     class Slow(TypingPerson):
         def typed(self, text: str) -> str | None:
-            threading.Event().wait(0.6)
+            threading.Event().wait(4)
             return "all"
 
     traces.add(box, "a.write")

@@ -375,10 +375,10 @@ def test_a_limit_per_minute_spaces_the_calls(box: Toolbox) -> None:
 
     box.adopt(stamp)
     began = time.monotonic()
-    box.ot.map("nb.stamp", range(5), per_minute=1200, workers=5)
-    # A busy machine may delay any call, but none comes before its turn.
-    assert len(seen) == 5
-    assert all(at - began >= number * 0.05 for number, at in enumerate(sorted(seen)))
+    box.ot.map("nb.stamp", range(3), per_minute=40, workers=3)
+    # A busy machine may delay any call, but none comes before its turn; without turns all come within a second.
+    assert len(seen) == 3
+    assert all(at - began >= number * 1.5 for number, at in enumerate(sorted(seen)))
 
 
 def test_no_more_rows_are_under_way_than_allowed(box: Toolbox) -> None:
