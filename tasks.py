@@ -257,9 +257,13 @@ def _by_uv(uv: Path, environment: Environment) -> bool:
     outcome = _quiet([*install, *(["--no-deps"] if environment.lends else []), *requirements], env)
     if outcome.returncode == 0 and environment.alone:
         outcome = _quiet([*install, "--no-deps", *environment.alone], env)
-    if outcome.returncode != 0:
-        _say(f"uv could not install {environment.what}, so pip does. {_reason(outcome)}")
-    return outcome.returncode == 0
+    if outcome.returncode == 0:
+        return True
+    reason = _reason(outcome)
+    if reason == _FULL:
+        raise Trouble(f"uv could not install {environment.what} into {environment.folder}. {reason}")
+    _say(f"uv could not install {environment.what}, so pip does. {reason}")
+    return False
 
 
 def _without_lent(uv: Path, environment: Environment, env: Mapping[str, str]) -> list[str]:
@@ -596,9 +600,10 @@ def _has_pip(folder: Path) -> bool:
 
 # --- words ------------------------------------------------------------------------------------------------
 
+_FULL = "The disk is full: free some space, then run this again."
 _CAUSES = {
-    "No space left on device": "The disk is full: free some space, then run this again.",
-    "os error 28": "The disk is full: free some space, then run this again.",
+    "No space left on device": _FULL,
+    "os error 28": _FULL,
     "Read-only file system": "A folder is read-only: make it writable, then run this again.",
     "os error 30": "A folder is read-only: make it writable, then run this again.",
     "Permission denied": "A folder may not be written: look at its owner and mode, then run this again.",
