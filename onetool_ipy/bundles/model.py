@@ -224,7 +224,14 @@ class _ToolFields(WireModel):
         """The tool with the base URL, the auth and the environment of its bundle, as it is called."""
         if self.http is None or bundle.base_url is None:
             return self
-        http = self.http.within(bundle.base_url, bundle.auth, bundle.environment)
+        http = self.http.within(bundle.base_url, bundle.auth, bundle.environment, bundle.slug)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
+    def below(self, base_url: str | None) -> Self:
+        """The tool as a bundle with this base URL stores it: each address below the base URL is its path."""
+        if self.http is None or base_url is None:
+            return self
+        http = self.http.below(base_url)
         return self if http is self.http else self.model_copy(update={"http": http})
 
     def to_dict(self) -> Json:

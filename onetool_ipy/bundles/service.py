@@ -17,7 +17,8 @@ from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, Invalid
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.builtins import BUILTINS
-from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, page_of
+from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, SearchHit, bundle_key, page_of
+from onetool_ipy.bundles.http.address import is_relative
 from onetool_ipy.bundles.http.auth import auth_of
 from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.request import PreparedRequest
@@ -156,6 +157,7 @@ class Bundles:
         self._store = context.store
         self._switches = context.switches
         self._runners = context.runners
+        self.environments = context.environments
         self._needs = needs
         self._catalog = BundleCatalog(context.store, context.switches, needs.find)
 
@@ -204,7 +206,7 @@ class Bundles:
                 # The base URL is not taken away from tools that need it.
                 http_tools = [(tool.slug, tool.http) for tool in before.tools.values() if tool.http]
                 steps = [(slug, step) for slug, http in http_tools for _, step in http.plan()]
-                relative = [slug for slug, step in steps if step.request.url_template.startswith("/")]
+                relative = [slug for slug, step in steps if is_relative(step.request.url_template)]
                 if relative:
                     message = f"The URL of '{min(relative)}' is relative to the base URL of the bundle."
                     raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
@@ -212,6 +214,8 @@ class Bundles:
             created = now if before is None else before.bundle.created_at
             contents: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
             bundle = Bundle(**contents, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
+            if before is not None:
+                self._store_below(before, before.bundle.base_url or body.base_url)
             self._store.save_bundle(bundle, before)
         self._needs.refresh()
         return bundle.created() if before is None else bundle
@@ -279,7 +283,7 @@ class Bundles:
             if (chosen is None or bundle.bundle_id in chosen) and (bundle.is_enabled or include_disabled)
         ]
         query = ["bundles", sorted(chosen) if chosen is not None else None, bool(include_disabled)]
-        return self._page(rows, page_size, page_token, query)
+        return self._page(rows, page_size, page_token, query, key=bundle_key)
 
     def reap(self) -> list[str]:
         """Remove bundles deleted two days ago that are still empty; returns their ids. Other writes do it too."""
@@ -312,7 +316,9 @@ class Bundles:
                         hint="Give it another version, or delete that one first.",
                     )
                 taken.add(pair)
-            records = [self._record(own, pair, body) for pair, body in bodies]
+            base_url = stored.bundle.base_url
+            records = [self._record(own, pair, body).below(base_url) for pair, body in bodies]
+            self._store_below(stored, base_url)
             self._store.save_tools(stored, records)
         self._needs.refresh()
         # One list of rows: each look at the catalog looks at all files.
@@ -346,7 +352,8 @@ class Bundles:
                 if tool is None:
                     raise _no_tool(pair)
                 if tool.is_enabled is not switch.is_enabled:
-                    self._store.save_tools(stored, [tool.model_copy(update={"is_enabled": switch.is_enabled})])
+                    changed = tool.model_copy(update={"is_enabled": switch.is_enabled})
+                    self._store.save_tools(stored, [changed.below(stored.bundle.base_url)])
         self._needs.refresh()
         return self.get_tool(own, *pair)
 
@@ -387,7 +394,7 @@ class Bundles:
         ]
         lists = (sorted(one) if one is not None else None for one in (words, chosen))
         query = ["tools", *lists, bool(include_disabled)]
-        return self._page(rows, page_size, page_token, query, self._complete)
+        return self._page(rows, page_size, page_token, query, self._complete, key=lambda row: row.key)
 
     def search(
         self, q: str, *, include_disabled: bool = False, page_size: int = DEFAULT_SIZE, page_token: str | None = None
@@ -395,8 +402,13 @@ class Bundles:
         """The tools that match a text, best first; equal ones by their last change, the newest first."""
         if not isinstance(q, str):
             raise InvalidRequest(f"q: {values.safe_repr(q, 80)} is not text.")
-        rows = [row for row in self._catalog.search(q) if row.is_on or include_disabled]
-        return self._page(rows, page_size, page_token, ["search", q, bool(include_disabled)], self._complete)
+        hits = [hit for hit in self._catalog.search(q) if hit.row.is_on or include_disabled]
+
+        def complete(page: list[SearchHit]) -> list[Tool]:
+            return self._complete(hit.row for hit in page)
+
+        query = ["search", q, bool(include_disabled)]
+        return self._page(hits, page_size, page_token, query, complete, key=lambda hit: hit.key)
 
     # Calls
 
@@ -471,9 +483,17 @@ class Bundles:
         token: object,
         query: Sequence[object],
         complete: Callable[[list[Row]], list[Any]] = list,
+        *,
+        key: Callable[[Row], Key],
     ) -> Page:
-        items, more = page_of(rows, size=size, token=token, query=[str(self._store.root), *query])
+        items, more = page_of(rows, size=size, token=token, query=[str(self._store.root), *query], key=key)
         return Page(items=complete(items), next_page_token=more)
+
+    def _store_below(self, stored: StoredBundle, base_url: str | None) -> None:
+        """Store whole addresses below a base URL as paths, so that they follow it. Earlier versions kept them whole."""
+        below = [(tool, tool.below(base_url)) for tool in stored.tools.values()]
+        if changed := [after for before, after in below if after is not before]:
+            self._store.save_tools(stored, changed)
 
     def _stored(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
         """Return the stored bundle of that id; raises NotFound if there is none or it was deleted."""

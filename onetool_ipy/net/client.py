@@ -92,7 +92,8 @@ class Rules:
 
     `timeout_s` covers everything: look-up, connecting, redirects, retries and the body. `max_bytes` counts the body
     after decompression. `tries` includes the first one and holds for idempotent methods only. With `max_redirects` 0 a
-    redirect is returned like any other response.
+    redirect is returned like any other response. `require` raises for an address that must not be sent to, also by a
+    redirect.
     """
 
     hosts: Hosts | None = None
@@ -101,6 +102,7 @@ class Rules:
     max_bytes: int = 5 * 1024 * 1024
     tries: int = 3
     max_redirects: int = 10
+    require: Callable[[str], None] | None = None
 
     @classmethod
     def of(cls, http: HttpSettings) -> Self:
@@ -459,6 +461,8 @@ def admitted(url: httpx.URL, rules: Rules) -> tuple[UrlOrigin, bool]:
     An address in the URL itself is checked here. Those of a name are checked when a connection is made.
     """
     origin = origin_of(url)
+    if rules.require is not None:
+        rules.require(str(url))
     if rules.hosts is not None:
         rules.hosts.require(origin)
     allow_private = rules.allow_private or (rules.hosts is not None and rules.hosts.allow_private(origin))
