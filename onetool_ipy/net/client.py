@@ -42,7 +42,7 @@ from onetool_ipy.net.hosts import (
     PinnedTransport,
     Resolve,
     UrlOrigin,
-    deadline,
+    limited,
     literal_address,
     look_up,
     origin_of,
@@ -175,7 +175,7 @@ class HttpClient:
             if self.transport is not None and not hasattr(self.transport, "handle_request"):
                 response: HttpResponse = self._background.run(lambda: self._carry_out(exchange), rules.timeout_s)
                 return response
-            with deadline(exchange.until):
+            with limited(exchange.until, rules.max_bytes):
                 while (answer := self._attempt(exchange)) is None:
                     if exchange.wait_s:
                         self._retry.sleep(exchange.wait_s)
@@ -258,7 +258,7 @@ class HttpClient:
 
     async def _carry_out(self, exchange: _Exchange) -> HttpResponse:
         """Send the requests of an exchange on the background loop."""
-        with masking(self.mask):
+        with masking(self.mask), limited(exchange.until, exchange.max_bytes):
             try:
                 async with asyncio.timeout(exchange.left_s()):
                     while (answer := await self._async_attempt(exchange)) is None:
@@ -354,6 +354,7 @@ class _Exchange:
     def __init__(self, request: httpx.Request, rules: Rules, retry: Retry, mask: Mask) -> None:
         self.request = request
         self.until = time.monotonic() + rules.timeout_s
+        self.max_bytes = rules.max_bytes
         self.wait_s = 0.0
         self._first = request
         self._rules = rules
