@@ -90,7 +90,8 @@ class _Limits:
         return data
 
 
-_limits: ContextVar[_Limits] = ContextVar("limits", default=_Limits())
+_NO_LIMITS = _Limits()
+_limits: ContextVar[_Limits | None] = ContextVar("limits", default=None)
 
 
 class UrlOrigin(NamedTuple):
@@ -399,10 +400,10 @@ class _TimedStream(httpcore.NetworkStream):
         while True:
             left_s = _left_s(until)
             try:
-                return _limits.get().take(self._stream.read(max_bytes, min(left_s, SIGNAL_CHECK_S)))
+                return (_limits.get() or _NO_LIMITS).take(self._stream.read(max_bytes, min(left_s, SIGNAL_CHECK_S)))
             except httpcore.ReadTimeout:
                 require_wanted()
-                if left_s <= SIGNAL_CHECK_S or time.monotonic() >= _limits.get().until:
+                if left_s <= SIGNAL_CHECK_S or time.monotonic() >= (_limits.get() or _NO_LIMITS).until:
                     raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -430,7 +431,7 @@ class _CountedStream(httpcore.AsyncNetworkStream):
         self._stream = stream
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return _limits.get().take(await self._stream.read(max_bytes, timeout))
+        return (_limits.get() or _NO_LIMITS).take(await self._stream.read(max_bytes, timeout))
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         await self._stream.write(buffer, timeout)
@@ -450,7 +451,7 @@ class _CountedStream(httpcore.AsyncNetworkStream):
 
 def _wait_s(timeout: float | None) -> float:
     """How long a thread may wait: for httpcore's timeout, and not beyond its deadline."""
-    until = min(_limits.get().until, time.monotonic() + (_CONNECT_S if timeout is None else timeout))
+    until = min((_limits.get() or _NO_LIMITS).until, time.monotonic() + (_CONNECT_S if timeout is None else timeout))
     return _left_s(until)
 
 
