@@ -47,7 +47,7 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 _LAST_LABEL = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 _PATTERN = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|(?:\*\.)?[^\s/:@\[\]*?#\\]+)(?::(?P<port>\d{1,5}))?", re.IGNORECASE)
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 
 MAX_CONNECTIONS = 20
 IDLE_S = 20.0
@@ -103,7 +103,7 @@ class UrlOrigin(NamedTuple):
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
     def upgrades_to(self, other: UrlOrigin) -> bool:
         """Whether the other origin is this host over TLS, on the default ports."""
@@ -215,7 +215,7 @@ def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) 
 
 def origin_of(url: httpx.URL) -> UrlOrigin:
     """Return the origin of a URL; raises if it is not an http(s) URL with a plainly spelled host."""
-    if url.scheme not in _PORTS:
+    if url.scheme not in PORTS:
         raise ExecutionFailed(
             f"'{url.scheme or 'no scheme'}' cannot be fetched.", hint="A URL starts with http:// or https://."
         )
@@ -229,7 +229,7 @@ def origin_of(url: httpx.URL) -> UrlOrigin:
     is_odd = address is None and _LAST_LABEL.fullmatch(host) is not None
     if is_odd or (":" not in spelled and not _NAME.fullmatch(spelled)):
         raise HostNotAllowed(f"The host '{host}' is not spelled as a name or an address.")
-    port = _PORTS[url.scheme] if url.port is None else url.port
+    port = PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
         raise ExecutionFailed(f"Port {port} is not valid.")
     return UrlOrigin(url.scheme, spelled, port)
@@ -239,7 +239,7 @@ def pattern_of(scheme: str, host: str, port: int | None) -> str:
     """The pattern that allows the host of a URL; a private host is named with its port."""
     name = f"[{host}]" if ":" in host else host
     if port is None and is_private(host):
-        port = _PORTS[scheme]
+        port = PORTS[scheme]
     return name if port is None else f"{name}:{port}"
 
 
