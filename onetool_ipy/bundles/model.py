@@ -234,6 +234,11 @@ class _ToolFields(WireModel):
         http = self.http.below(base_url)
         return self if http is self.http else self.model_copy(update={"http": http})
 
+    def whole(self, base_url: str) -> Self:
+        """The tool with its whole addresses, of a bundle with this base URL."""
+        http = None if self.http is None else self.http.whole(base_url)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
     def to_dict(self) -> Json:
         copied: Json = _own_copy(self.shared())
         return copied

@@ -18,7 +18,7 @@ from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.builtins import BUILTINS
 from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, SearchHit, bundle_key, page_of
-from onetool_ipy.bundles.http.address import is_relative
+from onetool_ipy.bundles.http.address import below, is_relative
 from onetool_ipy.bundles.http.auth import auth_of
 from onetool_ipy.bundles.http.definition import HttpDefinition
 from onetool_ipy.bundles.http.request import PreparedRequest
@@ -215,8 +215,10 @@ class Bundles:
             contents: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
             bundle = Bundle(**contents, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
             if before is not None:
-                self._store_below(before, before.bundle.base_url or body.base_url)
+                self._store_tools_for(bundle, before)
             self._store.save_bundle(bundle, before)
+            if before is not None and (stored := self._store.snapshot().bundles.get(bundle_id)) is not None:
+                self._store_below(stored, bundle.base_url)
         self._needs.refresh()
         return bundle.created() if before is None else bundle
 
@@ -489,10 +491,23 @@ class Bundles:
         items, more = page_of(rows, size=size, token=token, query=[str(self._store.root), *query], key=key)
         return Page(items=complete(items), next_page_token=more)
 
+    def _store_tools_for(self, bundle: Bundle, before: StoredBundle) -> None:
+        """Before a bundle gets another base URL: store its tools so that they follow it, or stay where they are.
+
+        They follow. But a base URL that only becomes longer, with the same environment, says more exactly where the
+        tools are: their addresses stay whole until it is stored.
+        """
+        old, new = before.bundle.base_url, bundle.base_url
+        is_same = before.bundle.environment == bundle.environment
+        if old is not None and new is not None and old != new and is_same and below(new, old) is not None:
+            self._store.save_tools(before, [tool.whole(old) for tool in before.tools.values()])
+        elif old is not None:
+            self._store_below(before, old)
+
     def _store_below(self, stored: StoredBundle, base_url: str | None) -> None:
         """Store whole addresses below a base URL as paths, so that they follow it. Earlier versions kept them whole."""
-        below = [(tool, tool.below(base_url)) for tool in stored.tools.values()]
-        if changed := [after for before, after in below if after is not before]:
+        pairs = [(tool, tool.below(base_url)) for tool in stored.tools.values()]
+        if changed := [after for before, after in pairs if after is not before]:
             self._store.save_tools(stored, changed)
 
     def _stored(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:

@@ -292,3 +292,20 @@ def test_a_tool_below_the_base_url_is_stored_as_its_path_whoever_puts_it(project
     assert stored("b", "https://api.example.com/v10/orders") == "https://api.example.com/v10/orders"
     assert stored("c", "https://api.example.com/v1") == "?"
     assert box.bundles.preview(own, "c", "1", {})[0]["url"] == "https://api.example.com/v1"
+
+
+def test_a_base_url_that_only_becomes_longer_moves_no_tool(project: Project, production: Stub) -> None:
+    """`bundle set --base-url` says where the tools are; the first tool of a bundle knew only the host."""
+    box = opened(project, production)
+    own = box.bundles.new_id()
+    put = {"slug": "shop", "display_name": "Shop"}
+    box.bundles.put_bundle(own, **put, base_url=production.url("").rstrip("/"))
+    box.bundles.put_tool(own, "orders", "1", http("/live/orders"))
+    box.bundles.put_tool(own, "health", "1", http("/health"))
+
+    box.bundles.put_bundle(own, **put, base_url=production.url("/live"))
+
+    tools = {tool.slug: tool.to_dict()["http"]["request"]["urlTemplate"] for tool in box.bundles.all_tools(own)}
+    assert tools == {"orders": "/orders", "health": production.url("/health")}
+    assert box.call("shop.orders").data["path"] == "/live/orders"
+    assert box.call("shop.health").data["path"] == "/health"

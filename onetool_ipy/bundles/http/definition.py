@@ -293,6 +293,11 @@ class RequestTemplate(_Record):
             changed["auth"] = auth
         return self.model_copy(update=changed) if changed else self
 
+    def whole(self, base_url: str) -> Self:
+        """The request with its whole address."""
+        url = joined(base_url, self.url_template)
+        return self if url == self.url_template else self.model_copy(update={"url_template": url})
+
     def below(self, base_url: str) -> Self:
         """The request as a bundle with this base URL stores it: an address below the base URL is its path."""
         path = None if is_relative(self.url_template) else below(self.url_template, base_url)
@@ -431,6 +436,10 @@ class HttpDefinition(_Record):
     def below(self, base_url: str) -> Self:
         """The definition with a path in the place of each address below this base URL."""
         return self._each(lambda request: request.below(base_url))
+
+    def whole(self, base_url: str) -> Self:
+        """The definition with whole addresses."""
+        return self._each(lambda request: request.whole(base_url))
 
     def text_names(self) -> frozenset[str]:
         """The names that stand only where all is text: in an address, a query, a header or auth, not in a body."""
