@@ -17,7 +17,7 @@ from onetool_ipy.base.errors import Conflict
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.address import joined
 from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in, secrets_of
-from onetool_ipy.faces.creation import wire_auth
+from onetool_ipy.faces.creation import own_host, unreached, wire_auth
 from onetool_ipy.faces.environments import environments_of, is_approved
 from onetool_ipy.toolbox import Toolbox
 
@@ -210,9 +210,12 @@ def _used(box: Toolbox) -> dict[str, set[str]]:
 
 
 def _approved(box: Toolbox, bundle: Bundle) -> Iterator[tuple[str, str]]:
-    """What the environments of a bundle send that the user approved as they are, whether or not it uses them now."""
+    """What the environments of a bundle send that the user approved as they are, whether or not it uses them now.
+
+    One whose host HTTP tools may not reach was never used.
+    """
     for name, environment in environments_of(box, bundle.slug).items():
-        if is_approved(box, bundle.slug, name, environment):
+        if is_approved(box, bundle.slug, name, environment) and not unreached(box, own_host(environment.base_url)):
             shared = {"http": {"request": {"urlTemplate": environment.base_url, "auth": environment.auth}}}
             texts = {"http": {"request": {"urlTemplate": environment.base_url, "body": dict(environment.variables)}}}
             yield from (pair for record in (shared, texts) for pair in _sent(record, None, environment.variables))
