@@ -239,6 +239,19 @@ class _ToolFields(WireModel):
         http = None if self.http is None else self.http.whole(base_url)
         return self if http is self.http else self.model_copy(update={"http": http})
 
+    def unsigned_for(self, bundle: Bundle) -> Self:
+        """The tool with `none` as the auth of each request to the bundle's host that has none."""
+        base_url = bundle.base_url or ""
+        http = None if self.http is None else self.http.unsigned_for(base_url)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
+    def without_auth(self, bundle: Bundle) -> Self:
+        """The tool without auth where it is that of the bundle."""
+        if self.http is None or bundle.base_url is None or bundle.auth is None:
+            return self
+        http = self.http.without_auth(bundle.base_url, bundle.auth)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
     def to_dict(self) -> Json:
         copied: Json = _own_copy(self.shared())
         return copied

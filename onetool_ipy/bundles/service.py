@@ -20,7 +20,7 @@ from onetool_ipy.bundles.builtins import BUILTINS
 from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, SearchHit, bundle_key, page_of
 from onetool_ipy.bundles.http.address import below, is_relative
 from onetool_ipy.bundles.http.auth import auth_of
-from onetool_ipy.bundles.http.definition import HttpDefinition
+from onetool_ipy.bundles.http.definition import Auth, HttpDefinition, NoAuth
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
@@ -136,6 +136,25 @@ class ServiceDependencies(NamedTuple):
     clock: Callable[[], datetime.datetime]
 
 
+def _common_auth(stored: StoredBundle) -> Auth | None:
+    """The auth that all requests to the host of a bundle have that have any; None if there are several, or none.
+
+    One that is filled by an argument is a tool's own.
+    """
+    auths = []
+    for tool in stored.tools.values():
+        arguments = {param.name for param in params(tool.arg_schema)}
+        for _, step in tool.http.plan() if tool.http is not None else ():
+            auth = step.request.auth
+            if auth is None or isinstance(auth, NoAuth) or not step.request.is_at(stored.bundle.base_url or ""):
+                continue
+            prepared = auth_of(auth, arguments, frozenset())
+            if prepared is None or any(ref.kind != "secret" for ref in prepared.refs()):
+                return None
+            auths.append(auth)
+    return auths[0] if auths and all(auth == auths[0] for auth in auths) else None
+
+
 def _refuse_built_in(bundle_id: str) -> None:
     if bundle_id in _BUILT_IN:
         raise Forbidden("Built-in bundles are read-only; they can only be turned on and off.")
@@ -221,6 +240,27 @@ class Bundles:
                 self._store_below(stored, bundle.base_url)
         self._needs.refresh()
         return bundle.created() if before is None else bundle
+
+    def share_auth(self, id: str) -> Bundle:  # noqa: A002 - as the others
+        """Make the auth that tools of a bundle have in common the bundle's own, so that an environment can change it.
+
+        No request changes by it. A bundle that has an auth, or whose tools have several, stays as it is. Each file that
+        is written leaves all requests as they were, whatever is killed.
+        """
+        bundle_id = require_id(id)
+        with self._store.writing() as snapshot:
+            stored = self._stored(snapshot, bundle_id)
+            bundle = stored.bundle
+            auth = None if bundle.base_url is None or bundle.auth is not None else _common_auth(stored)
+            if auth is None:
+                return bundle
+            unsigned = [tool.unsigned_for(bundle) for tool in stored.tools.values()]
+            self._store.save_tools(stored, unsigned)
+            bundle = bundle.model_copy(update={"auth": auth})
+            self._store.save_bundle(bundle, stored)
+            self._store.save_tools(stored, [tool.without_auth(bundle) for tool in unsigned])
+        self._needs.refresh()
+        return bundle
 
     def patch_bundle(self, id: str, *, enabled: bool) -> Bundle:  # noqa: A002 - contract 15
         """Turn a bundle on or off, with all tools in it."""

@@ -284,7 +284,7 @@ def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_nam
     )
     base_url = draft.base_url or base_url_for(box, None, draft.tools)
     try:
-        bundle = put(base_url=base_url, auth=None if base_url is None else _common_auth(draft.tools, base_url))
+        bundle = put(base_url=base_url)
     except InvalidRequest:  # tools of that server are left out below; others may work
         bundle = put()
     for tool in draft.tools:
@@ -308,28 +308,6 @@ def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_nam
         bundles.delete_bundle(bundle.bundle_id)
         raise
     return Imported(bundle, tools)
-
-
-def _common_auth(tools: Sequence[dict[str, Any]], base_url: str) -> dict[str, Any] | None:
-    """The auth that all tools of a server have that have any, for their bundle; a tool without any says so then.
-
-    Each environment of the bundle can have its own then.
-    """
-    from onetool_ipy.bundles.http.address import origin
-
-    here = [
-        (tool, step["request"])
-        for tool in tools
-        for step in _steps(tool)
-        if origin(step["request"]["urlTemplate"]) == origin(base_url)
-    ]
-    signed = [(tool, request["auth"]) for tool, request in here if request.get("auth")]
-    if not signed or any(auth != signed[0][1] or not shared_of(tool) for tool, auth in signed):
-        return None
-    for _, request in here:
-        request.setdefault("auth", {"type": "none"})
-    auth: dict[str, Any] = signed[0][1]
-    return auth
 
 
 def _origin(url: str) -> str:

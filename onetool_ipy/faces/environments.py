@@ -7,12 +7,11 @@ like one of a stranger.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onetool_ipy.bundles.environments import Environment
 from onetool_ipy.config.trust import environment_pin
-from onetool_ipy.faces.creation import changed_bundle, common_origin, own_host, unreached, wire_auth
+from onetool_ipy.faces.creation import changed_bundle, common_origin, own_host, store_bundle, unreached, wire_auth
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ __all__ = [
     "is_approved",
     "kept_hosts",
     "needs_approval",
+    "prepared",
     "present_environment",
     "save_environment",
 ]
@@ -40,21 +40,24 @@ def environments_of(box: Toolbox, slug: str) -> dict[str, Environment]:
     return box.bundles.environments.of(slug)
 
 
-def present_environment(box: Toolbox, bundle: Bundle) -> Environment:
-    """What the bundle uses now, as an environment. Without a base URL it is the host that all its tools have."""
-    present = _present(bundle)
-    if present.base_url:
-        return present
-    return replace(present, base_url=common_origin(box.bundles.all_tools(bundle.bundle_id)))
+def prepared(box: Toolbox, bundle: Bundle) -> Bundle:
+    """The bundle with the base URL and the auth that all its tools have in common, before its first environment."""
+    if bundle.base_url is None:
+        base_url = common_origin(box.bundles.all_tools(bundle.bundle_id))
+        if not base_url:
+            return bundle
+        bundle = store_bundle(box, changed_bundle(bundle, base_url, None))
+    return box.bundles.share_auth(bundle.bundle_id)
 
 
 def active_environment(box: Toolbox, bundle: Bundle) -> str:
     """The name of the environment that the bundle uses now; empty if it uses none of them."""
     name = bundle.environment.name if bundle.environment else ""
-    return name if environments_of(box, bundle.slug).get(name) == _present(bundle) else ""
+    return name if environments_of(box, bundle.slug).get(name) == present_environment(bundle) else ""
 
 
-def _present(bundle: Bundle) -> Environment:
+def present_environment(bundle: Bundle) -> Environment:
+    """What the bundle uses now, as an environment."""
     variables = bundle.environment.variables if bundle.environment else {}
     return Environment(base_url=bundle.base_url or "", auth=wire_auth(bundle), variables=variables)
 

@@ -309,3 +309,40 @@ def test_a_base_url_that_only_becomes_longer_moves_no_tool(project: Project, pro
     assert tools == {"orders": "/orders", "health": production.url("/health")}
     assert box.call("shop.orders").data["path"] == "/live/orders"
     assert box.call("shop.health").data["path"] == "/health"
+
+
+def test_sharing_the_auth_of_the_tools_changes_no_request(project: Project) -> None:
+    """Imported tools have their auth each; an environment's auth counts for them once it is the bundle's."""
+    box = project.open()
+    own = box.bundles.new_id()
+    box.bundles.put_bundle(own, slug="shop", display_name="Shop", base_url="https://api.example.com")
+    bearer = {"type": "bearer", "value": "${TOKEN}"}
+    records = {
+        "signed": {"urlTemplate": "/a", "auth": bearer},
+        "open": {"urlTemplate": "/b"},
+        "elsewhere": {"urlTemplate": "https://other.example.com/c"},
+        "header": {"urlTemplate": "/d", "auth": bearer, "headers": {"Authorization": "x"}},
+    }
+    for slug, request in records.items():
+        box.bundles.put_tool(own, slug, "1", {"type": "http", "http": {"request": request}})
+    before = {slug: box.bundles.preview(own, slug, "1", {}) for slug in records}
+
+    bundle = box.bundles.share_auth(own)
+
+    assert bundle.to_dict()["auth"] == bearer
+    assert {slug: box.bundles.preview(own, slug, "1", {}) for slug in records} == before
+    auths = {tool.slug: tool.to_dict()["http"]["request"].get("auth") for tool in box.bundles.all_tools(own)}
+    assert auths == {"signed": None, "open": {"type": "none"}, "elsewhere": None, "header": bearer}
+    assert box.bundles.share_auth(own) == bundle, "a second time nothing changes"
+
+
+def test_several_auths_stay_with_their_tools(project: Project) -> None:
+    box = project.open()
+    own = box.bundles.new_id()
+    box.bundles.put_bundle(own, slug="shop", display_name="Shop", base_url="https://api.example.com")
+    for slug in ("a", "b"):
+        auth = {"type": "bearer", "value": f"${{TOKEN_{slug.upper()}}}"}
+        record = {"type": "http", "http": {"request": {"urlTemplate": f"/{slug}", "auth": auth}}}
+        box.bundles.put_tool(own, slug, "1", record)
+
+    assert box.bundles.share_auth(own).auth is None

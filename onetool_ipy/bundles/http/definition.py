@@ -289,7 +289,7 @@ class RequestTemplate(_Record):
         url = joined(base_url, self.url_template)
         if url != self.url_template:
             changed["url_template"] = url
-        if auth is not None and self.auth is None and origin(url) == origin(base_url) and not self._signs_itself(auth):
+        if auth is not None and self.auth is None and self.is_at(base_url) and not self._signs_itself(auth):
             changed["auth"] = auth
         return self.model_copy(update=changed) if changed else self
 
@@ -304,6 +304,24 @@ class RequestTemplate(_Record):
         # A path that begins with `//` would read as another host, so that address stays whole.
         is_path = path is not None and is_relative(path)
         return self.model_copy(update={"url_template": path}) if is_path else self
+
+    def is_at(self, base_url: str) -> bool:
+        """Whether it goes to the origin of a base URL."""
+        return origin(joined(base_url, self.url_template)) == origin(base_url)
+
+    def unsigned_for(self, base_url: str) -> Self:
+        """The request with `none` as its auth, if it has no auth and would get that of the bundle."""
+        if self.auth is not None or not self.is_at(base_url):
+            return self
+        return self.model_copy(update={"auth": NoAuth(type="none")})
+
+    def without_auth(self, base_url: str, auth: Auth) -> Self:
+        """The request without its auth, if the bundle gives it the same one."""
+        if self.auth != auth or not self.is_at(base_url) or self._signs_itself(auth):
+            return self
+        whole = self.model_copy(update={"auth": None})
+        whole.__pydantic_fields_set__.discard("auth")
+        return whole
 
     def _signs_itself(self, auth: Auth) -> bool:
         """Whether the request has a header or query pair where the auth would put its own."""
@@ -440,6 +458,14 @@ class HttpDefinition(_Record):
     def whole(self, base_url: str) -> Self:
         """The definition with whole addresses."""
         return self._each(lambda request: request.whole(base_url))
+
+    def unsigned_for(self, base_url: str) -> Self:
+        """The definition with `none` as the auth of each request to this base URL that has none."""
+        return self._each(lambda request: request.unsigned_for(base_url))
+
+    def without_auth(self, base_url: str, auth: Auth) -> Self:
+        """The definition without the auth that a bundle with this base URL gives it."""
+        return self._each(lambda request: request.without_auth(base_url, auth))
 
     def text_names(self) -> frozenset[str]:
         """The names that stand only where all is text: in an address, a query, a header or auth, not in a body."""

@@ -447,15 +447,15 @@ def environment(context: CommandContext, options: Options) -> Page:
             f"The bundle '{bundle.slug}' has no environment '{name[:40]}'. {near}".strip(),
             hint=f"Make it: %tool bundle env {bundle.slug} {name[:40]} --base-url URL",
         )
-    present = env.present_environment(box, bundle)
+    if not environments:
+        # The tools get the base URL and the auth that they have in common, so that they follow other ones.
+        bundle = env.prepared(box, bundle)
+    present = env.present_environment(bundle)
     former = environments.get(name, replace(present, base_url="", variables={}))
     chosen, secret = _changed_environment(former, values)
     # Nobody typed the secrets of an environment that a file has.
     is_new = not values and env.needs_approval(box, bundle.slug, name, chosen)
     first = {env.DEFAULT: present} if present.base_url and not environments and name != env.DEFAULT else {}
-    if first and bundle.base_url is None:
-        # The tools get the base URL that they all have, so that they follow the other one.
-        bundle = creation.store_bundle(box, creation.changed_bundle(bundle, present.base_url, None))
     changed = env.in_environment(bundle, name, chosen)
 
     def save() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -537,16 +538,18 @@ def test_an_environment_moves_tools_that_were_made_with_a_whole_address(
         curl = f"curl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/users/{{id}}"
         loaded.execute(f"%%tool new http shop.get-user --allow-host --save-secrets\n{curl}")
     else:
-        secrets = loaded.cwd / ".onetool" / "secrets.yaml"
-        secrets.write_text(f"API_TOKEN: {TOKEN}\n", encoding="utf-8")
-        secrets.chmod(0o600)
         (loaded.cwd / "api.json").write_text(json.dumps(api.document()), encoding="utf-8")
-        line = f"%tool import api.json --allow-host --secret-host API_TOKEN={api.host} --bundle shop"
-        loaded.execute(f"%tool reload\n{line}")
+        loaded.execute("%tool import api.json --allow-host --bundle shop")
+    (file,) = (loaded.cwd / ".onetool" / "bundles" / "shop").glob("get*@*.json")
+    tool = f"shop.{file.name.partition('@')[0]}"
+    (secret,) = {
+        name for path in file.parent.glob("*.json") for name in re.findall(r"\$\{([A-Z_]+)\}", path.read_text())
+    }
+    secrets = loaded.cwd / ".onetool" / "secrets.yaml"
+    secrets.write_text(f"{secret}: {TOKEN}\n", encoding="utf-8")
+    secrets.chmod(0o600)
+    loaded.execute("%tool reload")
     loaded.execute("%tool new http shop.other --url http://localhost:9/x")
-    name = next(path.name for path in (loaded.cwd / ".onetool" / "bundles" / "shop").glob("get*user@*.json"))
-    tool = f"shop.{name.partition('@')[0]}"
-
     line = f"%tool bundle env shop staging --base-url http://{staging.host}"
     running = loaded.start_execute(line, allow_stdin=True)
     question = loaded.answer_input("y")
@@ -565,7 +568,7 @@ def test_an_environment_moves_tools_that_were_made_with_a_whole_address(
     assert "belongs to the environment 'default', and the bundle 'shop' uses 'staging'" in refused.text
     assert api.seen == []
     back = loaded.execute("%tool bundle env shop default", allow_errors=True).text
-    words = f"The secret 'API_TOKEN' is used with '{staging.host}' (the environment 'staging'); "
+    words = f"The secret '{secret}' is used with '{staging.host}' (the environment 'staging'); "
     assert words + f"this would send it to '{api.host}' (the environment 'default')." in back
 
 
