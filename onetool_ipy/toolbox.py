@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 from onetool_ipy.base import forks, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
+from onetool_ipy.base.files import StoreError, names_in, read_object
 from onetool_ipy.base.interrupts import deferred
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
@@ -514,6 +515,7 @@ class Toolbox:
             problems.append(self._problem)
         problems += self.servers.clashes(registry.known_packs())
         problems += self.log.problems()
+        problems += _unread_files(self.config)
         mask = self.mask
         return [p._replace(where=mask(p.where), message=mask(p.message), hint=mask(p.hint) or _MEND) for p in problems]
 
@@ -657,3 +659,17 @@ def _seen_by(listener: CallListener) -> Iterator[None]:
         yield
     except BaseException as exc:  # noqa: BLE001 - it is raised, as the listener wants it seen
         raise listener.stopped(exc).with_traceback(exc.__traceback__) from None
+
+
+def _unread_files(config: Config) -> Iterator[Problem]:
+    """Name the files of the user's state that cannot be read: nothing is written over them."""
+    for path in (config.paths.state / "favourites.json", config.user_state / "approvals.json"):
+        try:
+            read_object(path)
+        except StoreError as exc:
+            yield Problem(str(path), f"cannot be read: {exc.reason}.", exc.hint)
+    folder = config.paths.state / "sessions"
+    for name in names_in(folder):
+        if ".damaged" in name:
+            message = "a session that could not be read was put aside under this name."
+            yield Problem(str(folder / name), message, "Delete it if you do not need it.")

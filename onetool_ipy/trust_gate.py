@@ -113,8 +113,8 @@ def parts_of(withheld: Pins, approved: Pins, secret_names: Iterable[str]) -> tup
     parts = []
     for kind, pins in withheld.items():
         for name, pin in pins.items():
-            if kind in ("server", "model"):
-                text, details = _server_part(pin) if kind == "server" else _model_part(pin)
+            if kind in _PARTS:
+                text, details = _PARTS[kind](pin)
             else:
                 text = _ALLOWS[kind]
                 details = [f"is {value}" for _, value in _pairs(pin) if value not in (name, "true")]
@@ -146,6 +146,20 @@ def _model_part(pin: Pin) -> tuple[str, list[str]]:
     details = [f"sends the key {as_text(pin['key'])}"] if pin.get("key") else []
     details += [f"with {key} {value}" for key, value in _pairs(pin.get("options"))]
     return f"{as_text(pin.get('provider'))} {as_text(pin.get('model'))} at {address}", details
+
+
+def _environment_part(pin: Pin) -> tuple[str, list[str]]:
+    """Return where the tools of a bundle send to in an environment, and lines with what they send there."""
+    details = [f"signs in with {key} {value}" for key, value in _pairs(pin.get("auth"))]
+    details += [f"sets {key}={value}" for key, value in _pairs(pin.get("variables"))]
+    return f"its tools send to {as_text(pin.get('base_url') or 'no address')}", details
+
+
+_PARTS: dict[str, Callable[[Pin], tuple[str, list[str]]]] = {
+    "server": _server_part,
+    "model": _model_part,
+    "environment": _environment_part,
+}
 
 
 def _listed(value: object) -> list[object]:

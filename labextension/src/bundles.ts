@@ -87,6 +87,14 @@ export class BundlesView {
     }
   }
 
+  /** Load the bundles again after something else changed them; a question that stands here stays. */
+  async refresh(): Promise<void> {
+    if (this._notice.hidden) {
+      const focused = this._list.contains(document.activeElement) ? document.activeElement?.getAttribute('aria-label') : null;
+      await this.load(focused ?? undefined);
+    }
+  }
+
   private _labelled(label: string): HTMLElement | undefined {
     return Array.from(this._list.querySelectorAll<HTMLElement>('[aria-label]')).find(each => each.getAttribute('aria-label') === label);
   }
@@ -142,16 +150,17 @@ export class BundlesView {
   /** Let a bundle use another environment, after a yes to what is new: its host, and the secrets that go there. */
   private async _switchEnvironment(slug: string, name: string, agreed: string[]): Promise<void> {
     let questions: { key: string; text: string }[] = [];
+    let notes: string[] = [];
     const isSet = await this._try(async () => {
-      ({ questions = [] } = await this.options.request('switchEnvironment', { bundle: slug, name, agreed }));
+      ({ questions = [], notes = [] } = await this.options.request('switchEnvironment', { bundle: slug, name, agreed }));
     });
     if (isSet && !questions.length) {
       this.options.onChanged();
     }
-    const notice = isSet ? '' : this._notice.textContent;
+    const notice = isSet ? notes : [this._notice.textContent ?? ''];
     await this.load(`Environment of ${slug}`);
-    if (notice) {
-      this._showNotice([notice]);
+    if (notice.length) {
+      this._showNotice(notice);
     }
     if (questions.length) {
       const yes = h('button.otx-run', { type: 'button', onclick: () => this._switchEnvironment(slug, name, [...agreed, ...questions.map(({ key }) => key)]) }, `Switch to ${name}`);

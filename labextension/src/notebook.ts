@@ -13,7 +13,9 @@ import { Signal } from '@lumino/signaling';
 import { BundlesView } from './bundles';
 import { type IKernelReport, KernelConnection } from './kernelConnection';
 import { RestClient } from './restClient';
-import { createBrowser, createHealth, createServers, createUsage, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, type Transport } from './ui/index.js';
+import { createBrowser, createHealth, createServers, createUsage, debounce, fill, h, type IBrowser, type IHealth, type IHealthActions, type IHttpPlace, type IServers, type IUsage, type Transport } from './ui/index.js';
+
+const CHANGED_MS = 300;
 
 /** The type of a dragged tool, beside plain text. */
 const DRAG_TYPE = 'application/x-onetool-tool';
@@ -135,6 +137,7 @@ export class NotebookTools {
   private _openBrowser(transport: Transport): void {
     this._closeBrowser();
     this._browserTransport = transport;
+    transport.on('changed', debounce(CHANGED_MS, () => void this._bundles?.refresh()));
     this._servers = createServers(transport, { onOpen: name => this.serverOpened.emit(name) });
     this._browser = createBrowser(transport, {
       isSmall: true,

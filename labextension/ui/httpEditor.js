@@ -205,10 +205,12 @@ class HttpEditor {
     this.environment.value = environment;
     show(this.environment, environments.length > 0);
     const typed = this.url.value.trim();
-    const isRelative = typed.startsWith('/');
+    const isRelative = /^[/?]/.test(typed);
+    const isHere = isRelative || pathBelow(typed, baseUrl) !== null;
     const named = marked(typed).replace(/(?<!\$)\$\{(\w+)\}/g, (whole, name) => (name in variables && !this.args.own.has(name) ? encodeURIComponent(variables[name].replace(/\$\{\w+\}/g, '***')) : `{${name}}`));
     const note = isRelative && !baseUrl ? 'A URL that begins with / needs a bundle with a base URL.' : `Sent to ${isRelative ? baseUrl : ''}${named}`;
-    show(fill(this.target, note, environment && !note.startsWith('A ') ? ` (${environment})` : ''), Boolean(typed) && (isRelative || environments.length > 0));
+    const whose = isHere ? ` (${environment})` : `, whatever the environment: this is not below ${baseUrl}`;
+    show(fill(this.target, note, environment && !note.startsWith('A ') ? whose : ''), Boolean(typed) && (isRelative || environments.length > 0));
   }
 
   /** Let the bundle use another environment, after a yes where one is needed. */
@@ -216,9 +218,15 @@ class HttpEditor {
     return this.run(async () => {
       const bundle = this.bundle.value.trim();
       try {
-        if (!this.isSettled(await this.request('switchEnvironment', { bundle, name, agreed }), agreed, 'Switch', keys => this.switchTo(name, keys))) return;
+        const path = pathBelow(this.url.value.trim(), this.bundles.find(each => each.slug === bundle)?.baseUrl);
+        const reply = await this.request('switchEnvironment', { bundle, name, agreed });
+        if (!this.isSettled(reply, agreed, 'Switch', keys => this.switchTo(name, keys))) return;
+        if (path !== null) {
+          this.isBundleTyped = this.isToolTyped = true; // both were made of the whole address
+          this.url.value = path;
+        }
         await this.loadBundles();
-        this.say(`${bundle} uses ${name}.`, 'ok');
+        this.say([`${bundle} uses ${name}.`, ...(reply.notes ?? [])].join(' '), 'ok');
         this.onSwitched();
       } finally {
         this.changed();
@@ -469,6 +477,13 @@ function nameControl(control) {
 
 function table(titles, rows) {
   return h('table.otx-columns', null, h('thead', null, h('tr', null, titles.map(title => h('th', { scope: 'col' }, title)))), h('tbody', null, rows.map(([name, value]) => h('tr', null, h('th', { scope: 'row' }, name), h('td.otx-whole', null, value)))));
+}
+
+/** The path of a whole address below a base URL; null if it is not below it. The kernel decides when it saves. */
+function pathBelow(url, baseUrl) {
+  const base = (baseUrl ?? '').replace(/\/$/, '');
+  const isBelow = base !== '' && url.startsWith(base) && /^[/?]/.test(url.slice(base.length));
+  return isBelow ? url.slice(base.length) : null;
 }
 
 /** The bundle of the same API, else a name from the host. */

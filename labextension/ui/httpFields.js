@@ -176,7 +176,8 @@ export class AuthForm {
     fill(this.kind, Object.entries({ ...inherited, ...KINDS }).map(([value, title]) => h('option', { value }, title)));
     this.kind.value = this.isTyped && [...this.kind.options].some(({ value }) => value === own) ? own : bundle?.auth ? 'inherit' : 'none';
     this.secret.suggest(`${(slug || 'api').replace(/\W+/g, '_').toUpperCase()}_TOKEN`);
-    if (!this.isSharedTyped) this.isShared.checked = !bundle;
+    // The bundle has the auth already where it was just saved with it: the tick stays.
+    if (!this.isSharedTyped) this.isShared.checked = !bundle || isSame(bundle.auth, this.value());
     this.draw();
   }
 
@@ -215,6 +216,12 @@ export class AuthForm {
       default: return null;
     }
   }
+}
+
+/** Whether two records of auth say the same. */
+function isSame(one, other) {
+  const sorted = auth => JSON.stringify(Object.entries(auth ?? {}).sort());
+  return Boolean(one) && sorted(one) === sorted(other);
 }
 
 /** The arguments as a table. Those that stand in the request as `{name}` appear by themselves. */

@@ -12,6 +12,7 @@ milliseconds or seconds: a stamp of its last tick is young, and its file has to 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
@@ -20,7 +21,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base.errors import OneToolError, words_of
 from onetool_ipy.base.interrupts import deferred
@@ -67,6 +68,8 @@ _HINTS = {
     errno.EDQUOT: "Free some space, or point $ONETOOL_STATE at another disk.",
     errno.EROFS: "Point $ONETOOL_STATE at a folder that can be written.",
 }
+
+_LEFT_ALONE = "Correct the file, or move it away; until then it is left as it is."
 
 Stamp = tuple[int, int, int, int]
 """Time of change of the content and of the entry, in ns; size; number."""
@@ -191,6 +194,35 @@ def read(path: Path) -> Content | None:
     if size > MAX_BYTES:
         raise Unreadable(f"is too large: {size:,} bytes; the limit is {MAX_BYTES:,}.")
     return Content(data=data, stat=status)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; empty if there is no file. Raises StoreError for one that cannot be read.
+
+    Whoever changes a part of a file reads it like this first, so nobody writes over what could not be read. A name that
+    stands twice is refused too: one of the two values would be lost.
+    """
+    try:
+        content = read(path)
+        if content is None:
+            return {}
+        data = json.loads(content.data, object_pairs_hook=_unique)
+        if not isinstance(data, dict):
+            raise Unreadable("does not hold a JSON object")
+    except RecursionError:
+        raise StoreError(path, "it is nested too deep", doing="read", hint=_LEFT_ALONE) from None
+    except (Unreadable, ValueError) as exc:
+        reason = f"it {exc}" if isinstance(exc, Unreadable) else f"it is not valid JSON ({exc})"
+        raise StoreError(path, reason.rstrip("."), doing="read", hint=_LEFT_ALONE) from None
+    return data
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name '{next(name for name in names if names.count(name) > 1)}' stands in it twice")
+    return data
 
 
 def read_own(path: Path, limit: int) -> bytes | None:

@@ -54,11 +54,12 @@ class Entry(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """An entry that was found. `score` is 0 to 100 and falls from hit to hit."""
+    """An entry that was found. `score` is 0 to 100 and falls from hit to hit; `own` does not depend on other hits."""
 
     item: Entry
     score: float
     tier: Tier
+    own: float
 
 
 def contains(pattern: str, text: str) -> bool:
@@ -120,7 +121,7 @@ class Index:
             for tier, i, score in self._ranked(text, key, most):
                 if i not in hits:
                     best = min(best, score)
-                    hits[i] = Hit(self._entries[i], round(best, 2), tier)
+                    hits[i] = Hit(self._entries[i], round(best, 2), tier, round(score, 2))
                     if len(hits) == most:
                         break
         return list(hits.values())

@@ -66,13 +66,12 @@ class _Read(NamedTuple):
     is_young: bool
     off: frozenset[str]
     problem: Problem | None = None
-    is_newer: bool = False
 
 
 class BuiltInSwitches:
     """Which built-in bundles and tools are off, by id. The next call in every process sees a change.
 
-    A damaged file turns nothing off and is a problem; the next switch replaces it.
+    A damaged file turns nothing off, is a problem, and is never written.
     """
 
     def __init__(self, root: Path) -> None:
@@ -112,10 +111,10 @@ class BuiltInSwitches:
         """Turn a bundle or tool on or off. Needs the store's lock."""
         off = self.off()
         problem = self._read.problem
-        if problem is not None and self._read.is_newer:
+        if problem is not None:
             raise Conflict(f"'{self._path}' {problem.message}", hint=problem.hint)
         changed = off - {record_id} if enabled else off | {record_id}
-        if changed == off and problem is None:
+        if changed == off:
             return
         text = json.dumps({"format": _FORMAT, "disabled": sorted(changed)}, indent=2)
         write_whole(self._path, text.encode() + b"\n", nofollow=True)
@@ -136,9 +135,9 @@ class BuiltInSwitches:
         return _Read(stamp, young, off)
 
     def _unread(self, stamp: Stamp, message: str, *, is_newer: bool) -> _Read:
-        hint = "Update onetool-ipy." if is_newer else "Correct or delete the file, or switch a tool again."
+        hint = "Update onetool-ipy." if is_newer else "Correct or delete the file."
         problem = Problem(self._name, message, f"Until then all built-in tools are on. {hint}")
-        return _Read(stamp, is_young(stamp), frozenset(), problem, is_newer)
+        return _Read(stamp, is_young(stamp), frozenset(), problem)
 
 
 def bundle_off(slug: str) -> str:

@@ -3,19 +3,21 @@
 Rows and index are made once for what the files hold and are kept until that changes, so that a keystroke costs one
 search. Ranks are those of `ot.help` (exact > prefix > whole word > fuzzy); equal ones are ordered by the last change.
 
-A page token says where the next page begins, with a hash of the store and the query that it belongs to: a token that
-was cut or issued for another list is refused. It holds no secret.
+A page token is a keyset: it holds the sort key of the last row that was shown, with a hash of the store and the query
+that it belongs to. The next page is what comes behind that key, so a row that is deleted or switched off meanwhile
+moves no other one. A token that was cut or issued for another list is refused. It holds no secret.
 """
 
 from __future__ import annotations
 
+import base64
+import datetime
 import hashlib
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
@@ -29,6 +31,11 @@ DEFAULT_SIZE = 25
 MAX_SIZE = 256
 
 Row = TypeVar("Row")
+Key = list[Any]
+"""What rows are sorted by, as JSON; two keys of one list have the same types."""
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_BUILT_IN = [builtin.bundle_id for builtin in BUILTINS]
 _TIERS = {"exact": 0, "prefix": 1, "word": 2, "fuzzy": 3}
 
 
@@ -41,24 +48,54 @@ def require_size(size: object) -> int:
 
 
 def page_of(
-    rows: Sequence[Row], *, size: object, token: object, query: Sequence[object]
+    rows: Sequence[Row], *, size: object, token: object, query: Sequence[object], key: Callable[[Row], Key]
 ) -> tuple[list[Row], str | None]:
-    """Return one page of the rows, and the token of the next page. `query` says which list it is."""
-    start, limit = 0, require_size(size)
+    """Return one page of the rows, and the token of the next page. `query` says which list it is.
+
+    The rows are sorted by `key`, which no two of them share.
+    """
+    limit = require_size(size)
     if token is not None:
-        number = token.partition(".")[0] if isinstance(token, str) else ""
-        start = int(number) if re.fullmatch(r"[0-9]{1,9}", number) else -1
-        if token != _token(start, query):
-            label = values.safe_repr(token, 60)
-            hint = "Ask for the first page again, without a token."
-            raise InvalidRequest(f"pageToken: {label} does not belong to this list.", hint=hint)
-    end = start + limit
-    return list(rows[start:end]), _token(end, query) if end < len(rows) else None
+        last = _last_key(token, query)
+        try:
+            rows = [row for row in rows if key(row) > last]
+        except TypeError:
+            raise _foreign(token) from None
+    return list(rows[:limit]), _token(key(rows[limit - 1]), query) if limit < len(rows) else None
 
 
-def _token(start: int, query: Sequence[object]) -> str:
-    about = json.dumps([start, list(query)], default=str).encode()
-    return f"{start}.{hashlib.blake2b(about, digest_size=16).hexdigest()}"
+def _token(key: Key, query: Sequence[object]) -> str:
+    about = json.dumps([key, list(query)], default=str).encode()
+    text = base64.urlsafe_b64encode(json.dumps(key).encode()).decode("ascii")
+    return f"{text}.{hashlib.blake2b(about, digest_size=16).hexdigest()}"
+
+
+def _last_key(token: object, query: Sequence[object]) -> Key:
+    """The key in a token; raises InvalidRequest for a token of another list, or of an earlier version."""
+    text = token.partition(".")[0] if isinstance(token, str) else ""
+    try:
+        key = json.loads(base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True))
+    except (ValueError, RecursionError):
+        raise _foreign(token) from None
+    if not isinstance(key, list) or token != _token(key, query):
+        raise _foreign(token)
+    return key
+
+
+def _foreign(token: object) -> InvalidRequest:
+    hint = "Ask for the first page again, without a token."
+    return InvalidRequest(f"pageToken: {values.safe_repr(token, 60)} does not belong to this list.", hint=hint)
+
+
+def bundle_key(bundle: Bundle) -> Key:
+    """What bundles are sorted by: built-in ones first in their order, then the oldest first."""
+    if bundle.is_built_in:
+        return [0, _BUILT_IN.index(bundle.bundle_id), bundle.bundle_id]
+    return [1, _micros(bundle.created_at), bundle.bundle_id]
+
+
+def _micros(moment: datetime.datetime) -> int:
+    return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
 class CatalogRow(NamedTuple):
@@ -76,6 +113,18 @@ class CatalogRow(NamedTuple):
     @property
     def is_on(self) -> bool:
         return self.bundle.is_enabled and self.tool.is_enabled
+
+    @property
+    def key(self) -> Key:
+        """What tools are sorted by: the oldest first."""
+        return [_micros(self.tool.created_at), self.tool.tool_id, self.bundle.bundle_id]
+
+
+class SearchHit(NamedTuple):
+    """A row that a search found, and what hits are sorted by: the best first, equal ones the newest first."""
+
+    key: Key
+    row: CatalogRow
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,18 +178,17 @@ class BundleCatalog:
         """The tool of that bundle, slug and version."""
         return self._now().by_place.get((bundle_id, *pair))
 
-    def search(self, text: str) -> list[CatalogRow]:
+    def search(self, text: str) -> list[SearchHit]:
         """The rows that match, best first, equal ones by their last change; without any text the newest first."""
         state = self._now()
-        newest = sorted(state.rows, key=lambda row: (-row.tool.modified_at.timestamp(), row.tool.tool_id))
         if not text.strip():
-            return newest
-        ranks = {
-            id(row): (_TIERS[hit.tier], -hit.score)
-            for hit in state.index.search(text, limit=None)
-            for row in hit.item.value
-        }
-        return sorted((row for row in newest if id(row) in ranks), key=lambda row: ranks[id(row)])
+            hits = [((0, 0.0), row) for row in state.rows]
+        else:
+            # The score of an entry by itself: one that depends on other hits changes when those are deleted.
+            found = state.index.search(text, limit=None)
+            hits = [((_TIERS[hit.tier], -hit.own), row) for hit in found for row in hit.item.value]
+        pairs = [SearchHit([*rank, -_micros(row.tool.modified_at), *row.key[1:]], row) for rank, row in hits]
+        return sorted(pairs, key=lambda hit: hit.key)
 
     def _now(self) -> _State:
         snapshot, off = self._store.snapshot(), self._switches.off()
@@ -176,7 +224,7 @@ class BundleCatalog:
             for record in stored.tools.values():
                 plain_name, is_chosen = f"{lead}.{record.slug}", stored.chosen(record.slug) is record
                 rows.append(CatalogRow(bundle, record, f"{plain_name}@{record.version}", plain_name, is_chosen))
-        rows.sort(key=lambda row: (row.tool.created_at, row.tool.tool_id))
+        rows.sort(key=lambda row: row.key)
         by_place = {(row.bundle.bundle_id, *row.tool.pair): row for row in rows}
         return _State(snapshot=snapshot, off=off, bundles=bundles, rows=rows, by_place=by_place)
 

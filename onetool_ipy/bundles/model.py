@@ -224,7 +224,32 @@ class _ToolFields(WireModel):
         """The tool with the base URL, the auth and the environment of its bundle, as it is called."""
         if self.http is None or bundle.base_url is None:
             return self
-        http = self.http.within(bundle.base_url, bundle.auth, bundle.environment)
+        http = self.http.within(bundle.base_url, bundle.auth, bundle.environment, bundle.slug)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
+    def below(self, base_url: str | None) -> Self:
+        """The tool as a bundle with this base URL stores it: each address below the base URL is its path."""
+        if self.http is None or base_url is None:
+            return self
+        http = self.http.below(base_url)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
+    def whole(self, base_url: str) -> Self:
+        """The tool with its whole addresses, of a bundle with this base URL."""
+        http = None if self.http is None else self.http.whole(base_url)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
+    def unsigned_for(self, bundle: Bundle) -> Self:
+        """The tool with `none` as the auth of each request to the bundle's host that has none."""
+        base_url = bundle.base_url or ""
+        http = None if self.http is None else self.http.unsigned_for(base_url)
+        return self if http is self.http else self.model_copy(update={"http": http})
+
+    def without_auth(self, bundle: Bundle) -> Self:
+        """The tool without auth where it is that of the bundle."""
+        if self.http is None or bundle.base_url is None or bundle.auth is None:
+            return self
+        http = self.http.without_auth(bundle.base_url, bundle.auth)
         return self if http is self.http else self.model_copy(update={"http": http})
 
     def to_dict(self) -> Json:

@@ -17,9 +17,10 @@ from onetool_ipy.base.errors import Conflict, Forbidden, InvalidRequest, Invalid
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.builtins import BUILTINS
-from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, page_of
+from onetool_ipy.bundles.catalog import DEFAULT_SIZE, BundleCatalog, CatalogRow, Key, SearchHit, bundle_key, page_of
+from onetool_ipy.bundles.http.address import below, is_relative
 from onetool_ipy.bundles.http.auth import auth_of
-from onetool_ipy.bundles.http.definition import HttpDefinition
+from onetool_ipy.bundles.http.definition import Auth, HttpDefinition, NoAuth
 from onetool_ipy.bundles.http.request import PreparedRequest
 from onetool_ipy.bundles.http.runner import HttpRunner, OutputCheck
 from onetool_ipy.bundles.model import Bundle, BundleBody, Page, Switch, Tool, ToolBody, WireModel, read
@@ -135,6 +136,25 @@ class ServiceDependencies(NamedTuple):
     clock: Callable[[], datetime.datetime]
 
 
+def _common_auth(stored: StoredBundle) -> Auth | None:
+    """The auth that all requests to the host of a bundle have that have any; None if there are several, or none.
+
+    One that is filled by an argument is a tool's own.
+    """
+    auths = []
+    for tool in stored.tools.values():
+        arguments = {param.name for param in params(tool.arg_schema)}
+        for _, step in tool.http.plan() if tool.http is not None else ():
+            auth = step.request.auth
+            if auth is None or isinstance(auth, NoAuth) or not step.request.is_at(stored.bundle.base_url or ""):
+                continue
+            prepared = auth_of(auth, arguments, frozenset())
+            if prepared is None or any(ref.kind != "secret" for ref in prepared.refs()):
+                return None
+            auths.append(auth)
+    return auths[0] if auths and all(auth == auths[0] for auth in auths) else None
+
+
 def _refuse_built_in(bundle_id: str) -> None:
     if bundle_id in _BUILT_IN:
         raise Forbidden("Built-in bundles are read-only; they can only be turned on and off.")
@@ -156,6 +176,7 @@ class Bundles:
         self._store = context.store
         self._switches = context.switches
         self._runners = context.runners
+        self.environments = context.environments
         self._needs = needs
         self._catalog = BundleCatalog(context.store, context.switches, needs.find)
 
@@ -204,7 +225,7 @@ class Bundles:
                 # The base URL is not taken away from tools that need it.
                 http_tools = [(tool.slug, tool.http) for tool in before.tools.values() if tool.http]
                 steps = [(slug, step) for slug, http in http_tools for _, step in http.plan()]
-                relative = [slug for slug, step in steps if step.request.url_template.startswith("/")]
+                relative = [slug for slug, step in steps if is_relative(step.request.url_template)]
                 if relative:
                     message = f"The URL of '{min(relative)}' is relative to the base URL of the bundle."
                     raise InvalidRequest(f"baseUrl: {message}", details=[fault("/baseUrl", message)])
@@ -212,9 +233,34 @@ class Bundles:
             created = now if before is None else before.bundle.created_at
             contents: Json = {name: getattr(body, name) for name in BundleBody.model_fields}
             bundle = Bundle(**contents, bundle_id=bundle_id, created_at=created, modified_at=max(now, created))
+            if before is not None:
+                self._store_tools_for(bundle, before)
             self._store.save_bundle(bundle, before)
+            if before is not None and (stored := self._store.snapshot().bundles.get(bundle_id)) is not None:
+                self._store_below(stored, bundle.base_url)
         self._needs.refresh()
         return bundle.created() if before is None else bundle
+
+    def share_auth(self, id: str) -> Bundle:  # noqa: A002 - as the others
+        """Make the auth that tools of a bundle have in common the bundle's own, so that an environment can change it.
+
+        No request changes by it. A bundle that has an auth, or whose tools have several, stays as it is. Each file that
+        is written leaves all requests as they were, whatever is killed.
+        """
+        bundle_id = require_id(id)
+        with self._store.writing() as snapshot:
+            stored = self._stored(snapshot, bundle_id)
+            bundle = stored.bundle
+            auth = None if bundle.base_url is None or bundle.auth is not None else _common_auth(stored)
+            if auth is None:
+                return bundle
+            unsigned = [tool.unsigned_for(bundle) for tool in stored.tools.values()]
+            self._store.save_tools(stored, unsigned)
+            bundle = bundle.model_copy(update={"auth": auth})
+            self._store.save_bundle(bundle, stored)
+            self._store.save_tools(stored, [tool.without_auth(bundle) for tool in unsigned])
+        self._needs.refresh()
+        return bundle
 
     def patch_bundle(self, id: str, *, enabled: bool) -> Bundle:  # noqa: A002 - contract 15
         """Turn a bundle on or off, with all tools in it."""
@@ -279,7 +325,7 @@ class Bundles:
             if (chosen is None or bundle.bundle_id in chosen) and (bundle.is_enabled or include_disabled)
         ]
         query = ["bundles", sorted(chosen) if chosen is not None else None, bool(include_disabled)]
-        return self._page(rows, page_size, page_token, query)
+        return self._page(rows, page_size, page_token, query, key=bundle_key)
 
     def reap(self) -> list[str]:
         """Remove bundles deleted two days ago that are still empty; returns their ids. Other writes do it too."""
@@ -312,7 +358,9 @@ class Bundles:
                         hint="Give it another version, or delete that one first.",
                     )
                 taken.add(pair)
-            records = [self._record(own, pair, body) for pair, body in bodies]
+            base_url = stored.bundle.base_url
+            records = [self._record(own, pair, body).below(base_url) for pair, body in bodies]
+            self._store_below(stored, base_url)
             self._store.save_tools(stored, records)
         self._needs.refresh()
         # One list of rows: each look at the catalog looks at all files.
@@ -346,7 +394,8 @@ class Bundles:
                 if tool is None:
                     raise _no_tool(pair)
                 if tool.is_enabled is not switch.is_enabled:
-                    self._store.save_tools(stored, [tool.model_copy(update={"is_enabled": switch.is_enabled})])
+                    changed = tool.model_copy(update={"is_enabled": switch.is_enabled})
+                    self._store.save_tools(stored, [changed.below(stored.bundle.base_url)])
         self._needs.refresh()
         return self.get_tool(own, *pair)
 
@@ -387,7 +436,7 @@ class Bundles:
         ]
         lists = (sorted(one) if one is not None else None for one in (words, chosen))
         query = ["tools", *lists, bool(include_disabled)]
-        return self._page(rows, page_size, page_token, query, self._complete)
+        return self._page(rows, page_size, page_token, query, self._complete, key=lambda row: row.key)
 
     def search(
         self, q: str, *, include_disabled: bool = False, page_size: int = DEFAULT_SIZE, page_token: str | None = None
@@ -395,8 +444,13 @@ class Bundles:
         """The tools that match a text, best first; equal ones by their last change, the newest first."""
         if not isinstance(q, str):
             raise InvalidRequest(f"q: {values.safe_repr(q, 80)} is not text.")
-        rows = [row for row in self._catalog.search(q) if row.is_on or include_disabled]
-        return self._page(rows, page_size, page_token, ["search", q, bool(include_disabled)], self._complete)
+        hits = [hit for hit in self._catalog.search(q) if hit.row.is_on or include_disabled]
+
+        def complete(page: list[SearchHit]) -> list[Tool]:
+            return self._complete(hit.row for hit in page)
+
+        query = ["search", q, bool(include_disabled)]
+        return self._page(hits, page_size, page_token, query, complete, key=lambda hit: hit.key)
 
     # Calls
 
@@ -471,9 +525,30 @@ class Bundles:
         token: object,
         query: Sequence[object],
         complete: Callable[[list[Row]], list[Any]] = list,
+        *,
+        key: Callable[[Row], Key],
     ) -> Page:
-        items, more = page_of(rows, size=size, token=token, query=[str(self._store.root), *query])
+        items, more = page_of(rows, size=size, token=token, query=[str(self._store.root), *query], key=key)
         return Page(items=complete(items), next_page_token=more)
+
+    def _store_tools_for(self, bundle: Bundle, before: StoredBundle) -> None:
+        """Before a bundle gets another base URL: store its tools so that they follow it, or stay where they are.
+
+        They follow. But a base URL that only becomes longer, with the same environment, says more exactly where the
+        tools are: their addresses stay whole until it is stored.
+        """
+        old, new = before.bundle.base_url, bundle.base_url
+        is_same = before.bundle.environment == bundle.environment
+        if old is not None and new is not None and old != new and is_same and below(new, old) is not None:
+            self._store.save_tools(before, [tool.whole(old) for tool in before.tools.values()])
+        elif old is not None:
+            self._store_below(before, old)
+
+    def _store_below(self, stored: StoredBundle, base_url: str | None) -> None:
+        """Store whole addresses below a base URL as paths, so that they follow it. Earlier versions kept them whole."""
+        pairs = [(tool, tool.below(base_url)) for tool in stored.tools.values()]
+        if changed := [after for before, after in pairs if after is not before]:
+            self._store.save_tools(stored, changed)
 
     def _stored(self, snapshot: BundleSnapshot, bundle_id: str) -> StoredBundle:
         """Return the stored bundle of that id; raises NotFound if there is none or it was deleted."""

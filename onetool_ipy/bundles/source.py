@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidOutput, InvalidTool, OneToolError, ToolNotFound
 from onetool_ipy.bundles.builtins import BUILTINS, BuiltInSwitches, bundle_off, tool_off
+from onetool_ipy.bundles.environments import FILE, EnvironmentFile
 from onetool_ipy.bundles.store import EMPTY, BundleSnapshot, BundleStore, StoredBundle
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
@@ -86,8 +87,9 @@ class FunctionRunner:
 class Runners:
     """The runners of one project's tools, by tool id."""
 
-    def __init__(self, needs: RunnerDependencies) -> None:
+    def __init__(self, needs: RunnerDependencies, environments: EnvironmentFile) -> None:
         self._needs = needs
+        self._environments = environments
         self._made: dict[str, tuple[Tool, HttpRunner | FunctionRunner]] = {}
 
     def of(self, tool: Tool, name: str) -> HttpRunner | FunctionRunner:
@@ -109,6 +111,10 @@ class Runners:
             output = OutputCheck(tool.output_schema, is_strict=tool.is_output_strict)
             return FunctionRunner(tool.go_tool.func, name, needs, output=output, rate=RateLimit(limit, needs.clock))
         assert tool.http is not None
+        active, (slug, base_url) = tool.http.environment, tool.http.place
+        fence = None
+        if active is not None:
+            fence = partial(self._environments.fence, slug, active.name, base_url, name)
         return HttpRunner(
             tool.http,
             arg_schema=tool.arg_schema,
@@ -122,16 +128,18 @@ class Runners:
             mask=needs.mask,
             hide=needs.hide,
             clock=needs.clock,
+            fence=fence,
         )
 
 
 class BundleContext:
-    """The store, the switches of the built-in bundles and the runners of one `.onetool` folder."""
+    """The store, the environments, the switches of the built-in bundles and the runners of one `.onetool` folder."""
 
     def __init__(self, home: Path, needs: RunnerDependencies, *, is_found: bool, on_made: Callable[[], None]) -> None:
         self.store = BundleStore(home / _FOLDER, is_found=is_found, on_made=on_made)
         self.switches = BuiltInSwitches(home / _FOLDER)
-        self.runners = Runners(needs)
+        self.environments = EnvironmentFile(home / FILE)
+        self.runners = Runners(needs, self.environments)
 
 
 class BundleTools:
@@ -141,6 +149,7 @@ class BundleTools:
         self, context: BundleContext, *, find: Callable[[str], ToolSpec | None], http_timeout_s: float
     ) -> None:
         self._store = context.store
+        self._environments = context.environments
         self._runners = context.runners
         self._find = find
         self._http_timeout_s = http_timeout_s
@@ -161,6 +170,7 @@ class BundleTools:
     def problems(self) -> Iterator[Problem]:
         snapshot = self._store.snapshot()
         yield from snapshot.problems
+        yield from self._environments.problems()
         for held in snapshot.live():
             if not held.bundle.is_enabled:
                 continue
@@ -199,7 +209,9 @@ class BundleTools:
             run=partial(self._arequest if tool.http is not None else self._function, tool, name),
             http=None
             if tool.http is None
-            else HttpHooks(partial(self._request, tool, name), partial(self._preview, tool, name)),
+            else HttpHooks(
+                partial(self._request, tool, name), partial(self._preview, tool, name), tool.http.text_names()
+            ),
             is_async=tool.http is not None,
             tags=tuple(tool.tags),
             read_only=tool.http is not None and tool.is_read_only,  # a record does not tell this of a function

@@ -3,7 +3,8 @@
     bundles/<slug>/bundle.json, bundles/<slug>/<tool slug>@<version>.json, bundles/builtins.json
 
 The ids inside say what a file is; its name is for people, and any other name works too. A name that some file system
-cannot hold, or not tell from another, has a short hash behind it.
+cannot hold, or not tell from another, has a short hash behind it. A file that a person wrote needs no ids: then it is
+the tool and the version of its name, in the bundle of its folder, with or without a `bundle.json`.
 
 The files are read into a `BundleSnapshot`, a value that is replaced as a whole. The stamps of the folders and files say
 whether the snapshot is still true; they are compared at each listing, so that writes of another process are seen at
@@ -14,6 +15,7 @@ one is served, so that nothing stops working when branches are merged.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
 import os
@@ -35,12 +37,14 @@ from onetool_ipy.base.files import (
     is_young,
     locked,
     make_folder,
+    names_in,
     remove_stale_temp_files,
     stamp_from,
     stamp_of,
 )
 from onetool_ipy.base.records import once
 from onetool_ipy.base.values import Json
+from onetool_ipy.bundles.validation import require_slug
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core.tool import Problem
 
@@ -160,6 +164,10 @@ def stored_slugs(root: Path) -> list[str]:
                 record = json.loads(file.read(_MAX_BYTES_NAMED))
             if record["isEnabled"] and not record.get("softDeletedAt"):
                 slugs.append(str(record["slug"]))
+        except FileNotFoundError:
+            # Tools that a person wrote need no bundle.json.
+            if any("@" in name and name.endswith(".json") for name in names_in(root / folder)):
+                slugs.append(folder)
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             continue
     return sorted(slugs)
@@ -240,6 +248,8 @@ class BundleStore:
         """Write tools of a bundle. Needs the lock."""
         folder = Path(stored.folder)
         remove_stale_temp_files(folder)
+        if not (folder / BUNDLE_FILE).exists():
+            self._write({folder / BUNDLE_FILE: (stored.bundle, stored.bundle.to_dict())})
         names = set(map(_folded, os.listdir(folder)))
         records: dict[Path, tuple[Bundle | Tool, Json]] = {}
         for tool in tools:
@@ -420,6 +430,8 @@ def _parse(path: str, text: bytes | str) -> RecordFile:
         return faulty(f"is damaged: {exc}.")
     if not isinstance(data, dict):
         return faulty("is damaged: it does not hold an object.")
+    if _is_hand_written(path, data):
+        data = {**_own_fields(path), "format": FORMAT, **data}
     number = data.pop("format", None)
     if number != FORMAT:
         is_newer = isinstance(number, int) and number > FORMAT
@@ -431,6 +443,37 @@ def _parse(path: str, text: bytes | str) -> RecordFile:
     if record.is_built_in:
         return faulty("holds a built-in, which has no file.")
     return RecordFile(text=text, record=record)
+
+
+def _is_hand_written(path: str, data: Mapping[str, object]) -> bool:
+    """Whether a file is a tool without ids, as the documentation shows it, named `TOOL@VERSION.json`."""
+    name = os.path.basename(path).removesuffix(".json")
+    return "@" in name and name != "@" and not {"toolID", "bundleID", "createdAt"} & data.keys()
+
+
+def _own_fields(path: str) -> Json:
+    """What a file without ids is: the names that its path says, ids made of them, and the time when it was saved."""
+    slug, _, version = os.path.basename(path).removesuffix(".json").rpartition("@")
+    folder = os.path.basename(os.path.dirname(path))
+    try:
+        saved = os.stat(path).st_mtime
+    except OSError:
+        saved = 0.0
+    moment = datetime.datetime.fromtimestamp(saved, datetime.UTC).isoformat()
+    return {
+        "toolID": _made_id(folder, slug, version),
+        "bundleID": _made_id(folder),
+        "slug": slug,
+        "version": version,
+        "createdAt": moment,
+        "modifiedAt": moment,
+    }
+
+
+def _made_id(*names: str) -> str:
+    """An id that is always the same for these names, in the form of a UUIDv7 of the year 1970."""
+    digest = hashlib.sha256(json.dumps(names).encode()).hexdigest()
+    return f"00000000-0000-7{digest[:3]}-8{digest[3:6]}-{digest[6:18]}"
 
 
 def _snapshot(files: Mapping[str, RecordFile], faults: tuple[Problem, ...]) -> BundleSnapshot:
@@ -467,9 +510,12 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
     from onetool_ipy.bundles.model import Bundle, Tool
 
     bundle = next((file.record for file in files.values() if isinstance(file.record, Bundle)), None)
-    if bundle is None:
-        if os.path.join(folder, BUNDLE_FILE) not in files:
+    made_id = _made_id(os.path.basename(folder))
+    if bundle is None and os.path.join(folder, BUNDLE_FILE) not in files:
+        bundle = _bundle_of_folder(folder, made_id, files)
+        if bundle is None:
             problems.append(Problem(folder, "has tools and no 'bundle.json'; they are not offered.", _FIX))
+    if bundle is None:
         return None
 
     def age(path: str, tool: Tool) -> tuple[object, ...]:
@@ -478,7 +524,12 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
 
     tools: dict[tuple[str, str], Tool] = {}
     paths: dict[str, str] = {}
-    records = [(path, file.record) for path, file in files.items() if isinstance(file.record, Tool)]
+    records = [
+        # A file without ids is a tool of the bundle that is beside it.
+        (path, _within(file.record, bundle) if file.record.bundle_id == made_id else file.record)
+        for path, file in files.items()
+        if isinstance(file.record, Tool)
+    ]
     for path, tool in sorted(records, key=lambda pair: age(*pair)):
         if tool.bundle_id != bundle.bundle_id or tool.tool_id in paths:
             message = f"holds the tool '{tool.tool_id}' of the bundle '{tool.bundle_id}', which is not its own."
@@ -491,6 +542,34 @@ def _bundle(folder: str, files: Mapping[str, RecordFile], problems: list[Problem
             message = f"version '{tool.version}' of '{tool.slug}' is in '{name}' too, which is older."
             problems.append(Problem(path, message, "It is not offered. Delete it, or give it another version."))
     return StoredBundle(folder=folder, bundle=bundle, tools=tools, paths=paths)
+
+
+def _bundle_of_folder(folder: str, made_id: str, files: Mapping[str, RecordFile]) -> Bundle | None:
+    """The bundle of a folder that has only files without ids; None for any other folder."""
+    from onetool_ipy.bundles.model import Bundle, Tool
+
+    tools = [file.record for file in files.values() if isinstance(file.record, Tool)]
+    own = [tool for tool in tools if tool.bundle_id == made_id]
+    name = os.path.basename(folder)
+    if not own or len(own) < len(tools) or not _is_slug(name):
+        return None
+    first = min(tool.created_at for tool in own)
+    return Bundle(bundle_id=made_id, slug=name, display_name=name, created_at=first, modified_at=first)
+
+
+def _is_slug(name: str) -> bool:
+    try:
+        return require_slug(name) == name
+    except InvalidRequest:
+        return False
+
+
+def _within(tool: Tool, bundle: Bundle) -> Tool:
+    """A tool without ids of its own as one of a bundle; the same object if it is one already."""
+    if tool.bundle_id == bundle.bundle_id:
+        return tool
+    made_id = _made_id(bundle.bundle_id, tool.slug, tool.version)
+    return tool.model_copy(update={"bundle_id": bundle.bundle_id, "tool_id": made_id})
 
 
 def _write_some(texts: Collection[tuple[Path, bytes]], *, is_last: bool) -> None:

@@ -13,16 +13,17 @@ a colon.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
-from onetool_ipy.base.files import Content, StoreError, Unreadable, read, read_own, write_whole
+from onetool_ipy.base.files import Content, StoreError, Unreadable, read, read_object, read_own, write_whole
 from onetool_ipy.base.masking import SHORTEST, Secrets
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.check import ConfigFile, LoadProblems, check_prompts, check_settings, fits_schema
@@ -179,7 +180,7 @@ class _Loading:
         files = {role: None if path is None else self._file(role, path) for role, path in roles.items()}
         secrets = self._secrets()
         main, prompts = files["main"], files.get("prompts") if self._is_trusted else None
-        reach = NO_PINS if main is None else reach_of(main.data, self._paths.project)
+        reach = reach_of({} if main is None else main.data, self._paths.project, self._environments())
         settings = check_settings(
             main,
             files.get("snippets"),
@@ -200,6 +201,17 @@ class _Loading:
             folder=self._folder,
             reach=reach,
         )
+
+    def _environments(self) -> Mapping[str, Any]:
+        """The environments of the bundles. A file that cannot be read has none, and is a problem of the bundles."""
+        if self._paths.onetool_dir is None:
+            return {}
+        try:
+            data = read_object(self._paths.onetool_dir / "environments.json")
+        except StoreError:
+            return {}
+        self._mark.update(json.dumps(data).encode())
+        return data
 
     def _content(self, path: Path, *, is_main: bool = False) -> Content | None:
         """Read a file; None if it is missing or does not count, which is a problem."""

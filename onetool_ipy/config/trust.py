@@ -34,7 +34,7 @@ Pins = Mapping[str, Mapping[str, Pin]]
 _OF_SERVER = ("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "auth", "trusted", "sampling")
 _VERSION = 2
 _MAX_BYTES = 4 * 1024 * 1024
-_NAME = r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)\}"
+_NAME = r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:\|[a-z]*)?\}"
 NO_PINS: Pins = MappingProxyType({})
 
 _Mark = tuple[int, int, int] | None
@@ -143,10 +143,19 @@ def trust_of(location: ConfigLocation, project: Path, *, env: Mapping[str, str],
     return Trust(how=how, folder=project, record=record, mark=mark, pins=trusted)
 
 
-def reach_of(data: Mapping[str, Any], project: Path) -> Pins:
+def environment_pin(entry: object) -> Pin | None:
+    """Return what a yes pins of an environment of a bundle; None for one that names no secret."""
+    if not isinstance(entry, dict) or "${" not in json.dumps(entry):
+        return None
+    pin = {key: entry[key] for key in ("base_url", "auth", "variables") if entry.get(key)}
+    return {**pin, "base_url": as_text(pin.get("base_url", "")).rstrip("/")}
+
+
+def reach_of(data: Mapping[str, Any], project: Path, environments: Mapping[str, Any] = NO_PINS) -> Pins:
     """Return what in `onetool.yaml` runs a program or reaches out of the project's folder, as written.
 
-    A server that is switched off is left out: the user is not shown it, so a yes does not cover it.
+    So do `environments`, by bundle and name, where they name a secret. A server that is switched off
+    is left out: the user is not shown it, so a yes does not cover it.
     """
     servers = {
         name: {key: written[key] for key in _OF_SERVER if written.get(key) is not None}
@@ -165,6 +174,12 @@ def reach_of(data: Mapping[str, Any], project: Path) -> Pins:
         "setting": {"http.allow_private": {"value": http["allow_private"]}} if http.get("allow_private") else {},
         "file": _outside(project, {file: os.path.join(FOLDER, file) for file in _texts(files)}),
         "state folder": {text: {"path": path} for text, path in state.items()},
+        "environment": {
+            f"{slug}/{name}": pin
+            for slug, entries in environments.items()
+            for name, entry in (entries.items() if isinstance(entries, dict) else ())
+            if (pin := environment_pin(entry)) is not None
+        },
     }
     # A record is JSON, and what is compared with it has to be: YAML has dates, and tuples became lists.
     plain: dict[str, Any] = json.loads(json.dumps(reach, default=str))

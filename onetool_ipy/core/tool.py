@@ -111,11 +111,12 @@ class FunctionFacts(NamedTuple):
 class HttpHooks(NamedTuple):
     """What only HTTP tools have: `send` runs a call in the thread of a sync caller, `preview` shows its requests.
 
-    A preview has no secrets in it, and sends nothing.
+    A preview has no secrets in it, and sends nothing. A number for one of `texts` is sent as text.
     """
 
     send: Callable[[dict[str, Any]], Any]
     preview: Callable[[dict[str, Any]], list[Json]]
+    texts: frozenset[str] = frozenset()
 
 
 _NO_SERVER, _NO_FUNCTION = ServerFacts(), FunctionFacts()
@@ -298,7 +299,7 @@ class ToolSpec:
     @once
     def checker(self) -> Checker:
         """Return the compiled check of the arguments. Raises InvalidTool if the schema is not valid."""
-        return Checker(self.parameters, self.function.converters, writes_text=self.http is not None)
+        return Checker(self.parameters, self.function.converters, texts=self.http.texts if self.http else ())
 
     def __repr__(self) -> str:
         return printable(f"ToolSpec({self.signature})")

@@ -1,9 +1,10 @@
-"""OpenTelemetry spans of calls, asks and model requests, by its conventions for generative AI.
+"""OpenTelemetry spans of calls, asks, model and HTTP requests, by its conventions for generative AI and HTTP.
 
 Spans are made where the process has a tracer provider, which the user's own code or `opentelemetry-instrument` sets.
 Without one a look at a module's variable is all that a call pays; the library itself makes no-op spans that cost a
 hundred times as much. Arguments and results leave the process only where the capture variable says so, and
-masked then. A span carries no text of an exception: that may hold anything.
+masked then. A span carries no text of an exception: that may hold anything; and no URL, which may hold a secret. An
+HTTP request carries the id of its span as `traceparent`, so that the spans of a server are below it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from onetool_ipy.core.resolve import ResolvedCall, Step
 from onetool_ipy.core.result import ToolResult
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+    from opentelemetry.trace import SpanKind, Tracer
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable that lets arguments and results into spans: `true`, SPAN_ONLY or SPAN_AND_EVENT."""
@@ -72,15 +73,24 @@ def traced_work(
     if tracer is None:
         yield ended
         return
-    from opentelemetry.trace import SpanKind, Status, StatusCode
+    from opentelemetry.trace import SpanKind
 
     kind = SpanKind.CLIENT if operation == "chat" else SpanKind.INTERNAL
     attributes = {"gen_ai.operation.name": operation, **attributes}
+    with _span(tracer, f"{operation} {name}", kind, attributes, ended):
+        yield ended
+
+
+@contextmanager
+def _span(tracer: Tracer, name: str, kind: SpanKind, attributes: Attributes, ended: Attributes) -> Iterator[None]:
+    """Be the span of the running context. It gets the attributes in `ended` at its end."""
+    from opentelemetry.trace import Status, StatusCode
+
     with tracer.start_as_current_span(
-        f"{operation} {name}", kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
+        name, kind=kind, attributes=attributes, record_exception=False, set_status_on_exception=False
     ) as span:
         try:
-            yield ended
+            yield
         except BaseException as exc:
             ended["error.type"] = type(exc).__name__
             raise
@@ -88,6 +98,38 @@ def traced_work(
             span.set_attributes(ended)
             if "error.type" in ended:
                 span.set_status(Status(StatusCode.ERROR))
+
+
+@contextmanager
+def traced_request(method: str, host: str, port: int) -> Iterator[Attributes]:
+    """Be the client span of one HTTP request, if the process has a tracer provider, as `traced_work` is that of a call.
+
+    The yielded dict gets `http.response.status_code`; a status of an error is the span's.
+    """
+    ended: Attributes = {}
+    tracer = _tracer()
+    if tracer is None:
+        yield ended
+        return
+    from opentelemetry.trace import SpanKind
+
+    start: Attributes = {"http.request.method": method, "server.address": host, "server.port": port}
+    with _span(tracer, method, SpanKind.CLIENT, start, ended):
+        yield ended
+        status = ended.get("http.response.status_code")
+        if isinstance(status, int) and status >= 400:
+            ended["error.type"] = str(status)
+
+
+def trace_headers() -> dict[str, str]:
+    """The headers that put what a server does below the span of now; none without a tracer provider."""
+    if _tracer() is None:
+        return {}
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    headers: dict[str, str] = {}
+    TraceContextTextMapPropagator().inject(headers)
+    return headers
 
 
 def _captures_content() -> bool:

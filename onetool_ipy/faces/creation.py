@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -133,30 +134,45 @@ def read_auth(said: str) -> tuple[dict[str, Any], str]:
 
 
 def shared_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The base URL and auth for a new bundle, from its first tool; empty if that tool sends no secret."""
-    request = record["http"].get("request") or {}
-    auth = request.get("auth")
+    """The auth of a tool for all tools of its bundle; empty if it sends no secret, or is signed by an argument."""
+    auth = (record["http"].get("request") or {}).get("auth")
     arguments = record.get("argSchema", {}).get("properties", {})
-    if not auth or any(f"${{{name}}}" in str(auth) for name in arguments):
-        return {}
-    return {"base_url": _origin(request["urlTemplate"]), "auth": auth}
+    return {} if not auth or any(f"${{{name}}}" in str(auth) for name in arguments) else {"auth": auth}
 
 
-def lean_on(bundle: Bundle, record: dict[str, Any], *, is_relative: bool = False) -> None:
+def base_url_for(box: Toolbox, bundle: Bundle | None, records: Sequence[Mapping[str, Any]]) -> str | None:
+    """The base URL of a bundle that gets these tools: its own, else the host that they and its tools all have."""
+    if bundle is not None and bundle.base_url is not None:
+        return bundle.base_url
+    tools = [] if bundle is None else box.bundles.all_tools(bundle.bundle_id)
+    urls = [step.request.url_template for tool in tools if tool.http for _, step in tool.http.plan()]
+    urls += [step["request"].get("urlTemplate") for record in records for step in _steps(record)]
+    origins = {_origin(url) for url in urls if isinstance(url, str)}
+    return origins.pop() or None if len(origins) == 1 else None
+
+
+def _steps(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [step for step in record["http"].get("steps") or [record["http"]] if isinstance(step.get("request"), dict)]
+
+
+def lean_on(bundle: Bundle, record: dict[str, Any]) -> None:
     """Leave out of a new tool what its bundle has for all tools.
 
-    That is the same auth, a base URL that was not typed, and arguments without a default that are its variables.
+    That is the base URL, the same auth, and arguments without a default that are its variables.
     """
-    from onetool_ipy.bundles.http.definition import origin
+    from onetool_ipy.bundles.http.address import below, is_relative, joined, origin
 
-    request = record["http"].get("request")
-    if bundle.base_url is None or request is None:
+    if bundle.base_url is None:
         return
-    url = request["urlTemplate"]
-    if origin(url) == origin(bundle.base_url) and request.get("auth") == wire_auth(bundle):
-        request.pop("auth", None)
-    if is_relative:
-        request["urlTemplate"] = url.removeprefix(bundle.base_url)
+    for step in _steps(record):
+        request = step["request"]
+        url = request.get("urlTemplate", "")
+        is_here = origin(joined(bundle.base_url, url)) == origin(bundle.base_url)
+        if is_here and request.get("auth") is not None and request["auth"] == wire_auth(bundle):
+            request.pop("auth")
+        path = below(url, bundle.base_url)
+        if path is not None and is_relative(path):
+            request["urlTemplate"] = path
     schema, variables = record.get("argSchema") or {}, bundle.environment.variables if bundle.environment else {}
     shared = {name for name in variables if schema.get("properties", {}).get(name) == {"type": "string"}}
     if shared:
@@ -259,12 +275,20 @@ def name_bundle(box: Toolbox, draft: BundleDraft, typed: str | None) -> list[str
 def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_name: str = "") -> Imported:
     """Store a bundle with all its tools, or nothing. A tool that could not be called is left out with a note."""
     bundles = box.bundles
-    bundle = bundles.put_bundle(
+    put = partial(
+        bundles.put_bundle,
         bundles.new_id(),
         slug=slug or draft.bundle["slug"],
         display_name=display_name or draft.bundle["displayName"],
         description=draft.bundle["description"],
     )
+    base_url = draft.base_url or base_url_for(box, None, draft.tools)
+    try:
+        bundle = put(base_url=base_url)
+    except InvalidRequest:  # tools of that server are left out below; others may work
+        bundle = put()
+    for tool in draft.tools:
+        lean_on(bundle, tool)
     entries = [(tool["slug"], tool["version"], tool) for tool in draft.tools]
     try:
         try:
@@ -273,7 +297,7 @@ def store_draft(box: Toolbox, draft: BundleDraft, *, slug: str = "", display_nam
             sound = []
             for entry in entries:
                 try:
-                    bundles.draft(entry[2], name=entry[0])
+                    bundles.draft(entry[2], name=entry[0], bundle=bundle)
                     sound.append(entry)
                 except OneToolError as exc:
                     draft.notes.append(f"the tool '{entry[0]}' is left out: {exc.message}")

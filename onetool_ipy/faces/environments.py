@@ -1,54 +1,53 @@
-"""Environments of a bundle: named sets of a base URL, auth and variables, in `.onetool/environments.json`.
+"""Environments of a bundle for people: which there are, which one the bundle uses, and what switching changes.
 
-Switching makes a set the bundle's own, so a call reads the bundle alone. Auth and variables name their secrets; no
-value of a secret is in the file. The active environment is the one whose name and set the bundle has. A file that
-cannot be read has none.
+`bundles.environments` keeps them. Where the user approved a project part by part, an environment that names a secret is
+such a part (`config.trust`): it is shown in the trust question, and one that is new or was changed since then counts
+like one of a stranger.
 """
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-
-from onetool_ipy.base import files
-from onetool_ipy.base.values import Json
-from onetool_ipy.faces.creation import changed_bundle, wire_auth
+from onetool_ipy.bundles.environments import Environment
+from onetool_ipy.config.trust import environment_pin
+from onetool_ipy.faces.creation import changed_bundle, common_origin, own_host, store_bundle, unreached, wire_auth
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
     from onetool_ipy.bundles.model import Bundle
 
+__all__ = [
+    "DEFAULT",
+    "Environment",
+    "active_environment",
+    "environments_of",
+    "in_environment",
+    "is_approved",
+    "kept_hosts",
+    "needs_approval",
+    "prepared",
+    "present_environment",
+    "save_environment",
+]
 
-class Environment(BaseModel):
-    """Where the tools of a bundle send to, how they sign in, and the texts for `${name}` in their requests."""
-
-    model_config = ConfigDict(frozen=True, defer_build=True)
-
-    base_url: str
-    auth: Json | None = None
-    variables: dict[str, str] = Field(default_factory=dict)
-
-    def applied(self, bundle: Bundle, name: str) -> Bundle:
-        """The bundle as it is in this environment; raises InvalidRequest for one that no bundle can have."""
-        active = {"name": name, "variables": self.variables}
-        return changed_bundle(bundle, self.base_url.rstrip("/"), self.auth, active)
-
-
-_FILE = TypeAdapter(dict[str, dict[str, Environment]], config=ConfigDict(defer_build=True))
+DEFAULT = "default"
+"""The name of what a bundle used before its first environment."""
 
 
 def environments_of(box: Toolbox, slug: str) -> dict[str, Environment]:
     """The environments of a bundle by their names, in the order in which they were made."""
-    return _read(_path(box)).get(slug, {})
+    return box.bundles.environments.of(slug)
 
 
-def present_environment(bundle: Bundle) -> Environment:
-    """What the bundle uses now, as an environment."""
-    variables = bundle.environment.variables if bundle.environment else {}
-    return Environment(base_url=bundle.base_url or "", auth=wire_auth(bundle), variables=variables)
+def prepared(box: Toolbox, bundle: Bundle) -> Bundle:
+    """The bundle with the base URL and the auth that all its tools have in common, before its first environment."""
+    if bundle.base_url is None:
+        base_url = common_origin(box.bundles.all_tools(bundle.bundle_id))
+        if not base_url:
+            return bundle
+        bundle = store_bundle(box, changed_bundle(bundle, base_url, None))
+    return box.bundles.share_auth(bundle.bundle_id)
 
 
 def active_environment(box: Toolbox, bundle: Bundle) -> str:
@@ -57,23 +56,44 @@ def active_environment(box: Toolbox, bundle: Bundle) -> str:
     return name if environments_of(box, bundle.slug).get(name) == present_environment(bundle) else ""
 
 
+def present_environment(bundle: Bundle) -> Environment:
+    """What the bundle uses now, as an environment."""
+    variables = bundle.environment.variables if bundle.environment else {}
+    return Environment(base_url=bundle.base_url or "", auth=wire_auth(bundle), variables=variables)
+
+
+def in_environment(bundle: Bundle, name: str, environment: Environment) -> Bundle:
+    """The bundle as it is in an environment; raises InvalidRequest for one that no bundle can have."""
+    active = {"name": name, "variables": environment.variables}
+    return changed_bundle(bundle, environment.base_url.rstrip("/"), environment.auth, active)
+
+
 def save_environment(box: Toolbox, slug: str, name: str, environment: Environment) -> None:
-    """Keep an environment under its name."""
-    path = _path(box)
-    files.make_folder(path.parent)
-    with files.locked(path):
-        whole = _read(path)
-        whole.setdefault(slug, {})[name] = environment
-        text = json.dumps(_FILE.dump_python(whole, mode="json", exclude_none=True), indent=1)
-        files.write_whole(path, text.encode("utf-8"))
+    """Keep an environment that the user made, or said yes to. Raises StoreError if the file cannot be read."""
+    box.bundles.environments.save(slug, {name: environment})
+    if environment_pin(environment.to_dict()) is not None and not is_approved(box, slug, name, environment):
+        with box.gate.saving(f"environment {slug}/{name}"):
+            pass
 
 
-def _path(box: Toolbox) -> Path:
-    return box.config.paths.project / ".onetool" / "environments.json"
+def is_approved(box: Toolbox, slug: str, name: str, environment: Environment) -> bool:
+    """Whether the user approved this environment, as it is, when they approved the parts of the project."""
+    trust, pin = box.config.trust, environment_pin(environment.to_dict())
+    return trust.is_pinned and pin is not None and trust.pins.get("environment", {}).get(f"{slug}/{name}") == pin
 
 
-def _read(path: Path) -> dict[str, dict[str, Environment]]:
-    try:
-        return _FILE.validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return {}
+def needs_approval(box: Toolbox, slug: str, name: str, environment: Environment) -> bool:
+    """Whether an environment of the file names secrets, and all of them are asked about before it is used.
+
+    That is so where its host is new, and where the user approved the project's parts and this is not one of them.
+    """
+    is_unknown = box.config.trust.is_pinned and not is_approved(box, slug, name, environment)
+    names_secret = environment_pin(environment.to_dict()) is not None
+    return names_secret and (is_unknown or bool(unreached(box, own_host(environment.base_url))))
+
+
+def kept_hosts(box: Toolbox, bundle: Bundle) -> list[str]:
+    """Lines that name the tools of a bundle that keep a host of their own, whatever environment it uses."""
+    tools = box.bundles.all_tools(bundle.bundle_id)
+    hosts = {f"{bundle.slug}.{tool.slug}": tool.http.own_hosts() for tool in tools if tool.http is not None}
+    return [f"Keeps its own host: {name} ({', '.join(origins)})" for name, origins in hosts.items() if origins]

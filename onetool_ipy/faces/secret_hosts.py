@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 from onetool_ipy.base.errors import Conflict
 from onetool_ipy.base.values import Json
+from onetool_ipy.bundles.http.address import joined
 from onetool_ipy.bundles.http.template import SECRET_NAME, placeholders_in, secrets_of
-from onetool_ipy.faces.creation import wire_auth
+from onetool_ipy.faces.creation import own_host, unreached, wire_auth
+from onetool_ipy.faces.environments import environments_of, is_approved
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
@@ -48,9 +51,18 @@ class Sending(NamedTuple):
     @property
     def said(self) -> str:
         """What would happen, in one sentence."""
-        places = ", ".join(f"'{place}'" for place in self.used_with)
+        return self.said_with({})
+
+    def said_with(self, environments: Mapping[str, str]) -> str:
+        """The sentence with the name of the environment that a host belongs to, as `environment_hosts` gives it."""
+
+        def named(host: str) -> str:
+            name = environments.get(host)
+            return f"'{host}' (the environment '{name}')" if name else f"'{host}'"
+
+        places = ", ".join(map(named, self.used_with))
         before = f"is used with {places}" if places else "is in secrets.yaml and used nowhere yet"
-        return f"The secret '{self.secret}' {before}; this would send it to '{self.host}'."
+        return f"The secret '{self.secret}' {before}; this would send it to {named(self.host)}."
 
     def to_dict(self) -> Json:
         return {"pointer": "", "message": self.said, "secret": self.secret, "host": self.host} | {
@@ -85,11 +97,22 @@ def new_sendings(
 
 def sendings_of(box: Toolbox, bundle: Bundle, *, made_up: Collection[str] | None = ()) -> list[Sending]:
     """Find what the tools of a bundle would send to new hosts if the bundle were this one."""
-    tools = box.bundles.all_tools(bundle.bundle_id)
+    # Addresses below the base URL that the bundle has now are stored as paths, and follow the other one.
+    present = box.bundles.get_bundle(bundle.bundle_id).base_url
+    tools = [tool.below(present or bundle.base_url) for tool in box.bundles.all_tools(bundle.bundle_id)]
     # The auth of the bundle is looked at by itself, since it counts for tools to come.
     records = [{"http": tool.http.wire(), "argSchema": tool.arg_schema} for tool in tools if tool.http is not None]
     records.append(shared_request(bundle.base_url, wire_auth(bundle)))
     return new_sendings(box, records, made_up=made_up, bundle=bundle)
+
+
+def environment_hosts(box: Toolbox, bundle: Bundle | None) -> Mapping[str, str]:
+    """The name of an environment of a bundle by its host; of several with one host the one in use, or the first."""
+    if bundle is None:
+        return {}
+    names = [(_place(each.base_url), name) for name, each in environments_of(box, bundle.slug).items()]
+    active = [(_place(bundle.base_url), bundle.environment.name)] if bundle.environment else []
+    return dict(reversed([*active, *names]))
 
 
 def shared_request(base_url: str | None, auth: Mapping[str, object] | None) -> Json:
@@ -112,7 +135,9 @@ def require_known(found: Iterable[Sending], words: Iterable[str] = ()) -> None:
         raise SecretHost(message, hint=hint, details=[one.to_dict() for one in left])
 
 
-def _sent(record: Mapping[str, Any], bundle: Bundle | None = None) -> Iterator[tuple[str, str]]:
+def _sent(
+    record: Mapping[str, Any], bundle: Bundle | None = None, variables: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[tuple[str, str]]:
     """Pairs of secret, and host and port, for all that an HTTP tool sends. An invalid record sends nothing."""
     http = record.get("http")
     if not isinstance(http, Mapping):
@@ -122,13 +147,13 @@ def _sent(record: Mapping[str, Any], bundle: Bundle | None = None) -> Iterator[t
     arguments = (record.get("argSchema") or {}).get("properties") or {}
     own = {*arguments, *(step.get("name") or f"step{number}" for number, step in enumerate(listed, start=1))}
     base_url = bundle.base_url if bundle else None
-    variables = bundle.environment.variables if bundle and bundle.environment else {}
+    variables = bundle.environment.variables if bundle and bundle.environment else variables
     for step in listed:
         request = step.get("request")
         if not isinstance(request, Mapping):
             continue
         url, auth = request.get("urlTemplate"), request.get("auth")
-        place = _place(base_url if isinstance(url, str) and url.startswith("/") else url)
+        place = _place(joined(base_url or "", url) if isinstance(url, str) else url)
         parts: list[tuple[object, str]] = [([request.get(key) for key in _SENT], place)]
         if isinstance(auth, Mapping):
             signs = [value for key, value in auth.items() if key not in ("type", "in", "name")]
@@ -165,6 +190,7 @@ def _used(box: Toolbox) -> dict[str, set[str]]:
             pairs += _sent({"http": tool.http.wire(), "argSchema": tool.arg_schema}, bundles.get(tool.bundle_id))
     for bundle in bundles.values():
         pairs += _sent(shared_request(bundle.base_url, wire_auth(bundle)), bundle)
+        pairs += _approved(box, bundle)
     settings, secrets = box.config.settings, box.config.secrets
     for model in settings.models.named.values():
         if model.key:
@@ -181,6 +207,18 @@ def _used(box: Toolbox) -> dict[str, set[str]]:
     for secret, place in pairs:
         hosts.setdefault(secret, set()).add(place)
     return hosts
+
+
+def _approved(box: Toolbox, bundle: Bundle) -> Iterator[tuple[str, str]]:
+    """What the environments of a bundle send that the user approved as they are, whether or not it uses them now.
+
+    One whose host HTTP tools may not reach was never used.
+    """
+    for name, environment in environments_of(box, bundle.slug).items():
+        if is_approved(box, bundle.slug, name, environment) and not unreached(box, own_host(environment.base_url)):
+            shared = {"http": {"request": {"urlTemplate": environment.base_url, "auth": environment.auth}}}
+            texts = {"http": {"request": {"urlTemplate": environment.base_url, "body": dict(environment.variables)}}}
+            yield from (pair for record in (shared, texts) for pair in _sent(record, None, environment.variables))
 
 
 def _within(data: object, values: Mapping[str, str]) -> list[str]:

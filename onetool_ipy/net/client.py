@@ -22,8 +22,8 @@ import random
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, closing
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Self, TypedDict, TypeVar, Unpack
@@ -36,13 +36,15 @@ from onetool_ipy.base import forks
 from onetool_ipy.base.background import Background, Workers, outcome
 from onetool_ipy.base.errors import TRANSIENT_STATUSES, CallFailure, ExecutionFailed, HostNotAllowed, InvalidArgs
 from onetool_ipy.config.settings import HttpSettings
+from onetool_ipy.core.tracing import Attributes, trace_headers, traced_request
 from onetool_ipy.net.hosts import (
+    PORTS,
     AsyncPinnedTransport,
     Hosts,
     PinnedTransport,
     Resolve,
     UrlOrigin,
-    deadline,
+    limited,
     literal_address,
     look_up,
     origin_of,
@@ -92,7 +94,8 @@ class Rules:
 
     `timeout_s` covers everything: look-up, connecting, redirects, retries and the body. `max_bytes` counts the body
     after decompression. `tries` includes the first one and holds for idempotent methods only. With `max_redirects` 0 a
-    redirect is returned like any other response.
+    redirect is returned like any other response. `require` raises for an address that must not be sent to, also by a
+    redirect.
     """
 
     hosts: Hosts | None = None
@@ -101,6 +104,7 @@ class Rules:
     max_bytes: int = 5 * 1024 * 1024
     tries: int = 3
     max_redirects: int = 10
+    require: Callable[[str], None] | None = None
 
     @classmethod
     def of(cls, http: HttpSettings) -> Self:
@@ -173,7 +177,7 @@ class HttpClient:
             if self.transport is not None and not hasattr(self.transport, "handle_request"):
                 response: HttpResponse = self._background.run(lambda: self._carry_out(exchange), rules.timeout_s)
                 return response
-            with deadline(exchange.until):
+            with limited(exchange.until, rules.max_bytes):
                 while (answer := self._attempt(exchange)) is None:
                     if exchange.wait_s:
                         self._retry.sleep(exchange.wait_s)
@@ -206,6 +210,8 @@ class HttpClient:
             try:
                 # Not `exchange.admit()`: the time of the rules is for whole requests, and a model may think longer.
                 transport = self._async_transport(*admitted(exchange.request.url, rules))
+                # The span of a request to a model is its caller's.
+                exchange.add_trace_headers()
                 answer = await transport.handle_async_request(exchange.request)
             except Exception as exc:  # noqa: BLE001 - httpx's, or of a transport of the caller's own
                 raise exchange.failure(exc) from None
@@ -234,7 +240,9 @@ class HttpClient:
     def _attempt(self, exchange: _Exchange) -> HttpResponse | None:
         """Send the next request of an exchange. Returns None if there is another one to send."""
         try:
-            with closing(self._send(exchange)) as response:
+            place = exchange.admit()
+            with exchange.traced() as ended, closing(self._send(exchange, place)) as response:
+                ended["http.response.status_code"] = response.status_code
                 if exchange.goes_on(response):
                     return None
                 decoder = exchange.decoder()
@@ -245,8 +253,8 @@ class HttpClient:
             return None
         return exchange.response(response.status_code, body)
 
-    def _send(self, exchange: _Exchange) -> httpx.Response:
-        transport = self._transport(*exchange.admit())
+    def _send(self, exchange: _Exchange, place: tuple[UrlOrigin, bool]) -> httpx.Response:
+        transport = self._transport(*place)
         if transport is not self.transport:
             return transport.handle_request(exchange.request)
         # A transport of the caller's own knows no deadline, so it runs in a worker that is left behind then.
@@ -256,7 +264,7 @@ class HttpClient:
 
     async def _carry_out(self, exchange: _Exchange) -> HttpResponse:
         """Send the requests of an exchange on the background loop."""
-        with masking(self.mask):
+        with masking(self.mask), limited(exchange.until, exchange.max_bytes):
             try:
                 async with asyncio.timeout(exchange.left_s()):
                     while (answer := await self._async_attempt(exchange)) is None:
@@ -269,15 +277,18 @@ class HttpClient:
     async def _async_attempt(self, exchange: _Exchange) -> HttpResponse | None:
         """`_attempt` without blocking the event loop."""
         try:
-            response = await self._async_transport(*exchange.admit()).handle_async_request(exchange.request)
-            try:
-                if exchange.goes_on(response):
-                    return None
-                decoder = exchange.decoder()
-                body = b"".join([decoder.feed(chunk) async for chunk in response.stream])  # type: ignore[union-attr]
-                decoder.finish()
-            finally:
-                await response.aclose()
+            transport = self._async_transport(*exchange.admit())
+            with exchange.traced() as ended:
+                response = await transport.handle_async_request(exchange.request)
+                ended["http.response.status_code"] = response.status_code
+                try:
+                    if exchange.goes_on(response):
+                        return None
+                    decoder = exchange.decoder()
+                    body = b"".join([decoder.feed(chunk) async for chunk in response.stream])  # type: ignore[union-attr]
+                    decoder.finish()
+                finally:
+                    await response.aclose()
         except Exception as exc:  # noqa: BLE001 - httpx's, or of a transport of the caller's own
             exchange.try_again_after(exc)
             return None
@@ -352,8 +363,10 @@ class _Exchange:
     def __init__(self, request: httpx.Request, rules: Rules, retry: Retry, mask: Mask) -> None:
         self.request = request
         self.until = time.monotonic() + rules.timeout_s
+        self.max_bytes = rules.max_bytes
         self.wait_s = 0.0
         self._first = request
+        self._is_traced = not {"traceparent", "tracestate"} & request.headers.keys()
         self._rules = rules
         self._retry = retry
         self._mask = mask
@@ -373,6 +386,19 @@ class _Exchange:
         self._place = str(origin)
         self.request.extensions["timeout"] = httpx.Timeout(self.left_s()).as_dict()
         return origin, allow_private
+
+    @contextmanager
+    def traced(self) -> Iterator[Attributes]:
+        """Be the client span of the next request, which carries its id."""
+        url = self.request.url
+        with traced_request(self.request.method, url.host, url.port or PORTS[url.scheme]) as ended:
+            self.add_trace_headers()
+            yield ended
+
+    def add_trace_headers(self) -> None:
+        """Add `traceparent`, unless the caller has one of their own."""
+        if self._is_traced:
+            self.request.headers.update(trace_headers())
 
     def goes_on(self, response: httpx.Response) -> bool:
         """Whether there is another request to send after a response: along a redirect, or again after `wait_s`."""
@@ -459,6 +485,8 @@ def admitted(url: httpx.URL, rules: Rules) -> tuple[UrlOrigin, bool]:
     An address in the URL itself is checked here. Those of a name are checked when a connection is made.
     """
     origin = origin_of(url)
+    if rules.require is not None:
+        rules.require(str(url))
     if rules.hosts is not None:
         rules.hosts.require(origin)
     allow_private = rules.allow_private or (rules.hosts is not None and rules.hosts.allow_private(origin))

@@ -33,7 +33,7 @@ import httpcore
 import httpx
 
 from onetool_ipy.base.background import SIGNAL_CHECK_S, require_wanted
-from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed, InvalidConfig
+from onetool_ipy.base.errors import ExecutionFailed, HostNotAllowed, InvalidConfig, TooLarge
 
 Resolve = Callable[[str, int], Iterable[str]]
 """(name, port) -> its addresses; raises OSError if there are none."""
@@ -47,13 +47,16 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 _LAST_LABEL = re.compile(r"(?:.*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 _PATTERN = re.compile(r"(?P<host>\[[0-9a-f:.]+\]|(?:\*\.)?[^\s/:@\[\]*?#\\]+)(?::(?P<port>\d{1,5}))?", re.IGNORECASE)
 _NAME = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?:\.(?!-)[a-z0-9_-]{1,63})*")
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 
 MAX_CONNECTIONS = 20
 IDLE_S = 20.0
 _CONNECT_S = 30.0
 _WRITE_BYTES = 64 * 1024
 _LEAST_WAIT_S = 0.001
+_FRAMES = 8
+"""How many bytes a chunk of one byte is on the wire, about."""
+_HEADERS = 1024 * 1024
 
 LookUp = Callable[[str, int, float], Iterable[str]]
 """(name, port, seconds) -> its addresses; raises OSError if there are none."""
@@ -61,7 +64,34 @@ LookUp = Callable[[str, int, float], Iterable[str]]
 AsyncLookUp = Callable[[str, int], Awaitable[Iterable[str]]]
 """(name, port) -> its addresses; raises OSError if there are none."""
 
-_deadline: ContextVar[float] = ContextVar("deadline", default=math.inf)
+
+class _Limits:
+    """What one request may take of its connections: time, and bytes on the wire."""
+
+    __slots__ = ("room", "until")
+
+    def __init__(self, until: float = math.inf, room: float = math.inf) -> None:
+        self.until = until
+        self.room = room
+
+    def take(self, data: bytes) -> bytes:
+        """Count what was read; raises TooLarge, or httpcore's ReadTimeout if it came too late.
+
+        A server that always has something to send never lets a read wait, so the clock is looked at here.
+        """
+        self.room -= len(data)
+        if self.room < 0:
+            raise TooLarge(
+                "The server sends much more than a response of the allowed size needs.",
+                hint="Ask for less, or raise http.max_response_bytes.",
+            )
+        if time.monotonic() >= self.until:
+            raise httpcore.ReadTimeout("The deadline has passed.")
+        return data
+
+
+_NO_LIMITS = _Limits()
+_limits: ContextVar[_Limits | None] = ContextVar("limits", default=None)
 
 
 class UrlOrigin(NamedTuple):
@@ -73,7 +103,7 @@ class UrlOrigin(NamedTuple):
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
     def upgrades_to(self, other: UrlOrigin) -> bool:
         """Whether the other origin is this host over TLS, on the default ports."""
@@ -185,7 +215,7 @@ def require_public(host: str, addresses: Iterable[str], *, allow_private: bool) 
 
 def origin_of(url: httpx.URL) -> UrlOrigin:
     """Return the origin of a URL; raises if it is not an http(s) URL with a plainly spelled host."""
-    if url.scheme not in _PORTS:
+    if url.scheme not in PORTS:
         raise ExecutionFailed(
             f"'{url.scheme or 'no scheme'}' cannot be fetched.", hint="A URL starts with http:// or https://."
         )
@@ -199,7 +229,7 @@ def origin_of(url: httpx.URL) -> UrlOrigin:
     is_odd = address is None and _LAST_LABEL.fullmatch(host) is not None
     if is_odd or (":" not in spelled and not _NAME.fullmatch(spelled)):
         raise HostNotAllowed(f"The host '{host}' is not spelled as a name or an address.")
-    port = _PORTS[url.scheme] if url.port is None else url.port
+    port = PORTS[url.scheme] if url.port is None else url.port
     if not 0 < port < 65536:
         raise ExecutionFailed(f"Port {port} is not valid.")
     return UrlOrigin(url.scheme, spelled, port)
@@ -209,7 +239,7 @@ def pattern_of(scheme: str, host: str, port: int | None) -> str:
     """The pattern that allows the host of a URL; a private host is named with its port."""
     name = f"[{host}]" if ":" in host else host
     if port is None and is_private(host):
-        port = _PORTS[scheme]
+        port = PORTS[scheme]
     return name if port is None else f"{name}:{port}"
 
 
@@ -243,13 +273,16 @@ def _v4(number: int) -> ipaddress.IPv4Address:
 
 
 @contextmanager
-def deadline(until: float) -> Iterator[None]:
-    """End every wait of this thread for a pinned connection at a moment of `time.monotonic()`."""
-    token = _deadline.set(until)
+def limited(until: float, max_bytes: int) -> Iterator[None]:
+    """Let the requests of this thread or task end at a moment of `time.monotonic()`, and bound what they read.
+
+    Headers and the frames of chunks are on the wire too, so there is room for several times `max_bytes`.
+    """
+    token = _limits.set(_Limits(until, _FRAMES * max_bytes + _HEADERS))
     try:
         yield
     finally:
-        _deadline.reset(token)
+        _limits.reset(token)
 
 
 class PinnedTransport(httpx.HTTPTransport):
@@ -325,7 +358,7 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class _AsyncBackend(httpcore.AsyncNetworkBackend):
-    """The same for async callers. Its streams are not timed: whoever awaits them is cancelled at the deadline."""
+    """The same for async callers. Nobody waits in its streams longer than the caller, who is cancelled."""
 
     def __init__(self, look_up: AsyncLookUp, allow_private: bool, network: httpcore.AsyncNetworkBackend) -> None:
         self._look_up = look_up
@@ -348,7 +381,7 @@ class _AsyncBackend(httpcore.AsyncNetworkBackend):
         for tried, address in enumerate(addresses):
             share_s = _left_s(until) / (len(addresses) - tried)
             try:
-                return await self._network.connect_tcp(address, port, timeout=share_s)
+                return _CountedStream(await self._network.connect_tcp(address, port, timeout=share_s))
             except (httpcore.ConnectError, httpcore.ConnectTimeout) as exc:
                 failure = exc
         raise failure
@@ -367,10 +400,10 @@ class _TimedStream(httpcore.NetworkStream):
         while True:
             left_s = _left_s(until)
             try:
-                return self._stream.read(max_bytes, min(left_s, SIGNAL_CHECK_S))
+                return (_limits.get() or _NO_LIMITS).take(self._stream.read(max_bytes, min(left_s, SIGNAL_CHECK_S)))
             except httpcore.ReadTimeout:
                 require_wanted()
-                if left_s <= SIGNAL_CHECK_S:
+                if left_s <= SIGNAL_CHECK_S or time.monotonic() >= (_limits.get() or _NO_LIMITS).until:
                     raise
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
@@ -391,9 +424,34 @@ class _TimedStream(httpcore.NetworkStream):
         return self._stream.get_extra_info(info)
 
 
+class _CountedStream(httpcore.AsyncNetworkStream):
+    """A stream of httpcore's whose reads are counted and looked at by the clock."""
+
+    def __init__(self, stream: httpcore.AsyncNetworkStream) -> None:
+        self._stream = stream
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return (_limits.get() or _NO_LIMITS).take(await self._stream.read(max_bytes, timeout))
+
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        await self._stream.write(buffer, timeout)
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    async def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        return _CountedStream(await self._stream.start_tls(ssl_context, server_hostname, timeout))
+
+    def get_extra_info(self, info: str) -> object:
+        """What httpcore asks of a stream."""
+        return self._stream.get_extra_info(info)
+
+
 def _wait_s(timeout: float | None) -> float:
     """How long a thread may wait: for httpcore's timeout, and not beyond its deadline."""
-    until = min(_deadline.get(), time.monotonic() + (_CONNECT_S if timeout is None else timeout))
+    until = min((_limits.get() or _NO_LIMITS).until, time.monotonic() + (_CONNECT_S if timeout is None else timeout))
     return _left_s(until)
 
 

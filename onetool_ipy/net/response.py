@@ -37,6 +37,8 @@ ACCEPTED = "gzip, deflate"
 
 _GZIP = 31
 _ZLIB = 15
+_MEMBER = b"\x1f\x8b\x08"
+"""What each member of gzip begins with."""
 _WBITS = {"": None, "identity": None, "gzip": _GZIP, "x-gzip": _GZIP, "deflate": _ZLIB}
 _NOT_OF_A_BODY = frozenset(("idna", "punycode", "undefined"))
 """Codecs of Python that are not for text bodies: they take minutes for a few megabytes, or always fail."""
@@ -112,9 +114,12 @@ def charset_of(headers: Mapping[str, str]) -> str:
 
 
 class BodyDecoder:
-    """Decompresses a body as it arrives, gzip also of several members; raises TooLarge past `limit` bytes."""
+    """Decompresses a body as it arrives, gzip also of several members; raises TooLarge past `limit` bytes.
 
-    __slots__ = ("_head", "_limit", "_total", "_wbits", "_zlib")
+    What is behind the compressed data and is not another member (zeros, a line end) is not part of the body.
+    """
+
+    __slots__ = ("_head", "_is_over", "_limit", "_total", "_wbits", "_zlib")
 
     def __init__(self, headers: Mapping[str, str], limit: int) -> None:
         coding = headers.get("content-encoding", "").strip().lower()
@@ -125,6 +130,7 @@ class BodyDecoder:
         self._wbits = _WBITS[coding]
         self._zlib: zlib._Decompress | None = None
         self._head = b""
+        self._is_over = False
         length = headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length) > limit:
             raise self._too_large(f"has {int(length):,} bytes")
@@ -150,7 +156,9 @@ class BodyDecoder:
 
     def finish(self) -> None:
         """End the body; raises ConnectionFailed if the compressed data is cut off."""
-        if bool(self._head) if self._zlib is None else not self._zlib.eof:
+        if self._is_over:
+            return
+        if bool(self._head) if self._zlib is None or self._zlib.eof else True:
             raise ConnectionFailed("The response is cut off in the middle of its compressed data.")
 
     def _decompressed(self, chunk: bytes, room: int) -> bytes:
@@ -164,14 +172,17 @@ class BodyDecoder:
             # Some servers leave out the zlib header of deflate, which its two bytes tell.
             if self._wbits == _ZLIB and (chunk[0] & 0x0F != 8 or (chunk[0] * 256 + chunk[1]) % 31):
                 self._wbits = -_ZLIB
-            self._zlib = zlib.decompressobj(self._wbits)
+            self._zlib, self._head = zlib.decompressobj(self._wbits), b""
         body = bytearray()
-        while chunk and len(body) < room:
+        while chunk and len(body) < room and not self._is_over:
             if self._zlib.eof:
-                # After gzip another member may follow; after deflate trailing data is ignored.
-                if self._wbits != _GZIP:
+                chunk = self._head = self._head + chunk
+                if self._wbits != _GZIP or not chunk.startswith(_MEMBER[: len(chunk)]):
+                    self._is_over = True
                     break
-                self._zlib = zlib.decompressobj(_GZIP)
+                if len(chunk) < len(_MEMBER):
+                    break
+                self._zlib, self._head = zlib.decompressobj(_GZIP), b""
             try:
                 body += self._zlib.decompress(chunk, room - len(body))
             except zlib.error:

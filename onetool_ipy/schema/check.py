@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from onetool_ipy.base import values
@@ -100,20 +100,20 @@ class Converter(Protocol):
 class Checker:
     """The compiled check of one tool's arguments.
 
-    `check` gives a copy that the tool may change, converted to the types its function asks for. With `writes_text`
-    a number or truth value is written out where only text fits: the arguments of a request end up as text.
+    `check` gives a copy that the tool may change, converted to the types its function asks for. For the arguments in
+    `texts` a number or truth value is written out where only text fits: they become text in a request anyway.
     """
 
     __slots__ = (
-        *("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator", "_writes"),
+        *("_converters", "_ints", "_parameters", "_unconstrained", "_usage", "_valid", "_validator", "_texts"),
         "params",
     )
 
     def __init__(
-        self, parameters: Schema, converters: Mapping[str, Converter] | None = None, *, writes_text: bool = False
+        self, parameters: Schema, converters: Mapping[str, Converter] | None = None, *, texts: Collection[str] = ()
     ) -> None:
         self._parameters = parameters
-        self._writes = writes_text
+        self._texts = texts
         self._validator = compile_schema(parameters)
         self._valid: Callable[[object], bool] = self._validator.is_valid
         self._converters = dict(converters or {})
@@ -242,7 +242,8 @@ class Checker:
             else:
                 plain_value = value_at(place, args, None)
                 value = _parse_nested(error, plain_value) if place else NO_DEFAULT
-                if self._writes and type(plain_value) in (int, float, bool) and _expected_types(error) == {"string"}:
+                is_written = bool(place) and place[0] in self._texts and type(plain_value) in (int, float, bool)
+                if is_written and _expected_types(error) == {"string"}:
                     value = json.dumps(plain_value)
             if value is NO_DEFAULT or not (plain or len(place) == 1):
                 continue

@@ -35,7 +35,12 @@ def test_a_damaged_overlay_switches_nothing_off_and_is_a_problem(project_bundles
         assert project_bundles.box.call("time.now").ok
         [problem] = [each for each in project_bundles.box.problems() if "builtins.json" in each.where]
         assert "is damaged: " in problem.message, text
-        assert problem.hint.endswith("Correct or delete the file, or switch a tool again.")
+        assert problem.hint.endswith("Correct or delete the file.")
+        builtin = project_bundles.bundles.named("time")
+        assert builtin is not None
+        with pytest.raises(Conflict, match="is damaged"):
+            project_bundles.bundles.patch_bundle(builtin.bundle_id, enabled=False)
+        assert overlay.read_text() == text
 
     overlay.write_text('{"format": 0, "disabled": []}')
     [problem] = [each for each in project_bundles.box.problems() if "builtins.json" in each.where]

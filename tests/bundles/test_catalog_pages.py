@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,8 +50,8 @@ def test_default_is_25(full: ProjectBundles) -> None:
 def test_most_is_256_whatever_is_asked_for() -> None:
     rows = list(range(600))
 
-    first, token = page_of(rows, size=10**9, token=None, query=["s"])
-    second, more = page_of(rows, size=10**9, token=token, query=["s"])
+    first, token = page_of(rows, size=10**9, token=None, query=["s"], key=lambda row: [row])
+    second, more = page_of(rows, size=10**9, token=token, query=["s"], key=lambda row: [row])
 
     assert first + second == rows[:512]
     assert more is not None
@@ -95,12 +97,79 @@ def test_a_token_of_another_project_is_refused(full: ProjectBundles, tmp_path: A
 def test_forged_tokens_are_refused(full: ProjectBundles) -> None:
     token = full.bundles.list_tools(page_size=5).next_page_token
     assert token is not None
-    moved = f"6{token.removeprefix('5')}"
+    old = "5.0123456789abcdef0123456789abcdef"
 
-    for bad in (moved, token[:-1], token + "A", f"0{token}", "", "x", "é", "\0", "x" * 100_000, "-1.", 7, b"x", []):
+    for bad in (
+        old,
+        token[:-1],
+        token + "A",
+        f"0{token}",
+        token.rpartition(".")[0],
+        "bnVsbA==.x",
+        "W10=.x",
+        "",
+        "x",
+        "é",
+        "\0",
+        "x" * 100_000,
+        "-1.",
+        7,
+        b"x",
+        [],
+    ):
         with pytest.raises(InvalidRequest, match="pageToken") as caught:
             full.bundles.list_tools(page_size=5, page_token=bad)  # type: ignore[arg-type]
         assert caught.value.status == 400
+
+
+@pytest.mark.parametrize("change", ["delete", "switch off"])
+@pytest.mark.parametrize("text", [None, "many", "man", "mny", "say"], ids=str)
+def test_no_row_is_skipped_or_shown_twice_when_rows_vanish_between_pages(
+    tmp_path: Path, change: str, text: str | None
+) -> None:
+    """After each page every shown tool but its last one goes away; the twin is the list before."""
+    changing = ProjectBundles(Project(tmp_path / "changing"))
+    own, bundles = fill(changing), changing.bundles
+    ask = bundles.list_tools if text is None else partial(bundles.search, text)
+    twin = [tool.slug for tool in ask(page_size=256)]
+    shown: list[str] = []
+    token = None
+    while True:
+        page = ask(page_size=4, page_token=token)
+        shown += [tool.slug for tool in page]
+        token = page.next_page_token
+        if token is None:
+            break
+        for tool in page.items[1 - len(shown) % 2 :]:
+            if tool.is_built_in:
+                continue
+            if change == "delete":
+                bundles.delete_tool(own, tool.slug, tool.version)
+            else:
+                bundles.patch_tool(own, tool.slug, tool.version, enabled=False)
+    changing.box.close()
+
+    assert shown == twin
+
+
+def test_no_bundle_is_skipped_when_bundles_vanish_between_pages(tmp_path: Path) -> None:
+    changing = ProjectBundles(Project(tmp_path / "changing"))
+    made = [changing.bundle(f"b{number}").bundle_id for number in range(9)]
+    shown: list[str] = []
+    token = None
+    while True:
+        page = changing.bundles.list_bundles(page_size=3, page_token=token)
+        shown += [bundle.bundle_id for bundle in page]
+        token = page.next_page_token
+        if token is None:
+            break
+        for bundle in page:
+            if not bundle.is_built_in:
+                changing.bundles.delete_bundle(bundle.bundle_id)
+    changing.box.close()
+
+    assert [each for each in shown if each in made] == made
+    assert len(shown) == len(set(shown))
 
 
 @pytest.mark.parametrize("size", [0, -1, "5", None, 2.0, True])

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 
 from onetool_ipy.base.errors import NoSuchTool
 from onetool_ipy.core.tool import ToolSpec
 from tests.bundles.aids import ProjectBundles, go
+from tests.core.support import Project
+from tests.harness.stub import Stub
 
 
 def spec(project_bundles: ProjectBundles, name: str) -> ToolSpec:
@@ -218,3 +223,34 @@ def test_versions_are_completed_behind_the_at_sign(project_bundles: ProjectBundl
     assert [offer.text for offer in plain.offers] == ["my-api.say"]
     assert single is not None
     assert [offer.text for offer in single.offers] == ["my-api.say@1.0", "my-api.say@2.0"]
+
+
+def test_a_number_is_written_out_only_for_a_path_query_or_header(project: Project) -> None:
+    """In a JSON body it stays what it is, for every caller; where the schema wants text there, it is refused."""
+    text = {"type": "string"}
+    properties = dict.fromkeys(("id", "q", "h", "both", "s"), text) | {"b": {}, "nested": {"type": "object"}}
+    request = {
+        "method": "POST",
+        "urlTemplate": "/things/${id}",
+        "query": {"q": "${q}", "both": "${both}"},
+        "headers": {"X-H": "${h}"},
+        "body": {"b": "${b}", "nested": "${nested}", "both": "${both}", "s": "${s}"},
+    }
+    record = {"type": "http", "http": {"request": request}, "argSchema": {"type": "object", "properties": properties}}
+    with Stub(
+        lambda asked: (200, {"target": asked.target, "h": asked.headers.get("x-h"), "body": json.loads(asked.body)})
+    ) as api:
+        box = project.open(f"version: 1\nhttp: {{allowed_hosts: ['127.0.0.1:{api.port}']}}")
+        bundle = box.bundles.put_bundle(box.bundles.new_id(), slug="web", display_name="Web", base_url=api.url(""))
+        box.bundles.put_tool(bundle.bundle_id, "post", "1", record)
+        args: dict[str, Any] = {"id": 7, "q": 1.5, "h": False, "b": True, "nested": {"b": True, "n": [1]}}
+
+        for source in ("python", "model", "rest"):
+            sent = box.call("web.post", args, source=source).data
+            assert sent["target"] == "/things/7?q=1.5"
+            assert (sent["h"], sent["body"]) == ("false", {"b": True, "nested": {"b": True, "n": [1]}})
+        for wrong in ("s", "both"):
+            error = box.call("web.post", {**args, wrong: True}).error
+            assert error is not None
+            assert error.code == "invalid_args"
+        assert len(api.asked) == 3

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,10 @@ import pytest
 from onetool_ipy.base.errors import Conflict, NotFound
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.bundles.importing.formats import import_document
-from onetool_ipy.bundles.store import BundleStore
+from onetool_ipy.bundles.store import BundleStore, stored_slugs
 from onetool_ipy.faces.creation import store_draft
 from tests.bundles.aids import ProjectBundles, go, http
+from tests.core.support import Project
 from tests.harness.surroundings import ROOT
 
 
@@ -187,6 +189,7 @@ def test_of_two_records_for_one_place_the_older_is_served(pair: tuple[ProjectBun
 
 OTHER = """
 import sys
+import textwrap
 from onetool_ipy import open_toolbox
 config, code = sys.argv[1:]
 with open_toolbox(config) as box:
@@ -276,6 +279,7 @@ def test_what_was_written_is_served_as_another_process_reads_it(project_bundles:
 
 COUNTED = """
 import sys
+import textwrap
 listed = []
 sys.addaudithook(lambda event, args: event in ("os.listdir", "os.scandir") and listed.append(str(args[0])))
 bundles.put_tool({own!r}, "one-more", "1", {record!r})
@@ -394,3 +398,37 @@ def test_a_copied_folder_is_a_problem_and_the_first_is_served(project_bundles: P
 
     assert "A copy needs ids of its own" in says(project_bundles, project_bundles.root / "my-api-copy")
     assert project_bundles.box.call("my-api.say", {"message": "x"}).data == "x"
+
+
+_PAGE = (ROOT / "docs" / "http-tools.md").read_text(encoding="utf-8").partition("## The file of a tool")[2]
+_BLOCKS = re.findall(r"```json\n(.*?)```", _PAGE, re.DOTALL)
+
+
+@pytest.mark.parametrize("has_bundle", [True, False], ids=["beside a bundle.json", "in a new folder"])
+@pytest.mark.parametrize("block", _BLOCKS, ids=["request", "steps"])
+def test_a_tool_as_the_page_shows_it_can_be_saved_as_a_file(project: Project, block: str, has_bundle: bool) -> None:
+    """Copied into `bundles/pets/find@v1.json`; the other process that serves the project sees it, too."""
+    project_bundles = ProjectBundles(project)
+    project.write("secrets.yaml", "PETS_TOKEN: tok-1a2b3c4d\n", mode=0o600)
+    project_bundles.box.reload()
+    if has_bundle:
+        project_bundles.bundle("pets")
+    path = project.write("bundles/pets/find@v1.json", block)
+    box = project_bundles.box
+    box.registry.refresh()
+
+    bundle = box.bundles.named("pets")
+    assert bundle is not None
+    tool = box.bundles.get_tool(bundle.bundle_id, "find", "v1")
+    args = {"tags": ["a", "b"]} if "tags" in block else {"name": "x"}
+    assert box.registry.get("pets.find") is not None
+    assert "pets" in stored_slugs(project_bundles.root)
+    if "steps" not in block:
+        (request,) = box.bundles.preview(bundle.bundle_id, "find", "v1", args)
+        assert request["url"] == "https://api.example.com/pets?tags=a%2Cb"
+    assert not [problem for problem in box.problems() if "pets" in problem.where]
+    assert path.read_text(encoding="utf-8") == textwrap.dedent(block), "reading writes nothing"
+
+    off = box.bundles.patch_tool(bundle.bundle_id, "find", "v1", enabled=False)
+    again = project_bundles.another().bundles.get_tool(bundle.bundle_id, "find", "v1")
+    assert (again.is_enabled, again.tool_id, again.tool_id) == (False, off.tool_id, tool.tool_id)

@@ -60,7 +60,7 @@ def _below(report: Report, top: str, capture: str = "") -> list[dict[str, Any]]:
         ("mapped", ["ot.map", "ot.map > nb.inner", "ot.map > nb.inner"]),
         ("parallel", ["nb.parallel", "nb.parallel > nb.inner", "nb.parallel > nb.inner"]),
         ("job", ["nb.outer", "nb.outer > nb.inner"]),
-        ("http", ["web.get", "web.get"]),
+        ("http", ["web.get", "web.get", "web.get > GET", "web.get > GET"]),
         ("program", ["nb.inner"]),
     ],
 )
@@ -80,7 +80,8 @@ def test_a_span_says_what_the_conventions_want(report: Report) -> None:
         "gen_ai.tool.type": "function",
     }
     assert (span["kind"], span["status"]) == ("INTERNAL", "UNSET")
-    assert {span["attributes"]["gen_ai.tool.type"] for span in _below(report, "http")} == {"extension"}
+    calls = [span for span in _below(report, "http") if span["name"].startswith("execute_tool ")]
+    assert {span["attributes"]["gen_ai.tool.type"] for span in calls} == {"extension"}
 
 
 def test_a_failure_has_its_type_and_no_words(report: Report) -> None:
@@ -110,6 +111,24 @@ def test_an_ask_has_its_requests_and_calls_inside(report: Report) -> None:
         "gen_ai.response.finish_reasons": ["done"],
     }
     assert spans["invoke_agent ask"]["attributes"]["gen_ai.usage.input_tokens"] == 14
+
+
+def test_a_request_carries_the_id_of_its_client_span(report: Report) -> None:
+    """An HTTP tool's that of its own span, a model's that of its `chat` span; the user's own header stays."""
+    spans = {span["id"]: span for span in report("")["spans"]}
+    sent = [(row["path"], row["traceparent"].split("-")) for row in report("")["sent"]]
+
+    assert [path for path, _ in sent] == ["/things", "/things", "/own", *["/v1/chat/completions"] * 2]
+    assert [spans[parts[2]]["name"] for path, parts in sent if path != "/own"] == ["GET", "GET", "chat m-1", "chat m-1"]
+    assert [parts for path, parts in sent if path == "/own"] == [["mine"]]
+    request = next(span for span in spans.values() if span["name"] == "GET" and span["path"][:1] == ["http"])
+    assert request["kind"] == "CLIENT"
+    assert request["attributes"].pop("server.port") > 0
+    assert request["attributes"] == {
+        "http.request.method": "GET",
+        "http.response.status_code": 200,
+        "server.address": "127.0.0.1",
+    }
 
 
 def test_arguments_and_results_stay_here(report: Report) -> None:

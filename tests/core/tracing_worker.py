@@ -106,6 +106,10 @@ def calls(box: Toolbox, stub: Stub) -> None:
     with mine.start_as_current_span("http"):
         box.call("web.get")
         asyncio.run(box.acall("web.get"))
+    with mine.start_as_current_span("own header"):
+        own = {"method": "GET", "urlTemplate": stub.url("/own"), "headers": {"traceparent": "mine"}}
+        box.bundles.put_tool(bundle.bundle_id, "own", "1", {"type": "http", "http": {"request": own}})
+        box.call("web.own")
     with mine.start_as_current_span("program"):
         Programs(box).run("import nb\nnb.inner(a=1)", {}, ProgramOptions(approve=["nb.inner"]))
     with mine.start_as_current_span("ask"):
@@ -136,8 +140,14 @@ def main(folder: str) -> None:
             calls(box, stub)
         provider.shutdown()
         received = [asked.body for asked in stub.asked if asked.path == "/v1/traces"]
+        sent = [
+            {"path": asked.path, "traceparent": asked.headers.get("traceparent", "")}
+            for asked in stub.asked
+            if asked.path != "/v1/traces"
+        ]
     spans = memory.get_finished_spans()
-    sys.stdout.write(json.dumps({"spans": rows(spans), "received": [name for b in received for name in names_in(b)]}))
+    names = [name for body in received for name in names_in(body)]
+    sys.stdout.write(json.dumps({"spans": rows(spans), "sent": sent, "received": names}))
 
 
 def rows(spans: tuple[ReadableSpan, ...]) -> list[dict[str, Any]]:
@@ -150,6 +160,7 @@ def rows(spans: tuple[ReadableSpan, ...]) -> list[dict[str, Any]]:
 
     return [
         {
+            "id": f"{span.get_span_context().span_id:016x}",
             "name": span.name,
             "path": path(span),
             "attributes": dict(span.attributes or {}),

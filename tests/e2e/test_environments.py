@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from tests.e2e.test_http_editor import FRONT, status
+from tests.e2e.test_http_editor import FRONT, open_editor, status
 from tests.e2e.test_panel import LOAD, tab
 from tests.harness.lab import Lab, Notebook
 from tests.harness.stub import Asked, Stub
@@ -157,4 +158,61 @@ def test_the_editor_shows_where_a_request_goes_and_switches(notebook: Notebook, 
     notebook.page.evaluate(FRONT, True)
     notebook.run_cell(1)
     expect(notebook.output(1)).to_contain_text("neither a variable of the environment 'other' nor a secret")
+    assert notebook.page_errors == []
+
+
+def test_a_pasted_tool_follows_its_environment_and_never_leaves_it(
+    lab: Lab, api: Stub, other: Stub, tmp_path: Path
+) -> None:
+    """Paste, save, make staging by a line, call; then back in the panel. Production and staging are two servers."""
+    notebook = lab.open_notebook(["", "%tool my-api.get-orders id=7"], viewport=(1400, 900))
+    editor = open_editor(notebook)
+    panel = notebook.show_panel()
+    url = editor.get_by_label("URL", exact=True)
+    url.fill(api.url("/orders/{id}"))
+    editor.get_by_label("Kind of auth").select_option("bearer")
+    editor.get_by_label("Value of the new secret").fill(TOKEN)
+    tick = editor.get_by_label("use it for all tools of this bundle")
+    expect(tick).to_be_checked()
+    editor.get_by_label("Value of id to try").fill("7")
+    editor.get_by_role("button", name="Send", exact=True).click()
+    editor.get_by_role("button", name="Allow and send").click()
+    expect(status(editor)).to_contain_text("200 OK")
+    editor.get_by_role("button", name="Save", exact=True).click()
+    expect(status(editor)).to_contain_text("Saved.")
+    expect(tick).to_be_checked()
+    stored = json.loads((notebook.path.parent / ".onetool/bundles/my-api/get-orders@1.json").read_text())
+    assert stored["http"]["request"]["urlTemplate"] == "/orders/${id}"
+    notebook.page.screenshot(path=str(tmp_path / "saved.png"))
+
+    notebook.page.evaluate(FRONT, True)
+    secret = f"--allow-host --secret-host MY_API_TOKEN=127.0.0.1:{other.port}"
+    outputs = notebook.execute(f"%tool bundle env my-api staging --base-url {other.url('')} {secret}")
+    assert not [each for each in outputs if each["output_type"] == "error"], outputs
+    switch = panel.get_by_label("Environment of my-api")
+    expect(switch).to_have_value("staging")  # without a reload of the list
+    sent = len(api.asked)
+    notebook.run_cell(1)
+    expect(notebook.output(1)).to_contain_text("/orders/7")
+    notebook.page.screenshot(path=str(tmp_path / "staging.png"))
+    assert [(each.path, each.headers.get("authorization")) for each in other.asked] == [
+        ("/orders/7", f"Bearer {TOKEN}")
+    ]
+    assert len(api.asked) == sent, "nothing goes to production"
+
+    notebook.execute(f"%tool new http my-api.back --url {api.url('/back')}")
+    assert "belongs to the environment 'default'" in json.dumps(notebook.execute("%tool my-api.back"))
+    switch.select_option("default")
+    notice = panel.locator(".onetool-Bundles .otx-notice")
+    # $ONETOOL_TRUST names all folders here, so nothing is pinned, and the question says whose hosts these are.
+    expect(notice).to_contain_text(f"is used with '127.0.0.1:{other.port}' (the environment 'staging')")
+    expect(notice).to_contain_text(f"would send it to '127.0.0.1:{api.port}' (the environment 'default')")
+    notebook.page.screenshot(path=str(tmp_path / "question.png"))
+    notice.get_by_role("button", name="Switch to default").click()
+    expect(notice).to_be_hidden()
+    expect(switch).to_have_value("default")
+    notebook.page.screenshot(path=str(tmp_path / "back.png"))
+    notebook.run_cell(1)
+    expect(notebook.output(1)).to_contain_text("/orders/7")
+    assert len(api.asked) == sent + 1
     assert notebook.page_errors == []

@@ -103,3 +103,67 @@ def test_an_environment_of_an_untrusted_project_changes_and_sends_nothing(box: T
 def test_a_file_that_cannot_be_read_has_no_environments(box: Toolbox, folder: Path, text: str) -> None:
     (folder / ".onetool" / "environments.json").write_text(text, encoding="utf-8")
     assert environments_of(box, "shop") == {}
+
+
+@pytest.fixture
+def trusted(folder: Path, box: Toolbox) -> Iterator[Toolbox]:
+    """The project as a clone that the user trusted part by part."""
+    box.close()
+    with open_toolbox() as opened:
+        opened.gate.grant()
+        yield opened
+
+
+def test_the_trust_question_shows_an_environment_with_host_and_secret_and_the_yes_pins_it(
+    box: Toolbox, folder: Path
+) -> None:
+    save_environment(box, "shop", "test", Environment(base_url=EVIL, auth=SHARED, variables={"key": "${SHOP_TOKEN}"}))
+    save_environment(box, "shop", "plain", Environment(base_url=EVIL, variables={"region": "eu"}))
+    box.close()
+
+    with open_toolbox() as stranger:
+        lines = "\n".join(stranger.gate.question_lines())
+        assert f"environment shop/test: its tools send to {EVIL}" in lines
+        assert "signs in with value ${SHOP_TOKEN}" in lines
+        assert lines.count("gets the secret SHOP_TOKEN") == 2, "of the environments own and test"
+        assert "shop/plain" not in lines, "it names no secret"
+        stranger.gate.grant()
+        assert stranger.gate.inventory().parts == ()
+
+    file = folder / ".onetool" / "environments.json"
+    file.write_text(file.read_text(encoding="utf-8").replace(EVIL, "https://other.example.com"), encoding="utf-8")
+    with open_toolbox() as again:
+        (part,) = again.gate.inventory().parts
+        assert (part.key, part.changes) == (
+            "environment shop/test",
+            (f"- base_url: {EVIL}", "+ base_url: https://other.example.com"),
+        )
+
+
+def test_an_environment_that_the_user_approved_takes_its_secret_along_unasked(trusted: Toolbox) -> None:
+    """Also back again: the secret was made for that environment."""
+    save_environment(trusted, "shop", "test", Environment(base_url=EVIL, auth=SHARED))
+    editor = HttpToolRequests(trusted, ResultViewer(trusted))
+
+    for name in ("test", "own", "test"):
+        assert editor.switch({"bundle": "shop", "name": name}) == {}
+        bundle = trusted.bundles.named("shop")
+        assert bundle is not None
+        assert active_environment(trusted, bundle) == name
+
+
+def test_an_environment_that_changed_since_the_yes_asks_for_its_secrets(trusted: Toolbox, folder: Path) -> None:
+    """A pulled commit moves it to another host that is allowed."""
+    save_environment(trusted, "shop", "test", Environment(base_url="https://test.example.com", auth=SHARED))
+    file = folder / ".onetool" / "environments.json"
+    file.write_text(file.read_text(encoding="utf-8").replace("https://test.example.com", EVIL), encoding="utf-8")
+    editor = HttpToolRequests(trusted, ResultViewer(trusted))
+
+    (question,) = editor.switch({"bundle": "shop", "name": "test"})["questions"]
+
+    assert question["text"] == (
+        "The secret 'SHOP_TOKEN' is used with 'api.example.com:443' (the environment 'own'); "
+        "this would send it to 'evil.example.com:443' (the environment 'test')."
+    )
+    assert editor.switch({"bundle": "shop", "name": "test", "agreed": [question["key"]]}) == {}
+    assert trusted.gate.inventory().parts == (), "the yes pins it as it is now"

@@ -246,6 +246,30 @@ def _huge(conn: _Conn, request: Seen) -> bool:
     return False
 
 
+def _empty_fast(conn: _Conn, request: Seen) -> bool:
+    """`/fast/KIND`: sends all the time, and says nothing."""
+    kind = request.path.rpartition("/")[2]
+    heads = {
+        "headers": b"HTTP/1.1 200 x\r\n",
+        "interim": b"",
+        "extensions": b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n",
+        "members": b"HTTP/1.1 200 x\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n",
+        "blanks": b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked\r\n\r\n",
+    }
+    pieces = {
+        "headers": b"X-A: b\r\n",
+        "interim": b"HTTP/1.1 103 x\r\nLink: </a>\r\n\r\n",
+        "extensions": b"1;x=" + b"y" * 1000 + b"\r\n \r\n",
+        "members": _with(31, b""),
+        "blanks": b"1\r\n \r\n",
+    }
+    conn.sock.sendall(heads[kind])
+    many = pieces[kind] * max(1, 32768 // len(pieces[kind]))
+    while not conn.server.ended.is_set():
+        conn.sock.sendall(many)
+    return False
+
+
 def _claims(conn: _Conn, request: Seen) -> bool:
     """Says that ten gigabytes will come."""
     conn.sock.sendall(b"HTTP/1.1 200 x\r\nContent-Length: 10737418240\r\n\r\n")
@@ -290,6 +314,7 @@ _ROUTES: dict[str, _Route] = {
     "/cut": _cut,
     "/cut-gzip": _cut_gzip,
     "/huge": _huge,
+    "/fast": _empty_fast,
     "/claims": _claims,
     "/bomb": _bomb,
     "/packed": _packed,

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from onetool_ipy.base.errors import CallTimeout, ExecutionFailed
+from onetool_ipy.base.errors import CallTimeout, ExecutionFailed, TooLarge
 from onetool_ipy.net.client import HttpClient
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
@@ -109,3 +109,28 @@ def test_a_forked_child_has_connections_of_its_own(server: Loopback) -> None:
 
     assert done.stdout.split() == ["200", "0"]
     assert server.accepts == 2
+
+
+@pytest.mark.slow
+@BOTH_SIDES
+@pytest.mark.parametrize("kind", ["headers", "interim", "extensions", "members", "blanks"])
+def test_a_server_that_sends_fast_and_says_nothing_ends_with_the_deadline(client: HttpClient, kind: str) -> None:
+    """No read ever waits. There is room for more than the server can send in this time."""
+    rules = replace(HERE, timeout_s=0.5, max_bytes=1 << 40, tries=1)
+
+    with Loopback() as server:
+        # Headers that never end are refused by their size, before the deadline.
+        failures = (CallTimeout, ExecutionFailed) if kind == "headers" else CallTimeout
+        with pytest.raises(failures):
+            client.request("GET", server.url(f"/fast/{kind}"), rules=rules)
+
+
+@pytest.mark.slow
+@BOTH_SIDES
+@pytest.mark.parametrize("kind", ["interim", "extensions", "members", "blanks"])
+def test_bytes_are_counted_on_the_wire(client: HttpClient, kind: str) -> None:
+    """The body stays empty or small; what is read for it does not."""
+    rules = replace(HERE, timeout_s=HANG_S, max_bytes=100_000, tries=1)
+
+    with Loopback() as server, pytest.raises(TooLarge):
+        client.request("GET", server.url(f"/fast/{kind}"), rules=rules)

@@ -37,6 +37,31 @@ def test_what_was_packed_comes_out_however_it_is_cut(data: bytes, way: tuple[str
     assert out == data
 
 
+@given(
+    st.binary(max_size=300),
+    st.sampled_from([b"\0" * 512, b"\r\n", b"\n", b"trailer", b"\x1f\x00", b"\x00\x1f\x8b\x08"]),
+    st.sampled_from([1, 2]),
+    st.integers(1, 50),
+)
+def test_bytes_behind_gzip_are_not_part_of_the_body(data: bytes, behind: bytes, members: int, step: int) -> None:
+    sent = pack(data, 31) * members + behind
+    intake = BodyDecoder({"content-encoding": "gzip"}, 3000)
+
+    out = b"".join(intake.feed(sent[i : i + step]) for i in range(0, len(sent), step))
+    intake.finish()
+
+    assert out == data * members
+
+
+@pytest.mark.parametrize("cut", range(1, 20))
+def test_a_second_member_that_is_cut_off_is_no_whole_body(cut: int) -> None:
+    intake = BodyDecoder({"content-encoding": "gzip"}, 3000)
+    intake.feed(pack(b"first", 31) + pack(b"second", 31)[:cut])
+
+    with pytest.raises(ConnectionFailed, match="cut off"):
+        intake.finish()
+
+
 @given(st.binary(min_size=1, max_size=2000), st.integers(0, 2000), st.sampled_from(["", "gzip", "deflate"]))
 def test_the_limit_holds_to_the_byte(data: bytes, limit: int, encoding: str) -> None:
     sent = pack(data, BITS[encoding]) if encoding else data

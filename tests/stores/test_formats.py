@@ -131,21 +131,27 @@ def test_newer_bundles_and_switches_are_left_alone_and_said(home: Home) -> None:
 # --- small files ----------------------------------------------------------------------------------
 
 
-def test_newer_favourites_are_left_alone_and_a_damaged_file_is_replaced(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [NEWER, b'{"format": 1, "tools": ["fs.', b"[]", b'{"format": 1, "tools": 7}'])
+def test_favourites_that_cannot_be_read_are_never_written(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "favourites.json"
-    file.write_bytes(NEWER)
+    file.write_bytes(text)
     favourites = Favourites(file)
-    assert favourites.names() == []
-    with pytest.raises(StoreError, match="a later version wrote it") as caught:
-        favourites.set("time.now", is_on=True)
-    assert caught.value.path == file
-    assert file.read_bytes() == NEWER
 
-    file.write_text('{"format": 1, "tools": ["fs.', encoding="utf-8")
     assert favourites.names() == []
-    assert favourites.set("fs.read_file", is_on=True) == ["fs.read_file"]
-    assert favourites.set("time.now", is_on=True) == ["fs.read_file", "time.now"]
-    assert json.loads(file.read_bytes()) == {"format": 1, "tools": ["fs.read_file", "time.now"]}
+    with pytest.raises(StoreError) as caught:
+        favourites.set("time.now", is_on=True)
+    assert str(caught.value.path) == str(file)
+    assert file.read_bytes() == text
+
+
+def test_a_bad_favourite_and_an_unknown_key_stay_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "favourites.json"
+    file.write_text('{"format": 1, "note": "mine", "tools": ["fs.read_file", 7]}', encoding="utf-8")
+
+    assert Favourites(file).set("time.now", is_on=True) == ["fs.read_file", "time.now"]
+
+    assert json.loads(file.read_bytes()) == {"format": 1, "note": "mine", "tools": ["fs.read_file", 7, "time.now"]}
+    assert Favourites(file).set("fs.read_file", is_on=False) == ["time.now"]
 
 
 def test_newer_approvals_allow_nothing_and_older_ones_ask_again(home: Home) -> None:

@@ -1,8 +1,9 @@
 """The definition of an HTTP tool as a record holds it, checked as far as possible without its argSchema.
 
 JSON in camelCase; unknown keys are refused. Scheme, host and port are fixed: they hold no `${name}`, no user name and
-no fragment. A URL that begins with `/` is relative to the base URL of the tool's bundle. `plan()` returns one request
-or several steps in one shape; `wire()` returns the definition as written; `within()` adds what the bundle shares.
+no fragment. A URL that begins with `/` or `?` is relative to the base URL of the tool's bundle. `plan()` returns one
+request or several steps in one shape; `wire()` returns the definition as written; `within()` adds what the bundle
+shares, and `below()` takes its base URL away.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from onetool_ipy.base import values
+from onetool_ipy.bundles.http.address import INSIDE, PLACE, URL, below, is_relative, joined, origin
 from onetool_ipy.bundles.http.template import SECRET_NAME, Select, compile_selector, placeholders, placeholders_in
 
 BodyType = Literal["json", "form", "text", "multipart", "binary"]
@@ -45,11 +47,8 @@ _MAX_TEXT = 1 << 20
 _MAX_PAIRS = 200
 _MAX_TIMEOUT_MS = 600_000
 
-_URL = re.compile(r"https?://(?P<host>[^/?#]*)(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
 _HOST = re.compile(r"[^\s\x00-\x20\x7f$@{}|\\^`<>\"%]+")
 _BAD_IN_URL = re.compile(r"[\x00-\x20\x7f\\]")
-_INSIDE = re.compile(r"\$\{[^{}]*\}")
-_PLACE = re.compile(r"(?P<name>\[[^\[\]]*\]|[^\[\]:]+)(?::(?P<port>[0-9]*))?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 BAD_IN_HEADER = re.compile(r"[^\x20-\x7e\xa0-\xff]")
 """Characters that no header may have: controls, and those outside Latin-1."""
@@ -92,7 +91,7 @@ def _template(text: str) -> str:
 
 def _url(text: str) -> str:
     """A URL whose scheme, host and port are fixed."""
-    match = _URL.fullmatch(text)
+    match = URL.fullmatch(text)
     if match is None:
         raise ValueError("must start with http:// or https://")
     host = match["host"]
@@ -100,7 +99,7 @@ def _url(text: str) -> str:
         raise ValueError(f"'{host}': a ${{name}} may not be in the scheme, host or port")
     if "@" in host:
         raise ValueError("a URL may not hold a user name or password; use auth")
-    place = _PLACE.fullmatch(host)
+    place = PLACE.fullmatch(host)
     is_host = place is not None and _HOST.fullmatch(host) and int((place["port"] or "1")[:9]) in range(1, 65536)
     # The HTTP client checks names again before it sends.
     if place is None or not is_host or not _is_name(place["name"]):
@@ -113,7 +112,7 @@ def _path(text: str) -> str:
     """The part of a URL behind the host."""
     if "#" in text:
         raise ValueError("a URL that is sent has no '#'; write %23 for the sign")
-    if match := _BAD_IN_URL.search(_INSIDE.sub("", text)):
+    if match := _BAD_IN_URL.search(INSIDE.sub("", text)):
         raise ValueError(f"the character {match[0]!r} may not be in a URL; write it percent-encoded")
     return _template(text)
 
@@ -122,17 +121,6 @@ def _base_url(text: str) -> str:
     if "${" in text or "?" in text:
         raise ValueError("a base URL has no ${name} and no query")
     return _url(text.strip()).rstrip("/")
-
-
-def origin(url: str) -> str:
-    """Scheme, host and port of a URL, with the default port written out; empty for a relative URL."""
-    match = _URL.fullmatch(url)
-    if match is None:
-        return ""
-    scheme, host = url.partition(":")[0].lower(), match["host"].lower()
-    place = _PLACE.fullmatch(host)
-    name, port = (place["name"], place["port"]) if place is not None else (host, "")
-    return f"{scheme}://{name.removesuffix('.')}:{port or ('443' if scheme == 'https' else '80')}"
 
 
 def _is_name(name: str) -> bool:
@@ -152,7 +140,7 @@ def _header(name: str, value: str) -> str:
         raise ValueError(f"'{name}' is not a valid header name")
     if name.lower() in OWN_HEADERS:
         raise ValueError(f"the header '{name}' is set by the connection itself")
-    if match := BAD_IN_HEADER.search(_INSIDE.sub("", value)):
+    if match := BAD_IN_HEADER.search(INSIDE.sub("", value)):
         raise ValueError(f"the header '{name}' holds {match[0]!r}, which cannot be sent")
     return value
 
@@ -199,7 +187,7 @@ UrlTemplate = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_url)]
 RequestUrl = Annotated[
     str,
     Field(max_length=_MAX_URL),
-    _checked_by(lambda text: _path(text) if text.startswith("/") and not text.startswith("//") else _url(text)),
+    _checked_by(lambda text: _path(text) if is_relative(text) else _url(text)),
 ]
 """A whole URL, or one relative to the base URL of the bundle."""
 BaseUrl = Annotated[str, Field(max_length=_MAX_URL), _checked_by(_base_url)]
@@ -223,7 +211,7 @@ class Basic(_Record):
     @field_validator("username")
     @classmethod
     def _check(cls, username: str) -> str:
-        if ":" in _INSIDE.sub("", username):
+        if ":" in INSIDE.sub("", username):
             raise ValueError("a user name for basic auth must not contain ':'")
         return username
 
@@ -298,12 +286,42 @@ class RequestTemplate(_Record):
     def within(self, base_url: str, auth: Auth | None) -> Self:
         """The request with the base URL of its bundle, and with the bundle's auth if it goes to the same origin."""
         changed: dict[str, Any] = {}
-        if self.url_template.startswith("/"):
-            changed["url_template"] = base_url + self.url_template
-        url = changed.get("url_template", self.url_template)
-        if auth is not None and self.auth is None and origin(url) == origin(base_url) and not self._signs_itself(auth):
+        url = joined(base_url, self.url_template)
+        if url != self.url_template:
+            changed["url_template"] = url
+        if auth is not None and self.auth is None and self.is_at(base_url) and not self._signs_itself(auth):
             changed["auth"] = auth
         return self.model_copy(update=changed) if changed else self
+
+    def whole(self, base_url: str) -> Self:
+        """The request with its whole address."""
+        url = joined(base_url, self.url_template)
+        return self if url == self.url_template else self.model_copy(update={"url_template": url})
+
+    def below(self, base_url: str) -> Self:
+        """The request as a bundle with this base URL stores it: an address below the base URL is its path."""
+        path = None if is_relative(self.url_template) else below(self.url_template, base_url)
+        # A path that begins with `//` would read as another host, so that address stays whole.
+        is_path = path is not None and is_relative(path)
+        return self.model_copy(update={"url_template": path}) if is_path else self
+
+    def is_at(self, base_url: str) -> bool:
+        """Whether it goes to the origin of a base URL."""
+        return origin(joined(base_url, self.url_template)) == origin(base_url)
+
+    def unsigned_for(self, base_url: str) -> Self:
+        """The request with `none` as its auth, if it has no auth and would get that of the bundle."""
+        if self.auth is not None or not self.is_at(base_url):
+            return self
+        return self.model_copy(update={"auth": NoAuth(type="none")})
+
+    def without_auth(self, base_url: str, auth: Auth) -> Self:
+        """The request without its auth, if the bundle gives it the same one."""
+        if self.auth != auth or not self.is_at(base_url) or self._signs_itself(auth):
+            return self
+        whole = self.model_copy(update={"auth": None})
+        whole.__pydantic_fields_set__.discard("auth")
+        return whole
 
     def _signs_itself(self, auth: Auth) -> bool:
         """Whether the request has a header or query pair where the auth would put its own."""
@@ -389,6 +407,7 @@ class HttpDefinition(_Record):
     """An HTTP tool: one request and its response, or several steps."""
 
     _environment: ActiveEnvironment | None = PrivateAttr(default=None)
+    _place: tuple[str, str] = PrivateAttr(default=("", ""))
 
     request: RequestTemplate | None = None
     response: ResponseOptions | None = None
@@ -416,19 +435,63 @@ class HttpDefinition(_Record):
         """The environment that `within` added."""
         return self._environment
 
-    def within(self, base_url: str, auth: Auth | None, environment: ActiveEnvironment | None = None) -> Self:
+    @property
+    def place(self) -> tuple[str, str]:
+        """The slug and the base URL of the bundle that `within` named, if it uses an environment."""
+        return self._place
+
+    def within(
+        self, base_url: str, auth: Auth | None, environment: ActiveEnvironment | None = None, bundle: str = ""
+    ) -> Self:
         """The definition with what its bundle shares with all its tools."""
+        whole = self._each(lambda request: request.within(base_url, auth))
+        if environment is None:
+            return whole
+        whole = self.model_copy() if whole is self else whole
+        whole._environment, whole._place = environment, (bundle, base_url)
+        return whole
+
+    def below(self, base_url: str) -> Self:
+        """The definition with a path in the place of each address below this base URL."""
+        return self._each(lambda request: request.below(base_url))
+
+    def whole(self, base_url: str) -> Self:
+        """The definition with whole addresses."""
+        return self._each(lambda request: request.whole(base_url))
+
+    def unsigned_for(self, base_url: str) -> Self:
+        """The definition with `none` as the auth of each request to this base URL that has none."""
+        return self._each(lambda request: request.unsigned_for(base_url))
+
+    def without_auth(self, base_url: str, auth: Auth) -> Self:
+        """The definition without the auth that a bundle with this base URL gives it."""
+        return self._each(lambda request: request.without_auth(base_url, auth))
+
+    def text_names(self) -> frozenset[str]:
+        """The names that stand only where all is text: in an address, a query, a header or auth, not in a body."""
+        requests = [step.request for _, step in self.plan()]
+        texts = [[request.url_template, request.query, request.headers] for request in requests]
+        auths = [each.model_dump(by_alias=True) for request in requests if (each := request.auth) is not None]
+        heads = [
+            {re.split(r"[.\[]", placeholder.name)[0] for placeholder in placeholders_in(part)}
+            for part in ([texts, auths], [request.body for request in requests])
+        ]
+        return frozenset(heads[0] - heads[1])
+
+    def own_hosts(self) -> list[str]:
+        """The origins of its requests that are not relative to the base URL of the bundle."""
+        urls = (step.request.url_template for _, step in self.plan())
+        return list(dict.fromkeys(origin(url) for url in urls if not is_relative(url)))
+
+    def _each(self, change: Callable[[RequestTemplate], RequestTemplate]) -> Self:
+        """The definition with each request changed; the same object if none is."""
         changed: dict[str, Any] = {}
-        if self.request is not None and (request := self.request.within(base_url, auth)) is not self.request:
+        if self.request is not None and (request := change(self.request)) is not self.request:
             changed["request"] = request
-        steps = [(step, step.request.within(base_url, auth)) for step in self.steps or ()]
+        steps = [(step, change(step.request)) for step in self.steps or ()]
         if any(step.request is not request for step, request in steps):
             changed["steps"] = [step.model_copy(update={"request": request}) for step, request in steps]
-        if not changed and environment is None:
-            return self
-        whole = self.model_copy(update=changed)
-        whole._environment = environment
-        return whole
+        return self.model_copy(update=changed) if changed else self
 
     def wire(self) -> dict[str, Any]:
         """The definition as it was written."""

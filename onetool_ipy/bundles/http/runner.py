@@ -34,7 +34,7 @@ from onetool_ipy.base.errors import (
     RateLimited,
 )
 from onetool_ipy.bundles.http.auth import NO_AUTH, Grant, Tokens, auth_of, bearer
-from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, ResponseOptions, ToolLimits
+from onetool_ipy.bundles.http.definition import HttpDefinition, HttpStep, OAuth2, ResponseOptions, ToolLimits
 from onetool_ipy.bundles.http.request import OutgoingRequest, PreparedRequest
 from onetool_ipy.bundles.http.template import (
     HIDDEN,
@@ -76,6 +76,9 @@ _TEXT_TYPES = frozenset(
 """What an `application/` type is text by, also with `x-` before it."""
 
 Note = Callable[[dict[str, Any]], None]
+
+Fence = Callable[[str], None]
+"""Raises for an address of another environment than the one that the tool's bundle uses."""
 
 
 class RateLimit:
@@ -279,6 +282,8 @@ class _PreparedStep:
         self.reader = ResponseReader(step.response)
         self.auth = auth_of(step.request.auth, arguments, steps)
         self.timeout_s = None if step.request.timeout_ms is None else step.request.timeout_ms / 1000
+        token_url = [step.request.auth.token_url] if isinstance(step.request.auth, OAuth2) else []
+        self.addresses = (step.request.url_template, *token_url)
 
     def refs(self) -> set[Ref]:
         return {*self.request.refs(), *(self.auth.refs() if self.auth is not None else ())}
@@ -309,7 +314,7 @@ class HttpRunner:
     """A callable HTTP tool. `secrets` are the names of the secrets it needs; failures are raised as CallFailures.
 
     Making one raises InvalidTool for an invalid schema or a `${name}` without a meaning. `note` receives
-    `{status, attempts, headers}` of each response, for the `meta` of the result.
+    `{status, attempts, headers}` of each response, for the `meta` of the result. `fence` is asked once for each call.
     """
 
     def __init__(
@@ -327,8 +332,9 @@ class HttpRunner:
         mask: Mask = str,
         hide: Callable[[str], object] = str,
         clock: Callable[[], datetime.datetime],
+        fence: Callable[[], Fence] | None = None,
     ) -> None:
-        self._checker = Checker(dict(arg_schema or {"type": "object"}), writes_text=True)
+        self._checker = Checker(dict(arg_schema or {"type": "object"}), texts=definition.text_names())
         arguments = {param.name for param in self._checker.params}
         plan = definition.plan()
         clashes = arguments & {step for step, _ in plan} if len(plan) > 1 else set()
@@ -353,6 +359,7 @@ class HttpRunner:
         self._secret = secret
         self._mask = mask
         self._hide = hide
+        self._fence = fence
         self._rate = RateLimit(limits.max_calls_per_minute, clock)
         self._tokens = Tokens(clock)
         self._limit_s = max(step.timeout_s or rules.timeout_s for step in self._steps)
@@ -380,6 +387,7 @@ class HttpRunner:
     def requests(self, args: Mapping[str, object]) -> list[dict[str, Any]]:
         """`preview` with arguments that are checked already."""
         with masking(self._mask):
+            self._require_own()
             scope = MaskedValues(self._values(args))
             return [CallMasker(self._mask).masked(step.preview(scope, self._room)) for step in self._steps]
 
@@ -422,6 +430,7 @@ class HttpRunner:
 
     def _flow(self, args: Mapping[str, object], masker: CallMasker, note: Note | None) -> _Flow:
         """The whole call: yields requests, receives responses, returns the value."""
+        rules = replace(self._rules, require=self._require_own())
         scope = self._values(args)
         for name in self.secrets:
             scope.secret(name)
@@ -440,9 +449,10 @@ class HttpRunner:
             preview = partial(step.preview, MaskedValues(scope), self._room)
             if grant is None:
                 masker.sent(step.name, preview)
-                response = yield _Sending(out, self._within(step, until))
+                response = yield _Sending(out, self._within(rules, step, until))
             else:
-                response = yield from self._with_token(step, out, grant, until, masker, preview)
+                within = partial(self._within, rules, step, until)
+                response = yield from self._with_token(step, out, grant, within, masker, preview)
             if note is not None:
                 headers = {name: HIDDEN if name in _COOKIES else text for name, text in response.headers.items()}
                 note({"status": response.status, "attempts": response.attempts, "headers": masker.masked(headers)})
@@ -463,7 +473,7 @@ class HttpRunner:
         step: _PreparedStep,
         out: OutgoingRequest,
         grant: Grant,
-        until: float,
+        within: Callable[[], Rules],
         masker: CallMasker,
         preview: Callable[[], dict[str, Any]],
     ) -> Generator[_Sending, HttpResponse, HttpResponse]:
@@ -473,10 +483,10 @@ class HttpRunner:
         while True:
             token = self._tokens.get(grant)
             if token is None:
-                response = yield _Sending(grant.request(in_body=False), self._within(step, until))
+                response = yield _Sending(grant.request(in_body=False), within())
                 # Some servers take the client in the form only.
                 if response.status in (400, _UNAUTHORIZED):
-                    response = yield _Sending(grant.request(in_body=True), self._within(step, until))
+                    response = yield _Sending(grant.request(in_body=True), within())
                 token = self._tokens.take(grant, response)
             # The token is hidden each time: after a reload there are new secrets, and the token still holds.
             self._hide(token)
@@ -484,7 +494,7 @@ class HttpRunner:
             masker.hide(parts.secrets)
             masker.sent(step.name, preview)
             headers = {name: value for name, value in out.headers.items() if name.lower() != "authorization"}
-            response = yield _Sending(out._replace(headers=headers | parts.headers), self._within(step, until))
+            response = yield _Sending(out._replace(headers=headers | parts.headers), within())
             if response.status != _UNAUTHORIZED or is_second:
                 return response
             self._tokens.forget(grant)
@@ -510,7 +520,19 @@ class HttpRunner:
         exc.hint = "\n".join(line for line in lines if line)
         return exc
 
-    def _within(self, step: _PreparedStep, until: float) -> Rules:
+    def _require_own(self) -> Fence | None:
+        """Refuse a tool with an address of another environment; returns the check for what is only known later.
+
+        A value may be a part of an address, and a response may redirect.
+        """
+        if self._fence is None:
+            return None
+        fence = self._fence()
+        for address in (address for step in self._steps for address in step.addresses):
+            fence(address)
+        return fence
+
+    def _within(self, rules: Rules, step: _PreparedStep, until: float) -> Rules:
         """The rules, with the time that is left."""
         left_s = until - time.monotonic()
         if left_s <= 0:
@@ -518,7 +540,7 @@ class HttpRunner:
                 f"'{self.name}' did not finish within {self._limit_s:g} s.",
                 hint="Raise http.timeout_s, or the tool's timeoutMs.",
             )
-        return replace(self._rules, timeout_s=min(left_s, step.timeout_s or self._rules.timeout_s))
+        return replace(rules, timeout_s=min(left_s, step.timeout_s or rules.timeout_s))
 
     def _checked(self, args: Mapping[str, object]) -> dict[str, object]:
         return self._checker.check(args, self.name, self._mask)

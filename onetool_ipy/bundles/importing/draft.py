@@ -95,7 +95,8 @@ class ImportRequest:
 class BundleDraft:
     """The result of an import: a bundle, its tools, the secrets and hosts they need, and what was not imported.
 
-    `kind` is the document's format in words; `offered` is how many operations it has.
+    `kind` is the document's format in words; `offered` is how many operations it has. `base_url` is the server that
+    most tools have; empty if the document names none.
     """
 
     kind: str
@@ -105,6 +106,7 @@ class BundleDraft:
     hosts: list[str]
     notes: list[str]
     offered: int
+    base_url: str = ""
 
     def rows(self) -> list[Json]:
         """What would be imported, one row for each tool."""

@@ -23,5 +23,8 @@ def import_document(source: bytes | str | Mapping[str, Any], request: ImportRequ
     if is_postman(root):
         return import_postman(root, notes, request)
     if "entries" in as_dict(root.get("log")):
-        raise InvalidRequest("HAR files are not imported. In the browser, copy the request as cURL and paste that.")
+        raise InvalidRequest(
+            "HAR files are not imported. In the browser, copy the request as cURL and paste that: "
+            'the menu of a request in its network view has "copy as cURL".'
+        )
     return import_openapi(root, notes, request)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
@@ -120,6 +121,7 @@ def import_openapi(root: Mapping[str, object], notes: ImportNotes, request: Impo
         hosts=sorted({host for _, host in maker.servers.values() if host is not None}),
         notes=notes.list(),
         offered=maker.offered.count,
+        base_url=maker.uses.most_common(1)[0][0],
     )
 
 
@@ -142,7 +144,10 @@ def _as_openapi_3(root: Mapping[str, object], notes: ImportNotes, base_url: str 
 
 
 class _ToolMaker:
-    """Makes tools of the operations of one document. `servers` are the URL and host of each server that it names."""
+    """Makes tools of the operations of one document. `servers` are the URL and host of each server that it names.
+
+    `uses` says how many tools each of them has.
+    """
 
     def __init__(self, api: OpenApiDocument, name: str, request: ImportRequest) -> None:
         self._api = api
@@ -151,6 +156,7 @@ class _ToolMaker:
         self.offered = OfferedOperations(request.choice)
         self.security = SecuritySchemes(api, name)
         self.servers: dict[str, tuple[str, str | None]] = {}
+        self.uses: Counter[str] = Counter()
 
     def tools(self, version: str) -> Iterator[Json]:
         """Name all operations first, so that a name does not depend on what is left out later; then make the tools."""
@@ -262,6 +268,7 @@ class _ToolMaker:
         if host is None:
             self._api.notes.add(f"{place}: '{url[:80]}' cannot be used as a server; the tool is left out")
             return None
+        self.uses[url.rstrip("/")] += 1
         return url.rstrip("/")
 
 

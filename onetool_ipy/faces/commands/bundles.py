@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -20,21 +20,24 @@ from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidConfig, InvalidRequest, NotFound, UsageProblem
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.base.search import did_you_mean
+from onetool_ipy.bundles.http.address import joined
 from onetool_ipy.bundles.validation import require_slug, require_version
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.faces import creation
+from onetool_ipy.faces import environments as env
 from onetool_ipy.faces.bundle_run import run_bundle
 from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWords, confirmed, one_word
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_word
 from onetool_ipy.faces.new_packs import require_free_name
-from onetool_ipy.faces.secret_hosts import Sending, new_sendings, sendings_of, unconfirmed
+from onetool_ipy.faces.secret_hosts import Sending, environment_hosts, new_sendings, sendings_of, unconfirmed
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import identifier, params, type_text
 from onetool_ipy.toolbox import Toolbox
 
 if TYPE_CHECKING:
+    from onetool_ipy.bundles.environments import Environment
     from onetool_ipy.bundles.importing.sample import SampleDraft
     from onetool_ipy.bundles.model import Bundle, Tool
 
@@ -50,12 +53,14 @@ class Consent:
 
     def __init__(self, box: Toolbox) -> None:
         self._box = box
+        self._agreed_hosts: set[str] = set()
 
     def hosts(self, hosts: Sequence[str], *, is_given: bool) -> list[str]:
         """Allow HTTP tools to reach these hosts, after a yes."""
         lines = []
         for host in creation.unreached(self._box, hosts):
-            if is_given or self._is_yes(f"Allow HTTP tools to reach '{host}'?", "Allow"):
+            is_agreed = is_given or host in self._agreed_hosts
+            if is_agreed or self._is_yes(f"Allow HTTP tools to reach '{host}'?", "Allow"):
                 with self._box.gate.saving(f"host {host}"):
                     file = allow_host(self._box.config.paths, host)
                 where = f", in {self._shown(file)}" if file else " already"
@@ -66,27 +71,30 @@ class Consent:
                 )
         return lines
 
-    def sending(
+    def sendings(
         self,
-        records: Iterable[Mapping[str, Any]],
-        *,
-        made_up: Collection[str] | None,
+        sendings: Iterable[Sending],
         allowed: Sequence[str],
+        hosts: Sequence[str] = (),
         bundle: Bundle | None = None,
     ) -> None:
-        """Ask before a secret of new tools goes to a new host; raise UsageProblem without a yes.
+        """Ask one question for all that `allowed` does not name; raise UsageProblem without a yes.
 
-        `allowed` is what `--secret-host` says: NAME=HOST, several separated by commas.
+        `allowed` is what `--secret-host` says: NAME=HOST, several separated by commas. The yes also
+        lets HTTP tools reach `hosts`, if they do not yet.
         """
-        self.sendings(new_sendings(self._box, records, made_up=made_up, bundle=bundle), allowed)
-
-    def sendings(self, sendings: Iterable[Sending], allowed: Sequence[str]) -> None:
-        """Ask for each that `allowed` does not name; raise UsageProblem without a yes."""
         left = unconfirmed(sendings, [pair for text in allowed for pair in text.split(",")])
-        for one in left:
-            if not self._is_yes(f"{one.said} Send it there?", "Send it"):
-                words = ",".join(each.word for each in left)
-                raise UsageProblem(f"{one.said} Nothing was made.", hint=f"To allow it add: --secret-host {words}")
+        if not left:
+            return
+        names = environment_hosts(self._box, bundle)
+        said = " ".join(one.said_with(names) for one in left)
+        new = creation.unreached(self._box, hosts)
+        listed = ", ".join(f"'{host}'" for host in new)
+        also = f" HTTP tools may not reach {listed} yet; a yes allows it." if new else ""
+        if not self._is_yes(f"{said}{also} Send it there?", "Allow and send" if new else "Send it"):
+            words = ",".join(each.word for each in left)
+            raise UsageProblem(f"{said} Nothing was made.", hint=f"To allow it add: --secret-host {words}")
+        self._agreed_hosts |= set(new)
 
     def secrets(self, secrets: Mapping[str, str], *, is_given: bool) -> list[str]:
         """Save the values of secrets, after a yes."""
@@ -143,7 +151,8 @@ def new_http(context: CommandContext, options: Options) -> object:
     record = line.applied(draft.tool)
     secrets, consent = context.box.config.secrets, Consent(context.box)
     made_up = [name for name, value in draft.secrets.items() if secrets.get(name) != value]
-    consent.sending([record], made_up=made_up, allowed=[line.values.get("--secret-host", "")], bundle=bundle_here)
+    sendings = new_sendings(context.box, [record], made_up=made_up, bundle=bundle_here)
+    consent.sendings(sendings, [line.values.get("--secret-host", "")], draft.hosts)
     bundle, tool, is_new = _store(context, line, record, bundle_here)
     lines = _description(bundle, tool, draft, is_new=is_new)
     lines += consent.secrets(draft.secrets, is_given="--save-secrets" in line.values)
@@ -163,9 +172,15 @@ def _store(
     bundle = known_bundle
     if bundle is None:
         bundles.draft(record)  # an invalid tool leaves no empty bundle behind
-        shared = creation.shared_of(record)
-        bundle = bundles.put_bundle(bundles.new_id(), slug=line.bundle, display_name=line.bundle, **shared)
-    creation.lean_on(bundle, record, is_relative=line.is_relative)
+        base_url = creation.base_url_for(context.box, None, [record])
+        shared = creation.shared_of(record) if base_url else {}
+        bundle = bundles.put_bundle(
+            bundles.new_id(), slug=line.bundle, display_name=line.bundle, base_url=base_url, **shared
+        )
+    elif bundle.base_url is None and (base_url := creation.base_url_for(context.box, bundle, [record])):
+        bundles.draft(record)
+        bundle = creation.store_bundle(context.box, creation.changed_bundle(bundle, base_url, None))
+    creation.lean_on(bundle, record)
     place = (bundle.bundle_id, line.slug, line.version)
     try:
         stored = bundles.get_tool(*place)
@@ -204,7 +219,6 @@ class _NewHttp:
             self.version = require_version(version or "1")
         except InvalidRequest as exc:
             raise UsageProblem(f"'{words[0]}': {exc.message}", hint=exc.hint) from exc
-        self.is_relative = False
         self._read(words[1:])
 
     def fill(self, names: Mapping[str, Any]) -> None:
@@ -240,7 +254,6 @@ class _NewHttp:
                 f"'{word}' is relative, and the bundle '{self.bundle}' has no base URL.",
                 hint=f"Write the whole address, or: %tool bundle set {self.bundle} --base-url https://...",
             )
-        self.is_relative = True
         return base_url + word
 
     def applied(self, tool: dict[str, Any]) -> dict[str, Any]:
@@ -304,7 +317,7 @@ def _description(bundle: Bundle, tool: Tool, draft: SampleDraft, *, is_new: bool
     assert tool.http is not None
     request = tool.http.wire()["request"]
     lines = [f"{bundle.slug}.{tool.slug}@{tool.version}: {'stored' if is_new else 'there already, as it is'}."]
-    lines.append(f"  {request['method']} {request['urlTemplate']}")
+    lines.append(f"  {request['method']} {joined(bundle.base_url or '', request['urlTemplate'])}")
     lines += [f"  {part}: {request[part]}" for part in ("query", "headers", "body") if part in request]
     if "auth" in request:
         lines.append(f"  auth: {request['auth']['type']}")
@@ -392,10 +405,15 @@ def _share(
     changed: Bundle,
     secrets: Iterable[str],
     made_up: Collection[str] | None = (),
+    before_storing: Callable[[], None] | None = None,
 ) -> Page:
     """Store a bundle with another base URL and auth, after a yes if a secret would go to another host."""
-    values = options.values
-    Consent(context.box).sendings(sendings_of(context.box, changed, made_up=made_up), values.get("--secret-host", ()))
+    values, consent = options.values, Consent(context.box)
+    hosts = creation.own_host(changed.base_url) if changed.base_url else []
+    sendings = sendings_of(context.box, changed, made_up=made_up)
+    consent.sendings(sendings, values.get("--secret-host", ()), hosts, changed)
+    if before_storing is not None:
+        before_storing()
     creation.store_bundle(context.box, changed)
     auth = changed.auth.type if changed.auth else "none"
     lines = [f"The bundle {changed.slug}: base URL {changed.base_url or 'none'}, auth {auth}."]
@@ -404,17 +422,15 @@ def _share(
         lines.append(f"  {changed.environment.name}: {variables}")
     if missing := [name for name in secrets if name not in context.box.config.secrets.names()]:
         lines += ["Add to .onetool/secrets.yaml what they need:", *(f'  {name}: "..."' for name in missing)]
-    if changed.base_url:
-        lines += Consent(context.box).hosts(creation.own_host(changed.base_url), is_given="--allow-host" in values)
+    lines += consent.hosts(hosts, is_given="--allow-host" in values)
     return context.page(*lines)
 
 
 def environment(context: CommandContext, options: Options) -> Page:
     """`%tool bundle env NAME [ENV]`: list the environments of a bundle, switch to one, make or change one."""
-    from onetool_ipy.faces import environments as env  # late: it loads pydantic, and the first %tool loads this module
-
     words, box, values = options.words, context.box, options.values
     bundle, _ = _named(context, replace(options, words=words[:1]), "env")
+    box.bundles.environments.base_urls(bundle.slug)  # raises where the file cannot be read
     environments = env.environments_of(box, bundle.slug)
     if len(words) < 2:
         active = env.active_environment(box, bundle)
@@ -431,8 +447,34 @@ def environment(context: CommandContext, options: Options) -> Page:
             f"The bundle '{bundle.slug}' has no environment '{name[:40]}'. {near}".strip(),
             hint=f"Make it: %tool bundle env {bundle.slug} {name[:40]} --base-url URL",
         )
+    if not environments:
+        # The tools get the base URL and the auth that they have in common, so that they follow other ones.
+        bundle = env.prepared(box, bundle)
     present = env.present_environment(bundle)
-    former = environments.get(name, env.Environment(base_url="", auth=present.auth))
+    former = environments.get(name, replace(present, base_url="", variables={}))
+    chosen, secret = _changed_environment(former, values)
+    # Nobody typed the secrets of an environment that a file has.
+    is_new = not values and env.needs_approval(box, bundle.slug, name, chosen)
+    first = {env.DEFAULT: present} if present.base_url and not environments and name != env.DEFAULT else {}
+    changed = env.in_environment(bundle, name, chosen)
+
+    def save() -> None:
+        for each, environment in {**first, name: chosen}.items():
+            env.save_environment(box, bundle.slug, each, environment)
+
+    page = _share(
+        context,
+        options,
+        changed,
+        [secret] if secret else [],
+        made_up=None if is_new else (),
+        before_storing=save,
+    )
+    return context.page(page, *env.kept_hosts(box, changed))
+
+
+def _changed_environment(former: Environment, values: Mapping[str, Any]) -> tuple[Environment, str]:
+    """The environment that the options of a line make of another one, and the name of the secret of its auth."""
     auth, secret = former.auth, ""
     if "--auth" in values:
         auth, secret = (None, "") if values["--auth"] == "none" else creation.read_auth(values["--auth"])
@@ -448,17 +490,8 @@ def environment(context: CommandContext, options: Options) -> Page:
             )
         variables[variable.strip()] = text
     variables = {variable: text for variable, text in variables.items() if text}
-    chosen = env.Environment(
-        base_url=values.get("--base-url", former.base_url).rstrip("/"), auth=auth, variables=variables
-    )
-    # Nobody typed the secrets of an environment that a file has. Where its host is new, too, all of them are named.
-    is_new = not values and creation.unreached(box, creation.own_host(chosen.base_url))
-    changed = chosen.applied(bundle, name)
-    page = _share(context, options, changed, [secret] if secret else [], made_up=None if is_new else ())
-    if bundle.base_url and not environments and name != "default":
-        env.save_environment(box, bundle.slug, "default", present)
-    env.save_environment(box, bundle.slug, name, chosen)
-    return page
+    base_url = values.get("--base-url", former.base_url).rstrip("/")
+    return replace(former, base_url=base_url, auth=auth, variables=variables), secret
 
 
 def run_all(context: CommandContext, options: Options) -> Listing:
@@ -532,7 +565,7 @@ def import_tools(context: CommandContext, options: Options) -> object:
     if "--auth" in values:
         creation.add_auth(draft, values["--auth"])
     consent = Consent(box)
-    consent.sending(draft.tools, made_up=None, allowed=values.get("--secret-host", ()))
+    consent.sendings(new_sendings(box, draft.tools, made_up=None), values.get("--secret-host", ()), draft.hosts)
     notes = creation.name_bundle(box, draft, values.get("--bundle"))
     stored = creation.store_draft(box, draft)
     hosts = consent.hosts(draft.hosts, is_given=is_allowed)

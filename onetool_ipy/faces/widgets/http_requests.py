@@ -30,9 +30,16 @@ from onetool_ipy.bundles.http.template import SECRET_NAME, compile_selector
 from onetool_ipy.config.edit import allow_host, save_secret
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces import creation
-from onetool_ipy.faces.environments import active_environment, environments_of
+from onetool_ipy.faces.environments import (
+    active_environment,
+    environments_of,
+    in_environment,
+    kept_hosts,
+    needs_approval,
+    save_environment,
+)
 from onetool_ipy.faces.new_packs import require_free_name
-from onetool_ipy.faces.secret_hosts import Sending, new_sendings, sendings_of, unconfirmed
+from onetool_ipy.faces.secret_hosts import Sending, environment_hosts, new_sendings, sendings_of, unconfirmed
 from onetool_ipy.faces.widgets.viewer import ResultViewer
 from onetool_ipy.toolbox import Toolbox
 
@@ -155,15 +162,20 @@ class HttpToolRequests:
         if bundle is None or chosen is None:
             raise UsageProblem(f"There is no environment '{name[:40]}'.")
         self._require_trust()
-        changed = chosen.applied(bundle, name)
-        hosts = self._hosts(changed.base_url or "", payload)
-        # Nobody typed the secrets of an environment that a file has. Where its host is new, too, all of them are named.
-        questions = self._asked(sendings_of(self._box, changed, made_up=None if hosts else ()), payload) + hosts
+        changed = in_environment(bundle, name, chosen)
+        # Nobody typed the secrets of an environment that a file has.
+        is_new = needs_approval(self._box, bundle.slug, name, chosen)
+        sendings = sendings_of(self._box, changed, made_up=None if is_new else ())
+        questions = self._asked(sendings, payload, changed)
+        questions += self._hosts(changed.base_url or "", payload)
         if questions:
             return {"questions": questions}
+        if is_new:
+            save_environment(self._box, bundle.slug, name, chosen)
         creation.store_bundle(self._box, changed)
         self._box.registry.refresh()
-        return {}
+        notes = kept_hosts(self._box, changed)
+        return {"notes": notes} if notes else {}
 
     def select(self, payload: Json) -> Json:
         """The part of the editor's last response that a JMESPath expression takes. Nothing is sent."""
@@ -190,8 +202,8 @@ class HttpToolRequests:
             shared = self._shared(bundle, record, payload)
             questions = self._sendings(record, bundle, payload)
             if bundle is not None and shared:
-                changed = creation.changed_bundle(bundle, **shared)
-                questions += self._asked(sendings_of(self._box, changed), payload)
+                changed = creation.changed_bundle(bundle, **{"auth": creation.wire_auth(bundle), **shared})
+                questions += self._asked(sendings_of(self._box, changed), payload, changed)
             if questions:
                 return {"questions": list({one["key"]: one for one in questions}.values())}
             return self._stored(bundle, names, record, shared, is_replaced=bool(payload.get("isReplaced")))
@@ -210,7 +222,9 @@ class HttpToolRequests:
             except OneToolError as exc:
                 return {"errors": [{"pointer": "/bundle", "message": _message(exc)}]}
         elif shared:
-            bundle = creation.store_bundle(self._box, creation.changed_bundle(bundle, **shared))
+            bundles.draft(record, bundle=bundle)
+            whole = {"auth": creation.wire_auth(bundle), **shared}
+            bundle = creation.store_bundle(self._box, creation.changed_bundle(bundle, **whole))
         creation.lean_on(bundle, record)
         place = (bundle.bundle_id, names["slug"], version)
         try:
@@ -235,12 +249,12 @@ class HttpToolRequests:
 
     def _shared(self, bundle: Bundle | None, record: Json, payload: Json) -> Json:
         """The base URL and auth that the bundle gets by this save; empty if it stays as it is."""
-        if not payload.get("isShared"):
+        base_url = creation.base_url_for(self._box, bundle, [record])
+        if base_url is None:
             return {}
-        shared = creation.shared_of(record)
-        if shared and bundle is not None:
-            shared["base_url"] = bundle.base_url or shared["base_url"]
-        return shared
+        auth = creation.shared_of(record) if payload.get("isShared") else {}
+        is_same = bundle is not None and bundle.base_url == base_url and not auth
+        return {} if is_same else {"base_url": base_url, **auth}
 
     def _reply(self, trace: Json, payload: Json) -> Json:
         """The response for the screen, and its body as the viewer shows it."""
@@ -275,10 +289,12 @@ class HttpToolRequests:
         return [{"key": "write", "text": f"{sent['method']} may change data at {urlsplit(sent['url']).netloc}."}]
 
     def _sendings(self, record: Json, bundle: Bundle | None, payload: Json) -> list[Json]:
-        return self._asked(new_sendings(self._box, [record], bundle=bundle), payload)
+        return self._asked(new_sendings(self._box, [record], bundle=bundle), payload, bundle)
 
-    def _asked(self, sendings: Sequence[Sending], payload: Json) -> list[Json]:
-        return [{"key": one.word, "text": one.said} for one in unconfirmed(sendings, _agreed(payload))]
+    def _asked(self, sendings: Sequence[Sending], payload: Json, bundle: Bundle | None) -> list[Json]:
+        names = environment_hosts(self._box, bundle)
+        left = unconfirmed(sendings, _agreed(payload))
+        return [{"key": one.word, "text": one.said_with(names)} for one in left]
 
     def _hosts(self, url: str, payload: Json) -> list[Json]:
         """Ask for hosts that HTTP tools may not reach; allow those that were agreed to."""

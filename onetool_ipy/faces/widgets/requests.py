@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy._version import __version__
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
-from onetool_ipy.base.files import StoreError, locked, write_whole
+from onetool_ipy.base.files import StoreError, locked, read_object, write_whole
 from onetool_ipy.base.search import Index
 from onetool_ipy.base.values import Json, is_frame
 from onetool_ipy.core.jobs import Job, Progress
@@ -429,37 +429,37 @@ class ScreenRequests:
 class Favourites:
     """The favourite tools of a project, in the order they were chosen: a small file in its state folder.
 
-    A damaged file counts as empty and is replaced; a file of a later format is neither read nor written.
+    A file that cannot be read, or of a later format, counts as empty and is never written.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
 
     def names(self) -> list[str]:
-        return _favourites_in(self._read())
+        try:
+            return _favourites_in(read_object(self._file))
+        except StoreError:
+            return []
 
     def set(self, name: str, *, is_on: bool) -> list[str]:
-        """Add or remove a name; return all of them. Raises StoreError if a later version wrote the file."""
+        """Add or remove a name; return all of them. Raises StoreError if the file cannot be read."""
         with locked(self._file.with_suffix(".lock")):
-            content = self._read()
-            number = content.get("format") if isinstance(content, dict) else None
+            content = read_object(self._file)
+            number, tools = content.get("format", _FAVOURITES_FORMAT), content.get("tools", [])
             if isinstance(number, int) and number > _FAVOURITES_FORMAT:
                 why = "a later version wrote it in a format that this one does not know"
                 raise StoreError(self._file, why, hint="Update onetool-ipy, or delete the file.")
-            names = [other for other in _favourites_in(content) if other != name] + ([name] if is_on else [])
-            text = json.dumps({"format": _FAVOURITES_FORMAT, "tools": names[-_MAX_FAVOURITES:]}, ensure_ascii=False)
-            write_whole(self._file, text.encode())
-        return names
-
-    def _read(self) -> Any:
-        try:
-            return json.loads(self._file.read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError):
-            return None
+            if number != _FAVOURITES_FORMAT or not isinstance(tools, list):
+                raise StoreError(self._file, "it does not hold a list of tools", hint="Correct or delete the file.")
+            # An entry that is no name stays as it is.
+            kept = [other for other in tools if other != name][-_MAX_FAVOURITES + 1 :]
+            content |= {"format": _FAVOURITES_FORMAT, "tools": [*kept, *([name] if is_on else [])]}
+            write_whole(self._file, json.dumps(content, ensure_ascii=False).encode())
+        return _favourites_in(content)
 
 
-def _favourites_in(content: object) -> list[str]:
-    tools = content.get("tools") if isinstance(content, dict) and content.get("format") == _FAVOURITES_FORMAT else None
+def _favourites_in(content: Mapping[str, Any]) -> list[str]:
+    tools = content.get("tools") if content.get("format") == _FAVOURITES_FORMAT else None
     return [name for name in tools if isinstance(name, str)] if isinstance(tools, list) else []
 
 

@@ -4,7 +4,8 @@ A tool that is not read-only needs approval; a server's own hint that it is coun
 approval holds for a tool as it was: it carries the tool's fingerprint, and a changed tool asks again. "Always" lasts as
 long as the toolbox. For `ask.approve` in the user's own settings the fingerprints are kept in the user's state folder,
 as first seen, with what the tool was, so that the question says what changed; naming a tool in `approve=` adds its
-current one. A file of a later format approves nothing and is not changed.
+current one. A file of a later format approves nothing and is not changed; neither is one that cannot be read, which
+counts as empty.
 """
 
 from __future__ import annotations
@@ -114,12 +115,11 @@ def question(pending: Sequence[PendingCall]) -> Question:
 
 
 def _load(place: Path) -> dict[str, Any]:
-    """Read the file; empty for one that is missing or damaged."""
+    """Read the file; empty for one that is missing or cannot be read."""
     try:
-        data = json.loads(place.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        return files.read_object(place)
+    except files.StoreError:
         return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _facts(place: Path) -> dict[str, Any]:
@@ -140,10 +140,12 @@ def _read(place: Path) -> dict[str, list[str]] | None:
     tools = data.get("tools") if number is not None else data
     if not isinstance(tools, dict):
         return {}
-    return {
-        str(name): [str(fingerprint) for fingerprint in (entry if isinstance(entry, list) else [entry])]
-        for name, entry in tools.items()
-    }
+    return {name: _fingerprints(entry) for name, entry in tools.items()}
+
+
+def _fingerprints(entry: object) -> list[str]:
+    """The fingerprints of an entry; none of them matches a tool if it is not one of ours."""
+    return [str(each) for each in (entry if isinstance(entry, list) else [entry])]
 
 
 def _add(place: Path, specs: Sequence[ToolSpec]) -> None:
@@ -151,13 +153,21 @@ def _add(place: Path, specs: Sequence[ToolSpec]) -> None:
     try:
         files.make_folder(place.parent)
         with files.locked(place):
-            approved = _read(place)
-            if approved is not None:
-                described = _facts(place)
-                for spec in specs:
-                    approved[spec.name] = [*approved.get(spec.name, ()), spec.fingerprint]
+            data = files.read_object(place)  # raises where nothing may be written over it
+            if _read(place) is None or not _is_ours(data):
+                return
+            if "format" not in data:
+                data = {"format": _FORMAT, "tools": data}
+            data["format"] = _FORMAT
+            tools, described = data.setdefault("tools", {}), data.setdefault("facts", {})
+            for spec in specs:
+                tools[spec.name] = [*_fingerprints(tools.get(spec.name, [])), spec.fingerprint]
+                if isinstance(described, dict):
                     described[spec.name] = facts(spec)
-                text = json.dumps({"format": _FORMAT, "tools": approved, "facts": described}, indent=1)
-                files.write_whole(place, text.encode("utf-8"))
+            files.write_whole(place, json.dumps(data, indent=1).encode("utf-8"))
     except OneToolError:
         return
+
+
+def _is_ours(data: Mapping[str, Any]) -> bool:
+    return isinstance(data.get("tools", {}), dict) if "format" in data else True

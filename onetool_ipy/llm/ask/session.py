@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, replace
@@ -35,6 +36,9 @@ _FORMAT = 1
 _MAX_BYTES = 64 * 1024 * 1024
 _MAX_NAME = 100
 _SUFFIX = ".json"
+_HASH = re.compile(r"[0-9a-f]{64}")
+_NAME = re.compile(r'\{"format": \d+, "name": ("(?:[^"\\]|\\.)*")')
+_HEAD_BYTES = 16 * 1024
 _CacheKey = tuple[str, str, str]
 _LEAST_CHARS = 600
 """A shorter result stays as it is: a handle with its preview would save little."""
@@ -55,6 +59,7 @@ class SessionFile:
         if len(stem) > _MAX_NAME:
             stem = hashlib.sha256(name.encode()).hexdigest()
         self._path = folder / f"{stem}{_SUFFIX}"
+        self._name = name
         self._mask = mask
         self._stamp: files.Stamp | None = None
 
@@ -74,14 +79,14 @@ class SessionFile:
             record = {**data, "messages": [_message(row) for row in data["messages"]]}
         except (ValueError, TypeError, KeyError, RecursionError):
             with suppress(OSError):
-                self._path.replace(self._path.with_suffix(".damaged"))
+                _put_aside(self._path)
             return None
         self._stamp = stamp
         return record
 
     def write(self, messages: Iterable[Message], facts: dict[str, Any]) -> None:
         """Write the session whole, without secrets."""
-        record = {"format": _FORMAT, **facts, "messages": [_row(message) for message in messages]}
+        record = {"format": _FORMAT, "name": self._name, **facts, "messages": [_row(message) for message in messages]}
         plain = values.map_text(values.to_json(record), self._mask)
         files.write_whole(self._path, json.dumps(plain, ensure_ascii=False).encode("utf-8", "backslashreplace"))
         self._stamp = files.stamp_of(self._path)
@@ -94,7 +99,30 @@ class SessionFile:
 
 def saved_names(folder: Path) -> list[str]:
     """Return the names of the sessions in a folder."""
-    return [unquote(name.removesuffix(_SUFFIX)) for name in files.names_in(folder) if name.endswith(_SUFFIX)]
+    stems = [name.removesuffix(_SUFFIX) for name in files.names_in(folder) if name.endswith(_SUFFIX)]
+    return [_long_name(folder / f"{stem}{_SUFFIX}") or unquote(stem) for stem in stems]
+
+
+def _long_name(path: Path) -> str:
+    """Return the name in a file that is named by a hash, since a file's name cannot hold it; else empty."""
+    if not _HASH.fullmatch(path.stem):
+        return ""
+    try:
+        with path.open("rb") as file:
+            match = _NAME.match(file.read(_HEAD_BYTES).decode("utf-8", "ignore"))
+        return str(json.loads(match[1])) if match else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _put_aside(path: Path) -> None:
+    """Rename a file that cannot be read, beside those that were put aside before."""
+    number = 1
+    aside = path.with_suffix(".damaged")
+    while aside.exists():
+        number += 1
+        aside = path.with_suffix(f".damaged{number}")
+    path.replace(aside)
 
 
 def _row(message: Message) -> dict[str, Any]:
@@ -164,11 +192,25 @@ class Session:
             raise
 
     def shorten(self, messages: Iterable[Message]) -> None:
-        """Put shorter messages in place of all. Raises StoreError if they are in memory only."""
-        self.messages = tuple(messages)
-        if (file := self._file) is not None:
+        """Put shorter messages in place of all. Raises StoreError if they are in memory only.
+
+        What another kernel added meanwhile stays behind them. If the file holds another conversation by now, it stays
+        as it is.
+        """
+        short, before = tuple(messages), self.messages
+        if (file := self._file) is None:
+            self.messages = short
+            return
+        try:
             with file.locked():
+                self.refresh()
+                if self.messages[: len(before)] != before:
+                    return
+                self.messages = (*short, *self.messages[len(before) :])
                 file.write(self.messages, self._facts)
+        except StoreError:
+            self.messages = short if self.messages == before else self.messages
+            raise
 
     def refresh(self) -> None:
         """Read what another kernel added to the file."""

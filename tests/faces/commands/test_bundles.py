@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -517,6 +518,58 @@ def test_an_environment_is_made_and_switched(loaded: Kernel, api: Api) -> None:
     kept = (loaded.cwd / ".onetool" / "environments.json").read_text(encoding="utf-8")
     assert TOKEN not in kept
     assert "${SHOP}" in kept
+
+
+@pytest.fixture
+def staging() -> Iterator[Api]:
+    running = Api()
+    yield running
+    running.shutdown()
+    running.server_close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["pasted curl", "import"])
+def test_an_environment_moves_tools_that_were_made_with_a_whole_address(
+    loaded: Kernel, api: Api, staging: Api, way: str
+) -> None:
+    """One question for host and secret; the token goes along, and says whose it is."""
+    if way == "pasted curl":
+        curl = f"curl -H 'Authorization: Bearer {TOKEN}' http://{api.host}/users/{{id}}"
+        loaded.execute(f"%%tool new http shop.get-user --allow-host --save-secrets\n{curl}")
+    else:
+        (loaded.cwd / "api.json").write_text(json.dumps(api.document()), encoding="utf-8")
+        loaded.execute("%tool import api.json --allow-host --bundle shop")
+    (file,) = (loaded.cwd / ".onetool" / "bundles" / "shop").glob("get*@*.json")
+    tool = f"shop.{file.name.partition('@')[0]}"
+    (secret,) = {
+        name for path in file.parent.glob("*.json") for name in re.findall(r"\$\{([A-Z_]+)\}", path.read_text())
+    }
+    secrets = loaded.cwd / ".onetool" / "secrets.yaml"
+    secrets.write_text(f"{secret}: {TOKEN}\n", encoding="utf-8")
+    secrets.chmod(0o600)
+    loaded.execute("%tool reload")
+    loaded.execute("%tool new http shop.other --url http://localhost:9/x")
+    line = f"%tool bundle env shop staging --base-url http://{staging.host}"
+    running = loaded.start_execute(line, allow_stdin=True)
+    question = loaded.answer_input("y")
+    said = running.wait().text
+
+    assert "(the environment 'staging')" in question
+    assert f"HTTP tools may not reach '{staging.host}' yet; a yes allows it." in question
+    assert "Keeps its own host: shop.other (http://localhost:9)" in said
+    assert "get" not in said.partition("Keeps")[2]
+    loaded.execute(f"%tool {tool} id=7")
+    assert [(each["path"], each["headers"].get("Authorization")) for each in staging.seen] == [
+        ("/users/7", f"Bearer {TOKEN}")
+    ]
+    assert api.seen == []
+    refused = loaded.execute(f"%tool new http shop.back --url http://{api.host}/x\n%tool shop.back", allow_errors=True)
+    assert "belongs to the environment 'default', and the bundle 'shop' uses 'staging'" in refused.text
+    assert api.seen == []
+    back = loaded.execute("%tool bundle env shop default", allow_errors=True).text
+    words = f"The secret '{secret}' is used with '{staging.host}' (the environment 'staging'); "
+    assert words + f"this would send it to '{api.host}' (the environment 'default')." in back
 
 
 def test_an_environment_has_variables(loaded: Kernel, api: Api) -> None:

@@ -374,6 +374,10 @@ def test_a_damaged_file_of_approvals_costs_nothing(make_box: MakeBox, own: Own, 
     answer = box.ask("Go", model=ScriptedModel([("a.two", {}), "ok"]), listener=Person())
 
     assert _reasons(answer) == [None]
+    if text != '{"a.one": 3}':
+        assert place.read_text() == text, "a file that could not be read is never written"
+    if "not json" in text:
+        assert any(problem.where == str(place) for problem in box.problems())
 
 
 @pytest.mark.parametrize("text", ["ask: [", "ask: {approve: 7}", "models: {x: {provider: openai, model: ${NO}}}"])

@@ -80,3 +80,47 @@ def test_rule_18_a_cleared_session_is_gone_from_disk(make_box: MakeBox) -> None:
     box.ask.session("s").clear()
 
     assert len(make_box().ask.session("s")) == 0
+
+
+def test_a_second_damaged_session_does_not_replace_the_first_and_health_names_both(make_box: MakeBox) -> None:
+    box = make_box()
+    box.ask("1", model=ScriptedModel(["a"]), session="s")
+    (file,) = (box.config.paths.state / "sessions").glob("*.json")
+    for damage in (b"first", b"second"):
+        file.write_bytes(damage)
+        box = make_box()
+        box.ask("2", model=ScriptedModel(["b"]), session="s")
+
+    aside = sorted(file.parent.glob("*.damaged*"))
+    assert [path.read_bytes() for path in aside] == [b"first", b"second"]
+    assert {problem.where for problem in box.problems()} >= {str(path) for path in aside}
+
+
+def test_a_session_that_is_shortened_keeps_the_exchange_of_another_kernel(make_box: MakeBox) -> None:
+    one, other = make_box(), make_box()
+    one.ask("1", model=ScriptedModel(["a"]), session="s")
+    mine = one.ask.session("s")
+    other.ask("2", model=ScriptedModel(["b"]), session="s")
+
+    mine.shorten([User("short"), Turn("ok")])
+
+    texts = [getattr(message, "text", "") for message in make_box().ask.session("s").messages]
+    assert texts == ["short", "ok", "2", "b"]
+
+
+def test_a_session_that_another_kernel_shortened_too_stays_as_that_one_left_it(make_box: MakeBox) -> None:
+    one, other = make_box(), make_box()
+    one.ask("1", model=ScriptedModel(["a"]), session="s")
+    mine = one.ask.session("s")
+    other.ask.session("s").shorten([User("theirs"), Turn("ok")])
+
+    mine.shorten([User("mine"), Turn("ok")])
+
+    assert [getattr(message, "text", "") for message in mine.messages] == ["theirs", "ok"]
+
+
+@pytest.mark.parametrize("name", ["\u5317" * 12, "\u5317" * 90, 'a"b' * 60, "x" * 300, "\u00e9" * 17, "plain name"])
+def test_a_session_is_listed_by_its_name(make_box: MakeBox, name: str) -> None:
+    make_box().ask("1", model=ScriptedModel(["a"]), session=name)
+
+    assert make_box().ask.session_names() == [name]

@@ -272,3 +272,38 @@ test('nobody can type into the fields of a tool before its record fills them; th
   assert.equal(field('URL').value, '/orders');
   editor.close();
 });
+
+test('after Save the tick "for all tools of this bundle" stays, since the bundle has the auth now', async () => {
+  const auth = { value: '${SHOP_TOKEN}', type: 'bearer' };
+  let bundles = [];
+  const { editor, field, press, choose, sent, status } = await open({ httpTool: () => ({ bundles, secrets: ['SHOP_TOKEN'], tool: null }) });
+  type(field('URL'), 'https://api.new.com/orders');
+  choose('Kind of auth', 'bearer');
+  choose('Secret', 'SHOP_TOKEN');
+  const tick = [...editor.element.querySelectorAll('label')].find(each => each.textContent.includes('for all tools')).querySelector('input');
+  assert.equal(tick.checked, true);
+  bundles = [{ slug: field('Bundle').value, baseUrl: 'https://api.new.com', auth }];
+  await press('Save');
+  await until(() => status().startsWith('Saved'));
+  assert.equal(sent('httpSave').isShared, true);
+  assert.equal(tick.checked, true);
+  editor.close();
+});
+
+test('switching turns a whole address below the base URL into its path, and names what keeps its host', async () => {
+  const environments = { environments: ['default', 'staging'], environment: 'default', variables: {} };
+  let shop = { ...SHOP, ...environments };
+  const notes = ['Keeps its own host: shop.other (https://other.test:443)'];
+  const { editor, field, choose, status, sent } = await open({ httpTool: () => ({ bundles: [shop], secrets: ['SHOP_TOKEN'], tool: null }), switchEnvironment: () => ((shop = { ...shop, baseUrl: 'https://stage.shop.com', environment: 'staging' }), { notes }) });
+  type(field('Bundle'), 'shop');
+  type(field('URL'), 'https://api.shop.com/v1/orders/{id}');
+  assert.match(field('Resulting URL').textContent, /\(default\)$/);
+  choose('Environment', 'staging');
+  await until(() => status().startsWith('shop uses staging.'));
+  assert.deepEqual([field('URL').value, sent('switchEnvironment').name], ['/orders/{id}', 'staging']);
+  assert.match(field('Resulting URL').textContent, /^Sent to https:\/\/stage\.shop\.com\/orders\/\{id\} \(staging\)$/);
+  assert.match(status(), /shop\.other/);
+  type(field('URL'), 'https://api.shop.com/v10/orders');
+  assert.match(field('Resulting URL').textContent, /whatever the environment: this is not below https:\/\/stage\.shop\.com$/);
+  editor.close();
+});
