@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from onetool_ipy.base import values
+from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import CallFailure, OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
@@ -271,8 +271,7 @@ def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
 
 def _has_rows(data: object) -> bool:
     """Whether a result holds a list of records or a table."""
-    is_table = hasattr(data, "columns") and hasattr(data, "to_dict")
-    return is_table or _holds_records(values.to_json(data), 3)
+    return tables.is_frame(tables.tabular(data)) or _holds_records(values.to_json(data), 3)
 
 
 def _holds_records(value: object, depth: int) -> bool:
