@@ -55,7 +55,7 @@ def is_foreign(value: object) -> bool:
     """Whether a value that is not of pandas says that it is a table. Reads nothing of it."""
     kind = type(value)
     # Nearly all values are of Python's own types.
-    if kind.__module__ == "builtins" or not any(hasattr(kind, name) for name in _INTERFACES):
+    if kind.__module__ == "builtins":
         return False
     return any(_has_method(kind, name) for name in _INTERFACES) and not is_frame(value)
 
@@ -78,6 +78,13 @@ def is_sparse(rows: Iterable[Collection[object]]) -> bool:
     return cells > _MANY_CELLS and cells > _MOST_EMPTY * sum(map(len, rows))
 
 
+def are_tuples(value: object) -> bool:
+    """Whether this is a list of tuples of one length, which are rows without names."""
+    if type(value) is not list or not value or type(value[0]) is not tuple or not value[0]:
+        return False
+    return set(map(type, value)) == {tuple} and len(set(map(len, value))) == 1
+
+
 def tabular(value: Any) -> Any:
     """Return a table as a frame of pandas or a list of records, by the table above; any other value as it is.
 
@@ -88,9 +95,10 @@ def tabular(value: Any) -> Any:
             return flat(read(value))
         except NotATable:
             return value
-    if type(value) is list and value:
-        return _rows(value)
-    return _array(value)
+    try:
+        return _rows(value) if type(value) is list and value else _array(value)
+    except Exception:  # noqa: BLE001 - a foreign row or array may fail in any of its methods; it is then no table
+        return value
 
 
 def read(value: Any) -> Any:
@@ -146,8 +154,10 @@ def flat(frame: Any) -> Any:
 
 def _has_method(kind: type, name: str) -> bool:
     """Whether a class, and not its metaclass, has a method of this name; a property is none."""
-    owner = next((base for base in kind.__mro__ if name in base.__dict__), None)
-    return owner is not None and callable(owner.__dict__[name])
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return callable(base.__dict__[name])
+    return False
 
 
 def _read_stream(value: Any) -> Any:
@@ -191,7 +201,7 @@ def _rows(rows: list[Any]) -> Any:
     if kind is tuple:
         import pandas as pd
 
-        return pd.DataFrame(rows) if rows[0] and len(set(map(len, rows))) == 1 else rows
+        return pd.DataFrame(rows) if are_tuples(rows) else rows
     names = _names(rows[0])
     if not names:
         return rows
@@ -224,15 +234,11 @@ def _names(row: Any) -> list[str]:
 def _array(value: Any) -> Any:
     """Return an array of two dimensions, or with named fields, as a table; any other value as it is."""
     kind = type(value)
-    if not hasattr(kind, "__array__") or is_frame(value) or not _has_method(kind, "__array__"):
+    if not _has_method(kind, "__array__") or is_frame(value) or len(value.shape) not in (1, 2):
         return value
-    try:
-        import numpy as np
-        import pandas as pd
+    import numpy as np
+    import pandas as pd
 
-        shape = tuple(value.shape)
-        array = value if isinstance(value, np.ndarray) else np.asarray(value)
-        is_table = array.shape == shape and (array.ndim == 2 or (array.ndim == 1 and array.dtype.names))
-        return pd.DataFrame(array) if is_table and shape[-1] else value
-    except Exception:  # noqa: BLE001 - a foreign array may fail in any of its methods; it is then no table
-        return value
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    is_table = array.shape == tuple(value.shape) and (array.ndim == 2 or array.dtype.names)
+    return pd.DataFrame(array) if is_table and array.shape[-1] else value

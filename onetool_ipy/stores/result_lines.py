@@ -63,8 +63,11 @@ def pieces(value: Any) -> Iterator[Piece]:
 
 
 def as_stored(value: Any) -> Any:
-    """Return a table of another library as the DataFrame that is stored for it; any other value as it is."""
-    return tables.tabular(value) if tables.is_foreign(value) else value
+    """Return a table or array of another library as the DataFrame that is stored for it; any other value as it is."""
+    if isinstance(value, (str, bytes, *_LISTS)) or _is_array(value):
+        return value
+    table = tables.tabular(value)
+    return table if tables.is_frame(table) else value
 
 
 def lines_of(items: Iterable[object]) -> Iterator[Piece]:
@@ -88,7 +91,7 @@ def form_of(value: Any) -> Json:
         return {"form": "text"}
     if is_dataframe(value):
         return {"form": "DataFrame", "types": [str(kind) for kind in value.dtypes]}
-    if (_is_array(value) and value.ndim == 2) or (type(value) is list and is_dataframe(tables.tabular(value))):
+    if (_is_array(value) and value.ndim == 2) or tables.are_tuples(value):
         return {"form": "tuples"}
     if _is_array(value):
         return {"form": type(value).__name__, "types": [str(value.dtype)]}

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 from unittest.mock import MagicMock
 
 import numpy as np
@@ -232,6 +232,31 @@ def test_two_columns_of_one_name_both_stay() -> None:
         rows = connection.execute("select 1 as id, 2 as id").fetchall()
 
     assert tabular(rows).to_numpy().tolist() == [[1, 2]]
+
+
+class Tensor:
+    """An array of another library, such as torch has."""
+
+    shape = (2, 2)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return np.array([[1, 2], [3, 4]])
+
+
+class Row:
+    """A row whose cells cannot be read."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]] = {"a": None}
+
+    @property
+    def a(self) -> int:
+        raise RuntimeError("no")
+
+
+def test_an_array_is_known_by_its_interface_and_a_broken_row_is_no_table() -> None:
+    assert tabular(Tensor()).to_numpy().tolist() == [[1, 2], [3, 4]]
+    rows = [Row()]
+    assert tabular(rows) is rows
 
 
 def test_an_array_with_named_fields_keeps_them() -> None:

@@ -187,16 +187,30 @@ def _own_bundle(shell: Any, data: object, *, is_cut: bool) -> Json | None:
     """The shell's own representation of the data; None if it has none or is too large."""
     # The line below a table says how many rows there are; that of pandas would say it again, without commas.
     with sys.modules["pandas"].option_context("display.show_dimensions", False) if is_cut else nullcontext():
-        bodies, _ = shell.display_formatter.format(data)
-    # A figure of plotly has shown itself by now, and its text is not to be shown below it.
-    if not bodies:
-        return {}
+        bodies = _formatted(shell.display_formatter, data)
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
-    if not rich or sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
+    if sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
+        # A large figure has its data twice: as itself, and in a page for programs that cannot draw it.
+        rich = [mime for mime in rich if not isinstance(bodies[mime], str)]
+    if not rich:
         return None
     if is_frame(data) and "text/html" in bodies:
         bodies["text/html"] = html.as_text(bodies["text/html"])
     return {mime: bodies[mime] for mime in ("text/plain", *rich) if mime in bodies}
+
+
+def _formatted(formatter: Any, data: object) -> Json:
+    """Return what IPython would show of the data, in one piece.
+
+    A figure of plotly would show itself (`_ipython_display_`) before our text about it; its bundle is the same figure.
+    """
+    shows_itself = formatter.ipython_display_formatter
+    was_enabled, shows_itself.enabled = shows_itself.enabled, False
+    try:
+        bodies: Json = formatter.format(data)[0]
+    finally:
+        shows_itself.enabled = was_enabled
+    return bodies
 
 
 class LastFailure:

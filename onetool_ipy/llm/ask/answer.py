@@ -170,7 +170,7 @@ class Answer:
             is_table = hasattr(self.value, "columns")
             return ToolResult(True, self.value if is_table else values.to_json(self.value)).to_df()
         for call in reversed(self.calls):
-            if call.ok and call.is_tool and _has_rows(call.result.data):
+            if call.ok and call.is_tool and _has_rows(call.result.portable):
                 frame = call.result.to_df()
                 frame.attrs["onetool"] = {**frame.attrs.get("onetool", {}), "tool": call.name, "call": call.id}
                 return frame
@@ -253,7 +253,7 @@ def call_view(call: AnswerCall, *, is_open: bool = False) -> Called:
         return Called(call.name, call.args, "failed", problem=problem, facts=(error.reason or error.code,))
     duration = "used again" if call.cached else f"{call.ms:,.0f} ms" if call.ms >= 1 else "<1 ms"
     facts = [duration, *([f"~{call.tokens:,} tokens"] if call.tokens else [])]
-    return Called(call.name, call.args, "ok", call.result.data, facts=tuple(facts), is_open=is_open)
+    return Called(call.name, call.args, "ok", call.result.portable, facts=tuple(facts), is_open=is_open)
 
 
 def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:

@@ -126,7 +126,9 @@ class Attachments:
 
     def _table(self, value: object) -> object:
         """Return a table of another library as one of pandas. Reading it may run a query, and has a limit as well."""
-        if not tables.is_foreign(value):
+        # A class with a description of its own is described as itself.
+        has_own = hasattr(type(value), "_repr_llm_") or any(kind in self.describers for kind in type(value).__mro__)
+        if has_own or not tables.is_foreign(value):
             return value
         try:
             return self._box.workers.run(partial(tables.tabular, value), self.limit_s)
