@@ -413,8 +413,10 @@ class Toolbox:
 
         settings = self.config.settings.output
         data, plain = result.portable, None
-        # The names of its columns alone make a long table too large, so it need not be written out to be measured.
-        least = len(data) * sum(len(str(name)) + 5 for name in data.columns) if tables.is_dataframe(data) else 0
+        # The names of its columns alone make a long table too large, so it is not written out first.
+        least = 0
+        if tables.is_dataframe(data):
+            least = len(data) * sum(len(str(name)) + 5 for name in data.columns)
         if least <= settings.max_inline_bytes:
             plain = values.to_json(data)
             text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)

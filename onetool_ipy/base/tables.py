@@ -1,7 +1,7 @@
-"""What a table is, known by its interface and not by its class, and any table as one of pandas. The one home of both.
+"""What a table is, by its interface and not by its class, and any table as one of pandas.
 
     value                                                  its table
-    ---------------------------------------------------    -------------------------------------------
+    ---------------------------------------------------    -----------------------------------
     DataFrame or Series of pandas                          itself
     its type has `to_dataframe()`, `__arrow_c_stream__`    what these give: xarray, polars, pyarrow,
     or `to_pandas()`                                       DuckDB, ibis and whatever comes next
@@ -11,9 +11,10 @@
     list of named tuples, rows of sqlite3, dataclasses     records, by their names
     or pydantic models of one class
 
-Only the type of a value is asked, since some objects answer to every name. Reading runs foreign code, which may fail,
-take long or use a stream up: `read` says in words why there is no table (`NotATable`), `tabular` then gives the value
-itself. Nothing here imports pandas before there is a table to read.
+Only the type of a value is asked, since some objects answer to every name. Reading runs foreign
+code, which may fail, take long or use a stream up: `read` says in words why there is no table
+(`NotATable`), `tabular` then gives the value itself. Nothing here imports pandas before there is a
+table to read.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _INTERFACES = ("to_dataframe", "__arrow_c_stream__", "to_pandas")
 _MANY_CELLS = 1_000_000
 _MOST_EMPTY = 50
 _MAX_ROWS = 50_000_000
-_MAX_BYTES = 4 << 30
+_MAX_BYTES = 2 << 30
 _MAX_BATCHES = 1_000_000
 
 
@@ -69,9 +70,10 @@ def is_missing(cell: object) -> bool:
 
 
 def is_sparse(rows: Iterable[Collection[object]]) -> bool:
-    """Whether a table of these rows, given by the names of their columns, would be large and nearly empty.
+    """Whether a table of rows, given by the names of their columns, would be large and nearly empty.
 
-    Rows that each have names of their own make a table of n x n cells, which takes far more memory than the rows do.
+    Rows that each have names of their own make a table of n x n cells, which takes far more memory
+    than the rows do.
     """
     rows = rows if isinstance(rows, list) else list(rows)
     cells = len(rows) * len(set(chain.from_iterable(rows)))
@@ -86,7 +88,7 @@ def are_tuples(value: object) -> bool:
 
 
 def tabular(value: Any) -> Any:
-    """Return a table as a frame of pandas or a list of records, by the table above; any other value as it is.
+    """Return a table as a frame of pandas or a list of records; any other value as it is.
 
     An index that names its rows becomes columns, since lines and records have none.
     """
@@ -97,12 +99,12 @@ def tabular(value: Any) -> Any:
             return value
     try:
         return _rows(value) if type(value) is list and value else _array(value)
-    except Exception:  # noqa: BLE001 - a foreign row or array may fail in any of its methods; it is then no table
+    except Exception:  # noqa: BLE001 - a foreign row or array may fail in any of its methods
         return value
 
 
 def read(value: Any) -> Any:
-    """Return a foreign table as a DataFrame or Series of pandas. Raises NotATable, which says why it cannot be."""
+    """Return a foreign table as a DataFrame or Series of pandas. Raises NotATable, which says why."""
     sizes = getattr(value, "sizes", None)
     if isinstance(sizes, Mapping) and math.prod(sizes.values()) > _MAX_ROWS:
         raise NotATable(
@@ -123,7 +125,8 @@ def read(value: Any) -> Any:
             frame = readers[name](value)
         except NotATable:
             raise
-        except Exception as exc:  # noqa: BLE001 - foreign code may raise anything; the next interface may work
+        # Foreign code may raise anything; the next interface may work.
+        except Exception as exc:  # noqa: BLE001
             problems.append(f"{name}: {type(exc).__name__}: {exc}")
             has_arrow = has_arrow and not isinstance(exc, ImportError)
             continue
@@ -161,18 +164,22 @@ def _has_method(kind: type, name: str) -> bool:
 
 
 def _read_stream(value: Any) -> Any:
-    """Read an Arrow stream. Raises NotATable if it does not end."""
+    """Read an Arrow stream. Raises NotATable if it does not end.
+
+    What also has `to_pandas()` is in memory already, however large it is.
+    """
     import pandas as pd
     import pyarrow as pa  # type: ignore[import-untyped]  # it ships no stubs
 
     reader = pa.RecordBatchReader.from_stream(value)
+    is_stream = not _has_method(type(value), "to_pandas")
     batches, size = [], 0
     for batch in reader:
         batches.append(batch)
         size += batch.nbytes
-        if size > _MAX_BYTES or len(batches) > _MAX_BATCHES:
+        if is_stream and (size > _MAX_BYTES or len(batches) > _MAX_BATCHES):
             raise NotATable(
-                f"This {type(value).__name__} gives more than {size >> 20:,} MB, so it was not read to its end.",
+                f"This {type(value).__name__} has over {size >> 20:,} MB, so it was not read to its end.",
                 hint="Return a part of it.",
             )
     table = pa.Table.from_batches(batches, reader.schema)
@@ -194,7 +201,7 @@ def _read_dicts(value: Any) -> Any:
 
 
 def _rows(rows: list[Any]) -> Any:
-    """Return a list of tuples of one length, or of rows that know their names, as a table; else the list."""
+    """Return tuples of one length, or rows that know their names, as a table; else the list."""
     kind = type(rows[0])
     if kind is dict or kind is str or set(map(type, rows)) != {kind}:
         return rows
@@ -232,7 +239,7 @@ def _names(row: Any) -> list[str]:
 
 
 def _array(value: Any) -> Any:
-    """Return an array of two dimensions, or with named fields, as a table; any other value as it is."""
+    """Return an array of two dimensions, or with named fields, as a table; else the value."""
     kind = type(value)
     if not _has_method(kind, "__array__") or is_frame(value) or len(value.shape) not in (1, 2):
         return value

@@ -156,9 +156,10 @@ class ToolResult:
 
     @property
     def portable(self) -> Any:
-        """The data as it is shown, stored and sent: a table of another library as one of pandas, else the data itself.
+        """The data as it is shown, stored and sent: a table of another library as one of pandas.
 
-        It is read once, when it is first needed: reading may run a query, or use a stream up.
+        It is read once, when it is first needed: reading may run a query, or use a stream up. Any
+        other data is itself.
         """
         if not is_foreign(self.data):
             return self.data
@@ -169,7 +170,7 @@ class ToolResult:
 
     @once
     def _frame(self) -> Any:
-        """The table of another library that the tool gave, as pandas has it. Raises UsageProblem."""
+        """The table of another library that the tool gave, read by pandas. Raises UsageProblem."""
         return _read(self.data)
 
     def store(self) -> str:
@@ -387,7 +388,7 @@ def frame_of(
     make: Callable[[list[Any]], pd.DataFrame],
     columns: Callable[[Any], Collection[str]] | None = None,
 ) -> pd.DataFrame:
-    """Make a frame of rows. `columns` gives the columns that one of them has, if these are not its keys.
+    """Make a frame of rows. `columns` gives the columns of one of them, if these are not its keys.
 
     Raises UsageProblem if nearly all of a large frame would be empty. Half a character, which pandas cannot store, is
     written out.
@@ -424,7 +425,7 @@ def _is_flat(data: object) -> bool:
 
 
 def _texts(column: pd.Series) -> list[Any]:
-    """Return the cells of a column if they may be dates; a look at the first one tells of most columns."""
+    """Return the cells of a column if they may be dates; the first one tells of most columns."""
     if column.dtype.kind != "O":
         return []
     cells: list[Any] = column.dropna().tolist()

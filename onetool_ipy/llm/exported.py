@@ -62,7 +62,7 @@ class ExportedTool:
         self._outgoing = box.outgoing
 
     def value(self, result: ToolResult) -> Any:
-        """Return what leaves the toolbox, without secrets: the value as JSON data, or a handle and a preview."""
+        """Return what leaves the toolbox, without secrets: JSON data, or a handle and a preview."""
         return values.map_text(self._outgoing(result), self.mask)
 
     def content(self, result: ToolResult) -> str:
@@ -70,7 +70,7 @@ class ExportedTool:
         return self.mask(json_text(self._outgoing(result)))
 
     def kept(self, result: ToolResult) -> tuple[str, Json]:
-        """Return the content, and the result for a framework's messages: the keys of `ToolResult.to_dict`."""
+        """Return the content, and the result for messages, with the keys of `ToolResult.to_dict`."""
         data = self.value(result)
         # What was sent is known before `meta`, which then has the handle of a large result.
         error = None if result.error is None else result.error.to_dict()
@@ -85,7 +85,7 @@ class ExportedTool:
 
 
 def _small_numbers(data: Any) -> Any:
-    """Return JSON data with whole numbers over 64 bits as text: MessagePack, which checkpoints use, has none."""
+    """Return JSON data with numbers over 64 bits as text: MessagePack of checkpoints has none."""
     if isinstance(data, dict):
         return {key: _small_numbers(item) for key, item in data.items()}
     if isinstance(data, list):
@@ -156,7 +156,7 @@ def _to_pydantic_ai(module: ModuleType, tool: ExportedTool) -> Any:
         content, record = tool.kept(result)
         if result.error is None:
             return module.ToolReturn(content, metadata=record)
-        # A retry too many ends the whole run; the model is told of the last failure as of any other answer.
+        # A retry too many ends the whole run, so the model is told of the last failure as text.
         if context.retry < context.max_retries:
             raise module.ModelRetry(tool.message(result)) from result.error.exception
         return module.ToolReturn(f"Error: {tool.message(result)}", metadata=record)

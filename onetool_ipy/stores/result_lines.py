@@ -63,7 +63,7 @@ def pieces(value: Any) -> Iterator[Piece]:
 
 
 def as_stored(value: Any) -> Any:
-    """Return a table or array of another library as the DataFrame that is stored for it; any other value as it is."""
+    """Return a table or array of another library as the DataFrame that is stored for it."""
     if isinstance(value, (str, bytes, *_LISTS)) or _is_array(value):
         return value
     table = tables.tabular(value)

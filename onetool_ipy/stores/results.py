@@ -205,7 +205,7 @@ class Results:
         return page
 
     def _page_of_table(self, held: HeldValue, offset: int, limit: int) -> Json | None:
-        """Return a page of a large table that is only in memory: writing all of it first would take seconds."""
+        """Return a page of a large table in memory: writing all of it first would take seconds."""
         table = held.get()
         if not is_dataframe(table) or len(table) < _LONG_TABLE or limit > _SHORT_PAGE:
             return None
@@ -213,7 +213,7 @@ class Results:
             return None
         data = b"".join(mask_stream(pieces(table.iloc[offset - 1 : offset - 1 + limit]), self._mask))
         lines = data.decode("utf-8").removesuffix("\n").split("\n") if data else []
-        # A line that is cut, or that a mask has joined to the next one, is left to the text on disk.
+        # A line that is cut, or that a mask has joined to the next, is left to the text on disk.
         if (
             len(lines) != max(0, min(limit, len(table) - offset + 1))
             or len(max(lines, key=len, default="")) * 4 > MAX_LINE_BYTES
@@ -224,7 +224,7 @@ class Results:
         return {"lines": lines, **sizes}
 
     def form(self, handle: str) -> str:
-        """Return what the lines of a stored result were made from, as `result_lines.form_of` says."""
+        """Return what the lines of a result were made from, as `result_lines.form_of` says."""
         held = self._find_held(handle)
         if held is not None and (value := held.get()) is not None:
             return str(form_of(as_stored(value))["form"])

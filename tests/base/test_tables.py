@@ -94,6 +94,7 @@ def plain(frame: pd.DataFrame) -> list[list[Any]]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["polars", "pyarrow", "arrow-stream", "duckdb", "named-tuples", "tuples"])
 @given(rows=columns())
 @settings(max_examples=60)

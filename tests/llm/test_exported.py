@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import ToolNotFound, Unavailable, UsageProblem
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.llm.exported import ExportedTool
 from onetool_ipy.toolbox import Toolbox
 from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
@@ -131,6 +136,58 @@ def test_arguments_that_are_not_json_are_said(report: Report) -> None:
 
 def test_what_is_large_goes_as_a_handle(framework: str, report: Report) -> None:
     assert json.loads(report(framework)["large"])["total_lines"] == 50_000
+
+
+class Odd:
+    """An object without a form in JSON."""
+
+
+SECRET = "hunter-22-hunter"
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(2**60, 2**80),
+    st.floats(),
+    st.text(),
+    st.binary(),
+    st.datetimes(),
+    st.decimals(),
+    st.just(SECRET),
+    st.builds(lambda text: f"{text} {SECRET}", st.text()),
+    st.builds(Odd),
+    st.builds(lambda cells: pl.DataFrame({"a": cells}), st.lists(st.integers(-5, 5), max_size=3)),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner), st.dictionaries(st.one_of(st.text(), st.integers()), inner), st.tuples(inner)
+    ),
+    max_leaves=12,
+)
+
+
+def numbers_in(data: Any) -> Iterator[int]:
+    for item in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from numbers_in(item)
+    if type(data) is int:
+        yield data
+
+
+@pytest.mark.slow
+@given(data=VALUES)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_a_tool_gives_goes_into_messages_as_plain_data(box: Toolbox, data: Any) -> None:
+    """The twin is JSON itself: what comes back from it is equal. No number is too large for MessagePack."""
+    exported = ExportedTool(box, box.registry.require("tools.echo"), "tools_echo")
+    exported.mask = lambda text: text.replace(SECRET, "***")
+
+    content, record = exported.kept(ToolResult(True, data, meta={"tool": "nb.odd", "about": data}))
+
+    assert json.loads(json.dumps(record, allow_nan=False).encode()) == record
+    assert record.keys() == {"ok", "data", "error", "meta"}
+    assert all(-(2**63) <= number < 2**64 for number in numbers_in(record))
+    assert SECRET not in content + json.dumps(record)
 
 
 def test_the_calls_are_those_of_a_model(framework: str, report: Report) -> None:

@@ -53,20 +53,29 @@ def test_a_stored_table_is_read_again_as_it_was(kind: str, results: Results) -> 
     assert reloaded(results, handle)[names].to_numpy().tolist() == [[row["id"], row["name"]] for row in ROWS]
 
 
+@pytest.mark.slow
 @given(
     ids=st.lists(st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1)), min_size=3, max_size=3),
     numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=3, max_size=3),
-    texts=st.lists(st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]))), min_size=3, max_size=3),
+    texts=st.lists(
+        st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]))),
+        min_size=3,
+        max_size=3,
+    ),
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_what_is_reloaded_equals_what_pandas_read(results: Results, ids: Any, numbers: Any, texts: Any) -> None:
-    frame = pl.DataFrame({"id": ids, "x": numbers, "t": texts}, schema={"id": pl.Int64, "x": pl.Float64, "t": pl.Utf8})
+    frame = pl.DataFrame(
+        {"id": ids, "x": numbers, "t": texts},
+        schema={"id": pl.Int64, "x": pl.Float64, "t": pl.Utf8},
+    )
 
     again = reloaded(results, results.put(frame))
 
     pd.testing.assert_frame_equal(again, tabular(frame), check_exact=True)
 
 
+@pytest.mark.slow
 def test_the_first_page_of_a_long_table_waits_for_no_writing(results: Results) -> None:
     frame = tabular(pl.DataFrame({"id": range(100_000), "name": [f"{SECRET} {n}" for n in range(100_000)]}))
     handle = results.keep(frame)
@@ -74,7 +83,12 @@ def test_the_first_page_of_a_long_table_waits_for_no_writing(results: Results) -
     page = results.query(handle, offset=99_999, limit=5)
 
     assert list(results.folder.parent.rglob("*.txt")) == []
-    assert (page["total_lines"], page["returned"], page["offset"], page["has_more"]) == (100_000, 2, 99_999, False)
+    assert (page["total_lines"], page["returned"], page["offset"], page["has_more"]) == (
+        100_000,
+        2,
+        99_999,
+        False,
+    )
     results.store(handle)
     assert results.query(handle, offset=99_999, limit=5) == page
     assert SECRET not in page["lines"][0]

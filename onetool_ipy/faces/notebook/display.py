@@ -190,7 +190,7 @@ def _own_bundle(shell: Any, data: object, *, is_cut: bool) -> Json | None:
         bodies = _formatted(shell.display_formatter, data)
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
     if sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
-        # A large figure has its data twice: as itself, and in a page for programs that cannot draw it.
+        # A large figure has its data twice: as itself, and in a page for what cannot draw it.
         rich = [mime for mime in rich if not isinstance(bodies[mime], str)]
     if not rich:
         return None
@@ -202,7 +202,8 @@ def _own_bundle(shell: Any, data: object, *, is_cut: bool) -> Json | None:
 def _formatted(formatter: Any, data: object) -> Json:
     """Return what IPython would show of the data, in one piece.
 
-    A figure of plotly would show itself (`_ipython_display_`) before our text about it; its bundle is the same figure.
+    A figure of plotly would show itself (`_ipython_display_`) before our text about it; its bundle
+    is the same figure.
     """
     shows_itself = formatter.ipython_display_formatter
     was_enabled, shows_itself.enabled = shows_itself.enabled, False

@@ -51,7 +51,7 @@ _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image
 
 
 class _Item:
-    """One result: how to read its data, its lines if they are few, its table and its download once requested.
+    """One result: how to read its data, its lines if they are few, its table and its download.
 
     `own` is the object that the tool gave, while the result is there.
     """

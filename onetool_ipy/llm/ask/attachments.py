@@ -125,9 +125,10 @@ class Attachments:
         return Attached(prompt=prompt, parts=tuple(parts))
 
     def _table(self, value: object) -> object:
-        """Return a table of another library as one of pandas. Reading it may run a query, and has a limit as well."""
+        """Return a table of another library as one of pandas, read within the limit."""
         # A class with a description of its own is described as itself.
-        has_own = hasattr(type(value), "_repr_llm_") or any(kind in self.describers for kind in type(value).__mro__)
+        kind = type(value)
+        has_own = hasattr(kind, "_repr_llm_") or not self.describers.keys().isdisjoint(kind.__mro__)
         if has_own or not tables.is_foreign(value):
             return value
         try:

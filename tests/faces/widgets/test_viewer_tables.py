@@ -70,7 +70,13 @@ def test_the_code_of_a_table_reads_it_in_its_own_way(side: Side) -> None:
     frame = pl.DataFrame(ROWS)
     about = viewer.show(ToolResult(True, frame, meta={"call_id": "c1"}))
 
-    payload = {"handle": about["handle"], "call": about["call"], "visible": [0], "sort": None, "filter": "n49"}
+    payload = {
+        "handle": about["handle"],
+        "call": about["call"],
+        "visible": [0],
+        "sort": None,
+        "filter": "n49",
+    }
     code = viewer.code(payload, {"rows": frame})["code"]
 
     assert code.startswith("import pandas as pd\ndf = rows.to_pandas()\n")
