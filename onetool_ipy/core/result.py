@@ -122,7 +122,7 @@ class ToolResult:
     @property
     def text(self) -> str:
         """The data as text: text as it is, anything else as JSON."""
-        return values.to_text(self.data)
+        return values.to_text(self.portable)
 
     @property
     def handle(self) -> str | None:
@@ -205,7 +205,7 @@ class ToolResult:
         """The four keys, always, and always fit for JSON."""
         return {
             "ok": self.ok,
-            "data": values.to_json(self.data),
+            "data": values.to_json(self.portable),
             "error": None if self.error is None else self.error.to_dict(),
             "meta": values.to_json(self.meta),
         }
@@ -213,7 +213,7 @@ class ToolResult:
     def as_invoke(self) -> Json:
         """The shape of spec 002: exactly `{ok: true, value}` or `{ok: false, error}`."""
         if self.error is None:
-            return {"ok": True, "value": values.to_json(self.data)}
+            return {"ok": True, "value": values.to_json(self.portable)}
         return {"ok": False, "error": self.error.to_dict()}
 
     def _stores(self) -> Any:

@@ -82,6 +82,15 @@ def test_a_stream_is_read_once_and_a_query_is_run_once() -> None:
     assert len(runs) == 1
 
 
+def test_a_stream_that_was_read_is_still_sent_whole() -> None:
+    result = ToolResult(True, pa.table({"a": [1, 2]}).to_reader())
+    assert len(result.df) == 2
+
+    rows = [{"a": 1}, {"a": 2}]
+    assert (result.to_dict()["data"], result.as_invoke()["value"]) == (rows, rows)
+    assert '"a": 2' in result.text
+
+
 def test_a_frame_belongs_to_its_caller() -> None:
     result = ToolResult(True, pl.DataFrame({"a": [1, 2]}), meta={"call_id": "c1"})
 
