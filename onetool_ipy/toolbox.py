@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from onetool_ipy.base import forks, values
+from onetool_ipy.base import forks, tables, values
 from onetool_ipy.base.background import AbandonedCalls, Background, Workers, clock_stopped
 from onetool_ipy.base.errors import TRUST_IT, InvalidConfig, OneToolError, UsageProblem
 from onetool_ipy.base.files import StoreError, names_in, read_object
@@ -413,17 +413,23 @@ class Toolbox:
         import json
 
         settings = self.config.settings.output
-        plain = values.to_json(result.data)
-        text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
-        if result.error is not None or len(text.encode()) <= settings.max_inline_bytes:
-            return plain
+        data, plain = result.portable, None
+        # The names of its columns alone make a long table too large, so it is not written out first.
+        least = 0
+        if tables.is_dataframe(data):
+            least = len(data) * sum(len(str(name)) + 5 for name in data.columns)
+        if least <= settings.max_inline_bytes:
+            plain = values.to_json(data)
+            text = plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+            if result.error is not None or len(text.encode()) <= settings.max_inline_bytes:
+                return plain
         tool, call_id = str(result.meta.get("tool", "")), str(result.meta.get("call_id", ""))
         try:
-            handle = result.handle or self.results.put(result.data, tool=tool, call_id=call_id)
+            handle = result.handle or self.results.put(data, tool=tool, call_id=call_id)
             page = self.results.query(handle, limit=settings.preview_lines)
         except OneToolError as exc:
             result.meta["not_stored"] = self.mask(exc.message)
-            return plain
+            return values.to_json(data) if plain is None else plain
         result.meta["handle"] = handle
         return {"handle": handle, "total_lines": page["total_lines"], "preview": page["lines"]}
 

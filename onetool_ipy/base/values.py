@@ -16,14 +16,16 @@
     DataFrame                               list of records, without the index
     DataFrame with equal column names       {"columns": [...], "rows": [[...], ...]}
     Series, Index                           list
+    any other table (`tables`)              as the DataFrame it gives
+    sqlite3.Row                             object
     dataclass, pydantic model, namedtuple   object
     exception                               "Type: message"
     generator, file, anything else          its repr, cut at 500 characters, never consumed
     an object whose repr fails              "<Type object, repr failed>"
     a cycle, or more than 200 levels        "<cycle>", "<too deep>"
 
-A value returned to Python is never altered: this is for what leaves it. Nothing here raises, or
-imports pandas: no value is a table before pandas is loaded.
+A value returned to Python is never altered: this is for what leaves it. Nothing here raises. pandas
+is imported only for a table of another library, which `tables` reads.
 """
 
 from __future__ import annotations
@@ -32,9 +34,11 @@ import json
 import math
 import sys
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NoReturn
+
+from onetool_ipy.base import tables
 
 Json = dict[str, Any]
 """An object of JSON, as Python has it."""
@@ -48,8 +52,6 @@ _MAX_BITS = 13_000
 _SURE = frozenset((str, int, bool, type(None)))
 _LEAVES = _SURE | {float}
 _BRIEF = _LEAVES - {str}
-_MANY_CELLS = 1_000_000
-_MOST_EMPTY = 50
 
 
 def short_repr(value: object, limit: int) -> str:
@@ -218,39 +220,6 @@ def _map(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def is_dataframe(value: object) -> bool:
-    """Whether a value is a DataFrame."""
-    return isinstance(value, getattr(sys.modules.get("pandas"), "DataFrame", ()))
-
-
-def is_frame(value: object) -> bool:
-    """Whether a value is a DataFrame or a Series."""
-    return is_dataframe(value) or isinstance(value, getattr(sys.modules.get("pandas"), "Series", ()))
-
-
-def is_missing(cell: object) -> bool:
-    """Return whether a cell of a table is empty: None, NaN, or pandas' NA or NaT."""
-    if cell is None or isinstance(cell, float):
-        return cell is None or cell != cell
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and (cell is pandas.NA or cell is pandas.NaT)
-
-
-def is_sparse(rows: Iterable[Collection[object]]) -> bool:
-    """Whether a table of these rows, given by the names of their columns, would be large and nearly empty.
-
-    Rows that each have names of their own make a table of n x n cells, which takes far more memory than the rows do.
-    """
-    names: set[Any] = set()
-    count = filled = 0
-    for row in rows:
-        names.update(row)
-        count += 1
-        filled += len(row)
-    cells = count * len(names)
-    return cells > _MANY_CELLS and cells > _MOST_EMPTY * filled
-
-
 class _Unending(Exception):
     """A value is nested too deep, or holds itself."""
 
@@ -357,6 +326,8 @@ class _Writer:
             self._above.discard(id(value))
 
     def _container(self, value: object, depth: int) -> Any:
+        if tables.is_foreign(value) and (table := tables.tabular(value)) is not value:
+            return self.write(table, depth)
         if isinstance(value, Mapping):
             return {_key(k): self.write(v, depth) for k, v in value.items()}
         if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -415,12 +386,14 @@ def _inner(value: Any) -> tuple[Any] | None:
     if pandas is not None:
         if value is pandas.NA or value is pandas.NaT:
             return (None,)
-        if is_dataframe(value):
+        if tables.is_dataframe(value):
             if value.columns.map(_key).is_unique:
                 return (value.to_dict(orient="records"),)
             return ({"columns": value.columns.tolist(), "rows": list(value.itertuples(index=False, name=None))},)
         if isinstance(value, (pandas.Series, pandas.Index, pandas.api.extensions.ExtensionArray)):
             return (value.tolist(),)
+    if type(value) is getattr(sys.modules.get("sqlite3"), "Row", None):
+        return (dict(zip(value.keys(), value, strict=True)),)
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
         return (value.tolist(),)
     if pydantic is not None and isinstance(value, pydantic.BaseModel):

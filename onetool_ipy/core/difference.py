@@ -15,9 +15,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from onetool_ipy.base import values
+from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.values import is_frame, is_missing
+from onetool_ipy.base.tables import is_frame, is_missing
 from onetool_ipy.core.result import to_frame
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ def _compare(before: Any, after: Any, key: Any, tolerance: float) -> Changes:
 
 def _plain(value: Any) -> Any:
     """Return a table as it is, text that is JSON as its data, and anything else as plain JSON."""
+    value = tables.tabular(value)
     if is_frame(value):
         return value
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):

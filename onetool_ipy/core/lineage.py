@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onetool_ipy.base.values import is_frame
+from onetool_ipy.base.tables import is_foreign, is_frame
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
 
@@ -220,7 +220,7 @@ class Lineage:
                 # Python has one empty tuple, and one of each constant tuple, so only the result itself may be one.
                 if kind is list or kind is dict or part is held.data:
                     parts[id(part)] = part
-                elif kind is not tuple and is_frame(part):
+                elif kind is not tuple and (is_frame(part) or is_foreign(part)):
                     self._watch(held.call_id, part, part)
                 inside = _inside(part)
                 if not _PLAIN.issuperset(map(type, inside)):

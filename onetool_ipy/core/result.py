@@ -14,12 +14,15 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from onetool_ipy.base import values
-from onetool_ipy.base.errors import CallFailure, Code, OneToolError, UsageProblem, chain, is_transient
+from onetool_ipy.base import errors, tables, values
+from onetool_ipy.base.errors import CallFailure, Code, OneToolError, UsageProblem, is_transient
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json, is_dataframe, is_frame, is_sparse
+from onetool_ipy.base.records import once
+from onetool_ipy.base.tables import is_dataframe, is_foreign, is_frame, is_sparse
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\
 _ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _MAX_LOOKED = 10_000
+_CELLS = frozenset((str, int, float, bool, type(None)))
 _OURS = tuple(f"onetool_ipy.{room}" for room in ("base.", "core.", "schema.", "sources.", "mcp.", "toolbox"))
 _PLUMBING = ("concurrent.futures", "asyncio", "threading", "contextvars")
 
@@ -118,7 +122,7 @@ class ToolResult:
     @property
     def text(self) -> str:
         """The data as text: text as it is, anything else as JSON."""
-        return values.to_text(self.data)
+        return values.to_text(self.portable)
 
     @property
     def handle(self) -> str | None:
@@ -142,18 +146,40 @@ class ToolResult:
 
         What was chosen is in `frame.attrs["onetool"]`.
         """
-        frame = to_frame(self.unwrap(), path)
+        data = self.unwrap()
+        # A shallow copy: pandas copies a column when somebody writes into it.
+        frame = _frame_copy(self._frame) if path is None and is_foreign(data) else to_frame(data, path)
         # A frame that the tool itself gave stays as it is; it is known by its identity.
         if "call_id" in self.meta and frame is not self.data:
             frame.attrs["onetool"] = {**frame.attrs.get("onetool", {}), "call_id": self.meta["call_id"]}
         return frame
 
+    @property
+    def portable(self) -> Any:
+        """The data as it is shown, stored and sent: a table of another library as one of pandas.
+
+        It is read once, when it is first needed: reading may run a query, or use a stream up. Any
+        other data is itself.
+        """
+        if not is_foreign(self.data):
+            return self.data
+        try:
+            return tables.flat(self._frame)
+        except UsageProblem:
+            return self.data
+
+    @once
+    def _frame(self) -> Any:
+        """The table of another library that the tool gave, read by pandas. Raises UsageProblem."""
+        return _read(self.data)
+
     def store(self) -> str:
         """Write the result now, so that every process of the project finds it by its handle."""
         stores = self._stores()
         if self.handle is None:
+            self.unwrap()
             tool, call_id = str(self.meta.get("tool", "")), str(self.meta.get("call_id", ""))
-            self.meta["handle"] = stores.put(self.unwrap(), tool=tool, call_id=call_id)
+            self.meta["handle"] = stores.put(self.portable, tool=tool, call_id=call_id)
             return str(self.meta["handle"])
         return str(stores.store(self.handle))
 
@@ -179,7 +205,7 @@ class ToolResult:
         """The four keys, always, and always fit for JSON."""
         return {
             "ok": self.ok,
-            "data": values.to_json(self.data),
+            "data": values.to_json(self.portable),
             "error": None if self.error is None else self.error.to_dict(),
             "meta": values.to_json(self.meta),
         }
@@ -187,7 +213,7 @@ class ToolResult:
     def as_invoke(self) -> Json:
         """The shape of spec 002: exactly `{ok: true, value}` or `{ok: false, error}`."""
         if self.error is None:
-            return {"ok": True, "value": values.to_json(self.data)}
+            return {"ok": True, "value": values.to_json(self.portable)}
         return {"ok": False, "error": self.error.to_dict()}
 
     def _stores(self) -> Any:
@@ -196,7 +222,7 @@ class ToolResult:
         return (current.require() if box is None else box).results
 
     def __getstate__(self) -> Json:
-        return {name: value for name, value in self.__dict__.items() if name != "_site"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_site", "_frame")}
 
     def __bool__(self) -> bool:
         return self.ok
@@ -291,7 +317,7 @@ class LinePage(dict[str, Any]):
 
 def failure_of(exc: BaseException, tool: str, mask: Mask) -> Failure:
     """Return the failure of a call that raised `exc`. A failed call inside the tool passes its reason on."""
-    for link in chain(exc):
+    for link in errors.chain(exc):
         attributes: list[tuple[str, object]] = [("args", link.args), *vars(link).items()]
         if isinstance(link, OSError):
             attributes += [(name, getattr(link, name)) for name in ("filename", "filename2", "strerror")]
@@ -329,20 +355,26 @@ def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
     """The rows of a result; `path` (such as `data.items` or `pages[0].rows`) says where they are."""
     import pandas as pd
 
+    if path is None:
+        data = _read(data) if is_foreign(data) else tables.tabular(data)
     if is_frame(data) and (path is None or not is_dataframe(data)):
         return data if is_dataframe(data) else data.to_frame()
     # Text that is JSON is what it says; other text has lines.
     plain: Any = data
+    is_flat = False
     if isinstance(data, str):
         with suppress(ValueError, RecursionError):
             plain = json.loads(data)
-    else:
+    elif not (is_flat := _is_flat(data)):
         plain = values.to_json(data)
     chosen, records = _find(plain) if path is None else (path, _follow(plain, path))
-    frame = frame_of(_rows(records), lambda rows: pd.json_normalize(rows, sep="."), _paths)
+    if is_flat and records is data:
+        frame = frame_of(records, pd.DataFrame)
+    else:
+        frame = frame_of(_rows(records), lambda rows: pd.json_normalize(rows, sep="."), _paths)
     dates = []
     for name in frame.columns:
-        cells = [cell for cell in frame[name] if cell is not None and cell == cell]
+        cells = _texts(frame[name])
         if cells and all(isinstance(cell, str) and _DATE.fullmatch(cell) is not None for cell in cells):
             has_zone = any(_ZONE.search(cell[10:]) for cell in cells)
             frame[name] = pd.to_datetime(frame[name], format="ISO8601", utc=has_zone, errors="coerce")
@@ -352,14 +384,16 @@ def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
 
 
 def frame_of(
-    rows: list[object], make: Callable[[list[Any]], pd.DataFrame], columns: Callable[[Any], Collection[str]] = list
+    rows: list[Any],
+    make: Callable[[list[Any]], pd.DataFrame],
+    columns: Callable[[Any], Collection[str]] | None = None,
 ) -> pd.DataFrame:
-    """Make a frame of rows. `columns` gives the columns that one of them has.
+    """Make a frame of rows. `columns` gives the columns of one of them, if these are not its keys.
 
     Raises UsageProblem if nearly all of a large frame would be empty. Half a character, which pandas cannot store, is
     written out.
     """
-    if is_sparse(map(columns, rows)):
+    if is_sparse(rows if columns is None else map(columns, rows)):
         raise UsageProblem(
             f"The {len(rows):,} rows have too many different keys for a table: nearly all of it would be empty.",
             hint="Use .data, or .to_df('path') for a part of it.",
@@ -368,6 +402,34 @@ def frame_of(
         return make(rows)
     except UnicodeEncodeError:
         return make(values.map_text(rows, values.encodable))
+
+
+def _read(data: object) -> Any:
+    try:
+        return tables.read(data)
+    except tables.NotATable as exc:
+        raise UsageProblem(str(exc), hint=exc.hint) from exc
+
+
+def _frame_copy(frame: Any) -> pd.DataFrame:
+    """Return a frame that its owner may change."""
+    return frame.copy(deep=False) if is_dataframe(frame) else frame.to_frame()
+
+
+def _is_flat(data: object) -> bool:
+    """Whether this is a list of records of texts and numbers, which pandas can read as they are."""
+    if type(data) is not list or not data or set(map(type, data)) != {dict}:
+        return False
+    keys, cells = chain.from_iterable(data), chain.from_iterable(map(dict.values, data))
+    return {str}.issuperset(map(type, keys)) and _CELLS.issuperset(map(type, cells))
+
+
+def _texts(column: pd.Series) -> list[Any]:
+    """Return the cells of a column if they may be dates; the first one tells of most columns."""
+    if column.dtype.kind != "O":
+        return []
+    cells: list[Any] = column.dropna().tolist()
+    return cells if cells and isinstance(cells[0], str) and _DATE.fullmatch(cells[0]) else []
 
 
 def _paths(row: Json) -> Collection[str]:

@@ -28,9 +28,9 @@ from itertools import islice
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from onetool_ipy.base import values
+from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import TooLarge
-from onetool_ipy.base.values import is_dataframe, is_frame, is_missing
+from onetool_ipy.base.tables import is_dataframe, is_frame, is_missing
 from onetool_ipy.llm.messages import ImageLimits, TakesImages
 from onetool_ipy.render.media import Blocks, Image, type_of
 
@@ -111,6 +111,8 @@ class _Describer:
                 continue
         if (image := picture_of(value)) is not None:
             return _of_image(image, type(value).__name__)
+        if tables.is_foreign(value):
+            value = tables.tabular(value)
         if is_frame(value):
             return self._table(value)
         numpy = sys.modules.get("numpy")
@@ -252,6 +254,8 @@ class _Describer:
                 return Description(data={"type": type(value).__name__, "value": plain})
         if isinstance(value, Mapping):
             return self._beginning(value, f"dict with {len(value):,} keys", "keys")
+        if is_frame(table := tables.tabular(value)):
+            return self._table(table)
         if isinstance(value, _LISTS):
             kinds = Counter(map(type, islice(value, _SAMPLE)))
             names = ", ".join(str(kind.__name__) for kind, _ in kinds.most_common(_VALUES))
@@ -424,7 +428,7 @@ def _is_small(value: object) -> bool:
             return False
         if isinstance(node, (str, bytes)):
             chars += len(node)
-        elif is_frame(node) or hasattr(type(node), "__array__"):
+        elif is_frame(node) or tables.is_foreign(node) or hasattr(type(node), "__array__"):
             return False
         elif isinstance(node, (*_LISTS, Mapping)):
             if len(node) > _MAX_NODES:

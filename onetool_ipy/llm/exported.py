@@ -1,7 +1,8 @@
 """Our tools as the objects of other frameworks: LangChain, pydantic-ai, OpenAI Agents, smolagents.
 
 A call from there is a model's call like any other: checked, limited, recorded, its secrets masked. What is large goes
-as a handle with a preview. Tools that only read are exported by themselves; the others have to be named, and carry the
+as a handle with a preview. What stays in a framework's messages is plain JSON data without secrets, so that they can
+be saved and loaded. Tools that only read are exported by themselves; the others have to be named, and carry the
 framework's mark for calls that need a yes, where it has one. Nothing is imported before its framework is asked for.
 """
 
@@ -60,14 +61,36 @@ class ExportedTool:
         self.mask = box.mask
         self._outgoing = box.outgoing
 
+    def value(self, result: ToolResult) -> Any:
+        """Return what leaves the toolbox, without secrets: JSON data, or a handle and a preview."""
+        return values.map_text(self._outgoing(result), self.mask)
+
     def content(self, result: ToolResult) -> str:
-        """Return what the model gets: the value as text, or a handle and a preview of a large one."""
+        """Return what the model gets: the same as text."""
         return self.mask(json_text(self._outgoing(result)))
+
+    def kept(self, result: ToolResult) -> tuple[str, Json]:
+        """Return the content, and the result for messages, with the keys of `ToolResult.to_dict`."""
+        data = self.value(result)
+        # What was sent is known before `meta`, which then has the handle of a large result.
+        error = None if result.error is None else result.error.to_dict()
+        whole = {"ok": result.ok, "data": data, "error": error, "meta": values.to_json(result.meta)}
+        record: Json = values.map_text(_small_numbers(whole), self.mask)
+        return self.mask(json_text(data)), record
 
     def message(self, result: ToolResult) -> str:
         """Return what the model gets of a failure."""
         assert result.error is not None
         return self.mask(Problem("", result.error.message, result.error.hint or "").text)
+
+
+def _small_numbers(data: Any) -> Any:
+    """Return JSON data with numbers over 64 bits as text: MessagePack of checkpoints has none."""
+    if isinstance(data, dict):
+        return {key: _small_numbers(item) for key, item in data.items()}
+    if isinstance(data, list):
+        return [_small_numbers(item) for item in data]
+    return str(data) if type(data) is int and not -(1 << 63) <= data < 1 << 64 else data
 
 
 def export(box: ExportingToolbox, framework: str, allow: Sequence[str] | None = None) -> list[Any]:
@@ -102,15 +125,15 @@ def _may_write(box: ExportingToolbox, spec: ToolSpec) -> bool:
 
 
 def _to_langchain(module: ModuleType, tool: ExportedTool) -> Any:
-    def parts(result: ToolResult) -> tuple[str, ToolResult]:
+    def parts(result: ToolResult) -> tuple[str, Json]:
         if result.error is not None:
             raise module.ToolException(tool.message(result)) from result.error.exception
-        return tool.content(result), result
+        return tool.kept(result)
 
-    def run(**args: Any) -> tuple[str, ToolResult]:
+    def run(**args: Any) -> tuple[str, Json]:
         return parts(tool.call(args))
 
-    async def arun(**args: Any) -> tuple[str, ToolResult]:
+    async def arun(**args: Any) -> tuple[str, Json]:
         return parts(await tool.acall(args))
 
     # LangChain evaluates the annotations of both functions again at each call.
@@ -128,13 +151,17 @@ def _to_langchain(module: ModuleType, tool: ExportedTool) -> Any:
 
 
 def _to_pydantic_ai(module: ModuleType, tool: ExportedTool) -> Any:
-    async def run(**args: Any) -> Any:
+    async def run(context: Any, /, **args: Any) -> Any:
         result = await tool.acall(args)
-        if result.error is not None:
+        content, record = tool.kept(result)
+        if result.error is None:
+            return module.ToolReturn(content, metadata=record)
+        # A retry too many ends the whole run, so the model is told of the last failure as text.
+        if context.retry < context.max_retries:
             raise module.ModelRetry(tool.message(result)) from result.error.exception
-        return module.ToolReturn(tool.content(result), metadata=result)
+        return module.ToolReturn(f"Error: {tool.message(result)}", metadata=record)
 
-    exported = module.Tool.from_schema(run, tool.name, tool.description, tool.parameters)
+    exported = module.Tool.from_schema(run, tool.name, tool.description, tool.parameters, takes_ctx=True)
     exported.requires_approval = tool.needs_approval
     return exported
 
@@ -166,7 +193,7 @@ def _to_smolagents(module: ModuleType, tool: ExportedTool) -> Any:
         result = tool.call({name: value for name, value in args.items() if value is not None or name in required})
         if result.error is not None:
             raise ToolCallError(result) from result.error.exception
-        return values.map_text(result.data, tool.mask)
+        return tool.value(result)
 
     required = tool.parameters.get("required", [])
     name = tool.name.replace("-", "_")

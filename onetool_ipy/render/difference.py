@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable, printable_line
-from onetool_ipy.base.values import is_missing
+from onetool_ipy.base.tables import is_missing
 from onetool_ipy.core import current
 from onetool_ipy.core.difference import ChangedCell, Changes
 from onetool_ipy.render import html

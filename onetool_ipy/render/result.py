@@ -10,7 +10,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onetool_ipy.base import values
+from onetool_ipy.base import tables, values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.render import html
 
@@ -136,6 +136,11 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
     """Show any value."""
     if isinstance(data, (str, int)):
         return _text(str(values.to_json(data)), bounds)
+    data = tables.tabular(data)
+    total = len(data) if tables.is_dataframe(data) or isinstance(data, (list, tuple)) else 0
+    if tables.is_dataframe(data) and data.columns.is_unique and len(data.columns) <= _MAX_COLUMNS:
+        first = data.head(bounds.rows).to_dict("records")
+        data = [{name: None if tables.is_missing(cell) else cell for name, cell in row.items()} for row in first]
     some = data[:20] if isinstance(data, (list, tuple)) else ()
     # A list of objects with few different keys is a table.
     if some and all(isinstance(row, Mapping) and row for row in some) and len(_columns(some)) <= _MAX_COLUMNS:
@@ -143,7 +148,7 @@ def show(data: Any, bounds: DisplayLimits) -> RenderedValue:
         rows = [{str(key): html.cell_text(value) for key, value in row.items()} for row in chosen]
         columns = _columns(rows)
         numbers = [name for name in columns if html.is_numeric(row.get(name) for row in chosen)]
-        cut = f"{len(rows):,} of {len(data):,} rows" if len(data) > len(rows) else ""
+        cut = f"{len(rows):,} of {total:,} rows" if total > len(rows) else ""
         return RenderedValue(
             "\n".join(aligned(rows, columns, numbers)), html.table(rows, columns, numbers=numbers), cut
         )

@@ -10,6 +10,7 @@ bytes                                UTF-8 text; an invalid byte is written as `
 list, tuple, set, deque, dict views  one line of JSON per item
 array, Series, Index                 one line of JSON per item (of an array: per row)
 DataFrame                            one line of JSON per row, by column name; a repeated name gets `.1`, `.2`
+another library's table              as the DataFrame that it gives (`as_stored`)
 dict and other mappings              one JSON text over several lines: a line per key, and a line per item of a
                                      list, so that a list of records inside has one record per line
 iterator, generator, open file       its repr: storing never consumes it
@@ -27,7 +28,9 @@ from typing import Any
 
 import orjson
 
-from onetool_ipy.base.values import Json, is_dataframe, safe_repr, to_json
+from onetool_ipy.base import tables
+from onetool_ipy.base.tables import is_dataframe
+from onetool_ipy.base.values import Json, safe_repr, to_json
 
 Piece = str | bytes
 
@@ -59,6 +62,14 @@ def pieces(value: Any) -> Iterator[Piece]:
         yield _json(f"<{type(value).__name__}, reading failed: {safe_repr(exc)}>") + b"\n"
 
 
+def as_stored(value: Any) -> Any:
+    """Return a table or array of another library as the DataFrame that is stored for it."""
+    if isinstance(value, (str, bytes, *_LISTS)) or _is_array(value):
+        return value
+    table = tables.tabular(value)
+    return table if tables.is_frame(table) else value
+
+
 def lines_of(items: Iterable[object]) -> Iterator[Piece]:
     """Yield one line per item of an iterable, which is used up: text unchanged, anything else as JSON."""
     lines = (item.encode("utf-8", "backslashreplace") if isinstance(item, str) else _json(item) for item in items)
@@ -80,6 +91,8 @@ def form_of(value: Any) -> Json:
         return {"form": "text"}
     if is_dataframe(value):
         return {"form": "DataFrame", "types": [str(kind) for kind in value.dtypes]}
+    if (_is_array(value) and value.ndim == 2) or tables.are_tuples(value):
+        return {"form": "tuples"}
     if _is_array(value):
         return {"form": type(value).__name__, "types": [str(value.dtype)]}
     return {"form": "list" if _is_list(value) else "json"}
@@ -107,6 +120,8 @@ def value_of(text: str, about: Mapping[str, Any]) -> Any:
         rows = [row for row in items if isinstance(row, dict)]
         names = zip(rows[0] if rows else (), types, strict=False)
         return pd.DataFrame({name: _column([row.get(name) for row in rows], kind) for name, kind in names})
+    if form == "tuples":
+        return [tuple(item) if isinstance(item, list) else item for item in items]
     return _column(items, types[0]) if form == "Series" else items
 
 

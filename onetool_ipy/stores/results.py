@@ -28,10 +28,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import AtomicFile, StoreError, remove_stale_temp_files
+from onetool_ipy.base.tables import is_dataframe
 from onetool_ipy.base.values import Json
 from onetool_ipy.stores.calls.record import measure
-from onetool_ipy.stores.result_file import ResultText, Sidecar, read_sidecar
-from onetool_ipy.stores.result_lines import form_of, lines_of, pieces, value_of
+from onetool_ipy.stores.result_file import MAX_LINE_BYTES, ResultText, Sidecar, read_sidecar
+from onetool_ipy.stores.result_lines import as_stored, form_of, lines_of, pieces, value_of
 from onetool_ipy.stores.result_search import find_similar
 from onetool_ipy.stores.result_search import search as find_matches
 
@@ -42,6 +43,8 @@ Mask = Callable[[str], str]
 
 _MAX_TTL_S = 100 * 365 * 86_400.0
 _MAX_CACHED = 16
+_LONG_TABLE = 20_000
+_SHORT_PAGE = 5_000
 _WRITTEN_AT_ONCE = (str, bytes, bytearray, memoryview, int, float, bool, type(None))
 
 _LETTERS = "abcdefghjkmnpqrstvwxyz"
@@ -122,7 +125,8 @@ class Results:
 
     def put(self, value: object, *, tool: str = "", call_id: str = "") -> str:
         """Store a value now and return its handle; on StoreError nothing is left behind."""
-        return self._write(new_handle(), pieces(value), tool, call_id, self._clock(), form_of(value))
+        table = as_stored(value)
+        return self._write(new_handle(), pieces(table), tool, call_id, self._clock(), form_of(table))
 
     def put_lines(self, items: Iterable[object], *, tool: str = "", call_id: str = "") -> str:
         """Store an iterable, one line per item, and use it up: it may be larger than memory."""
@@ -154,7 +158,8 @@ class Results:
             if value is None or held.created + self._ttl <= self._clock():
                 self._held.drop(handle)
                 raise HandleExpired(handle, ": it was only kept in memory, and is gone" if value is None else "")
-            self._write(handle, pieces(value), held.tool, held.call_id, held.created, form_of(value))
+            table = as_stored(value)
+            self._write(handle, pieces(table), held.tool, held.call_id, held.created, form_of(table))
             self._held.release(handle)
         return handle
 
@@ -175,7 +180,11 @@ class Results:
             raise ValueError(f"offset must be >= 1 (1-indexed), got {offset}")
         if limit < 1:
             raise ValueError(f"limit must be >= 1, got {limit}")
-        if self._find_held(handle) is not None:
+        held = self._find_held(handle)
+        if held is not None:
+            page = None if search else self._page_of_table(held, offset, limit)
+            if page is not None:
+                return page
             self.store(handle)
         with self._open(handle) as text:
             if search:
@@ -194,6 +203,33 @@ class Results:
                 page = _page(text, text.lines_at(numbers), offset, text.lines)
             self._cache[handle] = (text.sidecar, text.starts)
         return page
+
+    def _page_of_table(self, held: HeldValue, offset: int, limit: int) -> Json | None:
+        """Return a page of a large table in memory: writing all of it first would take seconds."""
+        table = held.get()
+        if not is_dataframe(table) or len(table) < _LONG_TABLE or limit > _SHORT_PAGE:
+            return None
+        if held.created + self._ttl <= self._clock():
+            return None
+        data = b"".join(mask_stream(pieces(table.iloc[offset - 1 : offset - 1 + limit]), self._mask))
+        lines = data.decode("utf-8").removesuffix("\n").split("\n") if data else []
+        # A line that is cut, or that a mask has joined to the next, is left to the text on disk.
+        if (
+            len(lines) != max(0, min(limit, len(table) - offset + 1))
+            or len(max(lines, key=len, default="")) * 4 > MAX_LINE_BYTES
+        ):
+            return None
+        has_more = offset - 1 + len(lines) < len(table)
+        sizes = {"total_lines": len(table), "returned": len(lines), "offset": offset, "has_more": has_more}
+        return {"lines": lines, **sizes}
+
+    def form(self, handle: str) -> str:
+        """Return what the lines of a result were made from, as `result_lines.form_of` says."""
+        held = self._find_held(handle)
+        if held is not None and (value := held.get()) is not None:
+            return str(form_of(as_stored(value))["form"])
+        with self._open(handle) as text:
+            return str(text.sidecar.form.get("form", ""))
 
     def value(self, handle: str) -> Any:
         """Return the value itself while this process has it, else what its lines give: see `result_lines.value_of`."""

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.stores.results import Results
 from tests.benchmarks.timing import Rounds, at_most, line, note, once, race, take_turns
 
@@ -83,6 +84,7 @@ def run() -> list[dict[str, Any]]:
         found += _likeness(results, handle, small, plain)
         found += _memory(results, handle, folder)
         found += _frame(results)
+        found += _tables(results)
         return found
 
 
@@ -232,12 +234,29 @@ def _frame(results: Results) -> Iterator[dict[str, Any]]:
     }
     frame = pd.DataFrame(columns)
     contenders = [
-        once("ours", lambda: results.query(results.keep(frame))),
+        once("ours", lambda: results.query(results.put(frame))),
         once("pandas", lambda: frame.to_json(orient="records", lines=True, date_format="iso")),
     ]
     times = race(contenders, rounds=3)
     said = "first page of a DataFrame of 1 M x 10, all rows written"
     yield line(4, said, times["ours"], times["pandas"], name="to_json, rounded, not written", reach="not 24 s")
+
+
+def _tables(results: Results) -> Iterator[dict[str, Any]]:
+    import pandas as pd
+    import polars as pl
+
+    note("  a list of 1 M dicts, and a frame of polars ...")
+    number = range(_LINES)
+    rows = [{"id": n, "name": f"n{n}", "x": n * 0.5, "ok": n % 2 == 0, "gap": None if n % 3 else "q"} for n in number]
+    result = ToolResult(True, rows)
+    times = race([once("ours", lambda: result.df), once("pandas", lambda: pd.DataFrame(rows))], rounds=3)
+    reach = at_most(times["ours"] / times["pandas"], 3.0, show=lambda ratio: f"{ratio:g}x")
+    yield line(4, "r.df of a list of 1 M dicts", times["ours"], times["pandas"], name="pandas.DataFrame", **reach)
+    frame = pl.DataFrame(rows)
+    first = race([once("ours", lambda: results.query(results.keep(ToolResult(True, frame).portable)))], rounds=3)
+    said = "first page of a frame of polars, 1 M x 5"
+    yield line(4, said, first["ours"], **at_most(first["ours"], 1.0, 0.3))
 
 
 def _memory(results: Results, handle: str, folder: Path) -> Iterator[dict[str, Any]]:

@@ -37,6 +37,15 @@ def much(rows: int) -> list:
     return list(range(rows))
 
 
+@tool(read_only=True)
+def odd() -> dict:
+    """Give what JSON has no types for."""
+    import pandas as pd
+
+    times = [pd.Timestamp("2026-01-02"), None]
+    return {"big": 2**70, "frame": pd.DataFrame({"at": times}), "key": SECRET, "half": "\ud800", "nan": float("nan")}
+
+
 @tool
 def send(text: str) -> str:
     """Send it."""
@@ -50,17 +59,57 @@ def by_langchain(tools: dict[str, Any]) -> dict[str, Any]:
         return tools[name].invoke({"type": "tool_call", "name": name, "args": args, "id": "c1"})
 
     good, bad, failed = (call("nb_look", args) for args in ({"city": "Oslo"}, {"days": "x"}, {"city": "nowhere"}))
+    strange = call("nb_odd", {})
     asked = {"type": "tool_call", "name": "nb_look", "args": {"city": "Rome"}, "id": "2"}
     later = asyncio.run(tools["nb_look"].ainvoke(asked))
     return {
         "schema": tools["nb_look"].args_schema,
         "good": good.content,
-        "artifact": [type(good.artifact).__name__, good.artifact.data["city"], good.artifact.meta["source"]],
+        "artifact": good.artifact,
+        "kept": kept_by_langchain([good, failed, strange, call("nb_much", {"rows": 50_000})]),
+        "odd": strange.artifact,
         "async": later.content,
         "bad": [bad.status, bad.content],
         "failed": [failed.status, failed.content],
         "large": call("nb_much", {"rows": 50_000}).content,
         "approval": {name: each.metadata["requires_approval"] for name, each in tools.items()},
+    }
+
+
+def kept_by_langchain(messages: list[Any]) -> dict[str, bool]:
+    """Keep messages in the three ways there are, and say which gave the same ones back."""
+    from langchain_core.messages import messages_from_dict, messages_to_dict
+    from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+    serializer = JsonPlusSerializer(allowed_msgpack_modules=None)
+    texts = [message.model_dump_json() for message in messages]
+    return {
+        "messages_to_dict": messages_from_dict(json.loads(json.dumps(messages_to_dict(messages)))) == messages,
+        "checkpoint": serializer.loads_typed(serializer.dumps_typed(messages)) == messages,
+        "model_dump_json": [type(one).model_validate_json(text) for one, text in zip(messages, texts, strict=True)]
+        == messages,
+    }
+
+
+def endured(tools: dict[str, Any]) -> dict[str, Any]:
+    """Let a model call a tool that fails, four times and once with success, and say how its run ended."""
+    from pydantic_ai import Agent, ModelMessagesTypeAdapter, ModelRequest, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models.function import FunctionModel
+
+    cities = ["nowhere"] * 4 + ["Oslo"]
+
+    def reply(messages: list, _info: Any) -> ModelResponse:
+        if not cities:
+            return ModelResponse([TextPart("done")])
+        return ModelResponse([ToolCallPart("nb_look", {"city": cities.pop(0)}), ToolCallPart("nb_odd", {})])
+
+    run = Agent(FunctionModel(reply), tools=list(tools.values())).run_sync("go")
+    parts = [part for message in run.all_messages() if isinstance(message, ModelRequest) for part in message.parts]
+    loaded = ModelMessagesTypeAdapter.validate_json(run.all_messages_json())
+    return {
+        "output": run.output,
+        "replies": [str(part.content) for part in parts if getattr(part, "tool_name", "") == "nb_look"],
+        "kept": {"all_messages_json": loaded == run.all_messages()},
     }
 
 
@@ -85,7 +134,10 @@ def by_pydantic_ai(tools: dict[str, Any]) -> dict[str, Any]:
     return {
         "schema": tools["nb_look"].tool_def.parameters_json_schema,
         "good": good.content,
-        "artifact": [type(good.metadata).__name__, good.metadata.data["city"], good.metadata.meta["source"]],
+        "artifact": good.metadata,
+        "odd": ask("nb_odd", {}).metadata,
+        "kept": (endurance := endured(tools)).pop("kept"),
+        "endured": endurance,
         "async": ask("nb_look", {"city": "Rome"}).content,
         "bad": [(bad := ask("nb_look", {"days": "x"})).retry is not None, bad.content],
         "failed": [(failed := ask("nb_look", {"city": "nowhere"})).retry is not None, failed.content],
@@ -131,7 +183,7 @@ def by_smolagents(tools: dict[str, Any]) -> dict[str, Any]:
         "async": json.dumps(tools["nb_look"](city="Rome")),
         "bad": failed(days="x"),
         "failed": failed(city="nowhere"),
-        "large": len(tools["nb_much"](rows=50_000)),
+        "large": json.dumps(tools["nb_much"](rows=50_000)),
         "approval": None,
     }
 
@@ -157,7 +209,7 @@ def main(framework: str, folder: str) -> None:
     (home / "secrets.yaml").write_text(f"KEY: {SECRET}\n")
     (home / "secrets.yaml").chmod(0o600)
     with open_toolbox(folder, env={"ONETOOL_STATE": f"{folder}/state"}) as box:
-        for function in (look, much, send):
+        for function in (look, much, odd, send):
             box.adopt(function)
         by_default = exported(box, framework)
         report = CALLERS[framework](exported(box, framework, ["nb.*"]))

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from onetool_ipy.llm.description import MAX_BYTES, describe, outline
 from onetool_ipy.render.media import Image
+from tests.harness.tables import FOREIGN
 
 SECRET = "sk-live-0123456789abcdef"
 
@@ -249,3 +250,20 @@ def test_rule_12_the_outline_runs_no_code_of_the_value() -> None:
 def test_rule_12_a_smaller_limit_holds(limit: int) -> None:
     for value in (customers(100), "x" * 5000, list(range(5000)), {n: n for n in range(5000)}, np.zeros(5000)):
         assert describe(value, limit=limit).size <= limit
+
+
+@pytest.mark.parametrize("kind", sorted(FOREIGN))
+def test_a_table_of_any_library_is_described_as_one(kind: str) -> None:
+    rows = [{"id": number, "name": f"person-{number}"} for number in range(5_000)]
+
+    description = describe(FOREIGN[kind](rows))
+
+    assert description.data.startswith("DataFrame with 5,000 rows")
+    assert "0 to 4999" in description.data
+    assert (description.extent, description.is_whole) == ("3 of 5,000 rows", False)
+    assert "person-4" not in description.data
+
+
+def test_few_tuples_go_whole_and_many_as_a_table() -> None:
+    assert describe([(1, "a"), (2, "b")]).data == [[1, "a"], [2, "b"]]
+    assert describe([(number, "a") for number in range(5_000)]).extent == "3 of 5,000 rows"

@@ -9,10 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import ToolNotFound, Unavailable, UsageProblem
+from onetool_ipy.core.result import ToolResult
+from onetool_ipy.llm.exported import ExportedTool
 from onetool_ipy.toolbox import Toolbox
 from tests.harness.servers import others_python
 from tests.harness.surroundings import ROOT
@@ -67,7 +72,7 @@ def test_only_reading_tools_are_exported_by_themselves(framework: str, report: R
 
 def test_the_others_carry_the_mark_of_the_framework(framework: str, report: Report) -> None:
     """smolagents has none."""
-    marks = {"nb_look": False, "nb_much": False, "nb_send": True}
+    marks = {"nb_look": False, "nb_much": False, "nb_odd": False, "nb_send": True}
     assert report(framework)["approval"] == (None if framework == "smolagents" else marks)
 
 
@@ -86,7 +91,31 @@ def test_a_call_gives_content_and_our_result(framework: str, report: Report) -> 
     assert json.loads(report(framework)["good"]) == {"city": "Oslo", "days": 1, "key": "***"}
     assert json.loads(report(framework)["async"])["city"] == "Rome"
     has_place = framework in ("langchain", "pydantic-ai")
-    assert report(framework)["artifact"] == (["ToolResult", "Oslo", "model"] if has_place else None)
+    artifact = report(framework)["artifact"]
+    assert (artifact is not None) == has_place
+    if has_place:
+        assert (artifact["ok"], artifact["error"], artifact["meta"]["source"]) == (True, None, "model")
+        assert artifact["data"] == {"city": "Oslo", "days": 1, "key": "***"}
+
+
+@pytest.mark.parametrize(
+    ("framework", "ways"),
+    [("langchain", {"messages_to_dict", "checkpoint", "model_dump_json"}), ("pydantic-ai", {"all_messages_json"})],
+)
+def test_messages_can_be_kept_and_loaded_again(framework: str, ways: set[str], report: Report) -> None:
+    """A result with a table, a date, a huge number and half a character in it, a failure, and a large result."""
+    assert report(framework)["kept"] == dict.fromkeys(ways, True)
+    odd = {"big": str(2**70), "frame": [{"at": "2026-01-02T00:00:00"}, {"at": None}], "key": "***", "nan": None}
+    assert report(framework)["odd"]["data"] == {**odd, "half": "\\ud800"}
+
+
+def test_a_tool_that_keeps_failing_does_not_end_a_run_of_pydantic_ai(report: Report) -> None:
+    endured = report("pydantic-ai")["endured"]
+    assert endured["output"] == "done"
+    *failures, last = endured["replies"]
+    assert len(failures) == 4
+    assert all("LookupError: no such city, ***" in text for text in failures)
+    assert json.loads(last)["city"] == "Oslo"
 
 
 def test_bad_arguments_are_said_to_the_model(framework: str, report: Report) -> None:
@@ -106,9 +135,59 @@ def test_arguments_that_are_not_json_are_said(report: Report) -> None:
 
 
 def test_what_is_large_goes_as_a_handle(framework: str, report: Report) -> None:
-    """Code that a model writes for smolagents gets the value itself."""
-    large = report(framework)["large"]
-    assert large == 50_000 if framework == "smolagents" else json.loads(large)["total_lines"] == 50_000
+    assert json.loads(report(framework)["large"])["total_lines"] == 50_000
+
+
+class Odd:
+    """An object without a form in JSON."""
+
+
+SECRET = "hunter-22-hunter"
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(2**60, 2**80),
+    st.floats(),
+    st.text(),
+    st.binary(),
+    st.datetimes(),
+    st.decimals(),
+    st.just(SECRET),
+    st.builds(lambda text: f"{text} {SECRET}", st.text()),
+    st.builds(Odd),
+    st.builds(lambda cells: pl.DataFrame({"a": cells}), st.lists(st.integers(-5, 5), max_size=3)),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner), st.dictionaries(st.one_of(st.text(), st.integers()), inner), st.tuples(inner)
+    ),
+    max_leaves=12,
+)
+
+
+def numbers_in(data: Any) -> Iterator[int]:
+    for item in data.values() if isinstance(data, dict) else data if isinstance(data, list) else ():
+        yield from numbers_in(item)
+    if type(data) is int:
+        yield data
+
+
+@pytest.mark.slow
+@given(data=VALUES)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_whatever_a_tool_gives_goes_into_messages_as_plain_data(box: Toolbox, data: Any) -> None:
+    """The twin is JSON itself: what comes back from it is equal. No number is too large for MessagePack."""
+    exported = ExportedTool(box, box.registry.require("tools.echo"), "tools_echo")
+    exported.mask = lambda text: text.replace(SECRET, "***")
+
+    content, record = exported.kept(ToolResult(True, data, meta={"tool": "nb.odd", "about": data}))
+
+    assert json.loads(json.dumps(record, allow_nan=False).encode()) == record
+    assert record.keys() == {"ok", "data", "error", "meta"}
+    assert all(-(2**63) <= number < 2**64 for number in numbers_in(record))
+    assert SECRET not in content + json.dumps(record)
 
 
 def test_the_calls_are_those_of_a_model(framework: str, report: Report) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from onetool_ipy.render.result import DisplayLimits, show
+from tests.harness.tables import KINDS, NAMED
 
 
 def test_columns_of_numbers_are_set_right_in_text_and_html() -> None:
@@ -26,3 +29,16 @@ def test_text_that_utf8_cannot_hold_is_written_out() -> None:
 
 def test_a_number_longer_than_python_prints_is_shown() -> None:
     assert show(10**5000, DisplayLimits()).text == hex(10**5000)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_table_of_any_kind_is_shown_by_its_first_rows(kind: str) -> None:
+    rows = [{"id": number, "name": f"n{number}"} for number in range(100)]
+
+    shown = show(KINDS[kind](rows), DisplayLimits(rows=3))
+
+    assert shown.cut == "3 of 100 rows"
+    head, *lines = shown.text.split("\n")
+    assert ("name" if kind in NAMED else "1") in head.split()
+    assert [line.split()[-1] for line in lines] == ["n0", "n1", "n2"]
+    assert shown.html.count("<tr") == 4

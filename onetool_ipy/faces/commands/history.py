@@ -19,7 +19,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.base.values import is_missing
+from onetool_ipy.base.tables import is_missing
 from onetool_ipy.core.difference import compare
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.result import Failure, ToolResult

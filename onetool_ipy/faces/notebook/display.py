@@ -19,10 +19,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
+from onetool_ipy.base import tables
 from onetool_ipy.base.background import outcome
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json, is_frame
+from onetool_ipy.base.tables import is_frame
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.result import LinePage, ToolCallError, ToolResult, own_frames
 from onetool_ipy.render import html
 from onetool_ipy.render.media import OWN_TYPES, Image, type_of
@@ -33,6 +35,8 @@ from onetool_ipy.toolbox import Toolbox
 
 _OWN_METHODS = ("_repr_html_", "_repr_mimebundle_", "_repr_png_", "_repr_svg_")
 _MAX_OWN = 200_000
+_OWN_ROWS = 10
+"""Rows that other libraries show of a table; the line below a longer one leads to all of them."""
 _PATIENCE_S = 0.3
 """How long a cell waits until a result is on disk; a table of 100,000 rows is, on most machines."""
 _OURS = ("onetool_ipy.", "IPython.core.interactiveshell")
@@ -91,12 +95,18 @@ def _bodies(shell: Any, result: ToolResult, limits: CellLimits) -> tuple[Json, s
     image = _image(result.data)
     if image is not None:
         return {"text/plain": f"<{image[0]}, {len(image[1]) * 3 // 4:,} bytes>", image[0]: image[1]}, ""
-    part = _cut_by_pandas(result.data)
-    if any(hasattr(type(result.data), name) for name in _OWN_METHODS):
-        own = _own_bundle(shell, result.data, is_cut=bool(part))
+    data, table = result.data, tables.tabular(result.portable)
+    # An object that draws itself does so; a table of another library may only have text.
+    if not any(hasattr(type(data), name) for name in _OWN_METHODS):
+        data = table
+    part = _cut_by_pandas(data)
+    if data is not table and tables.is_frame(table) and len(table) > _OWN_ROWS:
+        part = counted(len(table), "row")
+    if any(hasattr(type(data), name) for name in _OWN_METHODS):
+        own = _own_bundle(shell, data, is_cut=bool(_cut_by_pandas(data)))
         if own is not None:
             return own, part
-    rendered = show(result.data, DisplayLimits(limits.max_lines, limits.max_chars))
+    rendered = show(data, DisplayLimits(limits.max_lines, limits.max_chars))
     return {"text/plain": rendered.text, "text/html": rendered.html}, rendered.cut or part
 
 
@@ -140,7 +150,7 @@ def store_result(box: Toolbox, result: ToolResult) -> str:
     if result.handle is not None:
         return result.handle
     call_id, tool = str(result.meta.get("call_id", "")), str(result.meta.get("tool", ""))
-    handle = box.results.keep(result.data, tool=tool, call_id=call_id)
+    handle = box.results.keep(result.portable, tool=tool, call_id=call_id)
     # The value is written at once where that is quick, else in the background. A disk that says no at once raises
     # StoreError. A value that the notebook changes meanwhile stays in memory, and is written when it is read.
     writing = box.workers.submit(partial(box.results.store, handle)).future
@@ -177,13 +187,31 @@ def _own_bundle(shell: Any, data: object, *, is_cut: bool) -> Json | None:
     """The shell's own representation of the data; None if it has none or is too large."""
     # The line below a table says how many rows there are; that of pandas would say it again, without commas.
     with sys.modules["pandas"].option_context("display.show_dimensions", False) if is_cut else nullcontext():
-        bodies, _ = shell.display_formatter.format(data)
+        bodies = _formatted(shell.display_formatter, data)
     rich = [mime for mime in bodies if mime != "text/plain" and mime != "application/json"]
-    if not rich or sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
+    if sum(len(body) for body in bodies.values() if isinstance(body, str)) > _MAX_OWN:
+        # A large figure has its data twice: as itself, and in a page for what cannot draw it.
+        rich = [mime for mime in rich if not isinstance(bodies[mime], str)]
+    if not rich:
         return None
     if is_frame(data) and "text/html" in bodies:
         bodies["text/html"] = html.as_text(bodies["text/html"])
     return {mime: bodies[mime] for mime in ("text/plain", *rich) if mime in bodies}
+
+
+def _formatted(formatter: Any, data: object) -> Json:
+    """Return what IPython would show of the data, in one piece.
+
+    A figure of plotly would show itself (`_ipython_display_`) before our text about it; its bundle
+    is the same figure.
+    """
+    shows_itself = formatter.ipython_display_formatter
+    was_enabled, shows_itself.enabled = shows_itself.enabled, False
+    try:
+        bodies: Json = formatter.format(data)[0]
+    finally:
+        shows_itself.enabled = was_enabled
+    return bodies
 
 
 class LastFailure:

@@ -11,7 +11,8 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.values import Json, is_frame
+from onetool_ipy.base.tables import is_frame, tabular
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.difference import compare
 from onetool_ipy.core.names import NOT_TOOLS
 from onetool_ipy.core.tool import format_call
@@ -63,7 +64,7 @@ def compared(box: Toolbox, viewer: ResultViewer, payload: Json) -> Json:
     before, after = (this_value, chosen_value) if is_newer else (chosen_value, this_value)
     changes = compare(before, after, list(payload.get("key") or ()) or None)
     words = {str: "text", list: "a list or table", dict: "an object", type(None): "empty"}
-    types = [list if is_frame(side) else type(values.to_json(side)) for side in (before, after)]
+    types = [list if is_frame(tabular(side)) else type(values.to_json(side)) for side in (before, after)]
     kinds = [words.get(kind, "a single value") for kind in types]
     if changes.kind == "data" and kinds[0] != kinds[1]:
         raise UsageProblem(f"The first result is {kinds[0]} and the second is {kinds[1]}, so they cannot be compared.")

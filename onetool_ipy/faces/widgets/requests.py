@@ -20,7 +20,8 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, OneToolError, Unavailable, UsageProblem
 from onetool_ipy.base.files import StoreError, locked, read_object, write_whole
 from onetool_ipy.base.search import Index
-from onetool_ipy.base.values import Json, is_frame
+from onetool_ipy.base.tables import is_foreign, is_frame
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.jobs import Job, Progress
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import ToolResult
@@ -412,7 +413,7 @@ class ScreenRequests:
         value = self._namespace()[name] = self._viewer.found(payload)
         length = ""
         if hasattr(value, "__len__"):
-            is_rows = isinstance(value, list) or is_frame(value)
+            is_rows = isinstance(value, list) or is_frame(value) or is_foreign(value)
             length = f", {counted(len(value), 'row' if is_rows else 'character' if isinstance(value, str) else 'item')}"
         return {"said": f"{name}: {type(value).__name__}{length}"}
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.values import Json, is_frame, is_missing
+from onetool_ipy.base.tables import is_frame, is_missing
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.difference import ChangedCell
 from onetool_ipy.core.result import frame_of
 

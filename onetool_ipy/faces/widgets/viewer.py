@@ -15,7 +15,8 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.base.values import Json, is_dataframe, is_frame, is_missing, is_sparse
+from onetool_ipy.base.tables import as_code, is_dataframe, is_foreign, is_frame, is_missing, is_sparse, tabular
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.notebook.display import decoded, store_result
 from onetool_ipy.faces.widgets import text_in
@@ -50,10 +51,14 @@ _SHOWN = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image
 
 
 class _Item:
-    """One result: how to read its data, its lines if they are few, its table and its download once requested."""
+    """One result: how to read its data, its lines if they are few, its table and its download.
 
-    def __init__(self, read: Callable[[], Any], *, tool: str, handle: str | None) -> None:
+    `own` is the object that the tool gave, while the result is there.
+    """
+
+    def __init__(self, read: Callable[[], Any], *, tool: str, handle: str | None, own: Any = None) -> None:
         self.read = read
+        self.own = own
         self.tool = tool
         self.handle = handle
         self.lines: list[str] | None = None
@@ -76,9 +81,10 @@ class ResultViewer:
         if result.error is not None:
             failure = values.map_text(values.to_json(result.to_dict()["error"]), self._box.mask)
             return {**about, "error": failure}
-        item = _Item(lambda: result.data, tool=tool, handle=result.handle)
+        data = result.portable
+        item = _Item(lambda: data, tool=tool, handle=result.handle, own=result.data)
         self._remember(call, item)
-        item.lines = self._small(result.data)
+        item.lines = self._small(data)
         if item.lines is None:
             try:
                 item.handle = store_result(self._box, result)
@@ -87,15 +93,15 @@ class ResultViewer:
         kinds = []
         if any(_picture(part) is not None for part in _parts(result.data)):
             kinds.append("image")
-        data = result.data
-        is_rows = isinstance(data, (list, tuple)) and data and all(isinstance(row, Mapping) for row in data[:50])
-        if is_frame(data) or (is_rows and not is_sparse(row for row in data if isinstance(row, Mapping))):
+        table = tabular(data)
+        is_rows = isinstance(table, (list, tuple)) and table and all(isinstance(row, Mapping) for row in table[:50])
+        if is_frame(table) or (is_rows and not is_sparse(row for row in table if isinstance(row, Mapping))):
             kinds += ["table", "summary"]
-        if isinstance(result.data, (Mapping, list, tuple)) and len(result.data):
+        if isinstance(data, (Mapping, list, tuple)) and len(data):
             kinds.append("tree")
         about |= {"handle": item.handle, "kinds": [*kinds, "text"], **self._size(item)}
         if "table" in about["kinds"]:
-            about |= {"rows": len(result.data), "formats": formats()}
+            about |= {"rows": len(table), "formats": formats()}
         return about
 
     def add(self, table: Any, tool: str) -> Json:
@@ -112,6 +118,7 @@ class ResultViewer:
         is_table = False
         with suppress(ValueError):
             is_table = first.startswith("{") and isinstance(json.loads(first), dict)
+        is_table = is_table or (bool(first) and self._box.results.form(handle) == "tuples")
         description = self._box.results.describe(handle)
         about = {
             "ok": True,
@@ -158,8 +165,9 @@ class ResultViewer:
         return {**self._table(item).page(query, window), "offset": offset}
 
     def value(self, payload: Json) -> Any:
-        """The data itself."""
-        return self._item(payload).read()
+        """The data itself: the tool's own object, while this screen has it."""
+        item = self._item(payload)
+        return item.read() if item.own is None else item.own
 
     def found(self, payload: Json) -> Any:
         """The data itself, or the rows of its table that a query finds."""
@@ -184,14 +192,15 @@ class ResultViewer:
     def code(self, payload: Json, namespace: Mapping[str, Any]) -> Json:
         """The rows and columns on the screen as code of pandas."""
         item = self._item(payload)
-        data = item.read()
+        data = item.read() if item.own is None else item.own
         named = {name: value for name, value in namespace.items() if not name.startswith("_")}
         variable = next((name for name, value in named.items() if value is data), "")
         result = next((n for n, value in named.items() if isinstance(value, ToolResult) and value.data is data), "")
         name = variable if variable and is_dataframe(data) else "df"
         lines = ["# df is this table as a DataFrame; Save as variable gives it a name."]
         if variable:
-            lines = [] if name == variable else ["import pandas as pd", f"df = pd.DataFrame({variable})"]
+            made = as_code(data, variable) if is_foreign(data) else f"pd.DataFrame({variable})"
+            lines = [] if name == variable else ["import pandas as pd", f"df = {made}"]
         elif result:
             lines = [f"df = {result}.df"]
         lines.append(pandas_code(self._table(item), query_of(payload), _columns(payload), name))
@@ -284,7 +293,7 @@ class ResultViewer:
 
     def _table(self, item: _Item) -> ResultTable:
         if item.table is None:
-            item.table = ResultTable(item.read(), self._box.mask)
+            item.table = ResultTable(tabular(item.read()), self._box.mask)
         return item.table
 
     def _cell(self, cell: object) -> str:

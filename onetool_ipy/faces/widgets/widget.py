@@ -24,7 +24,8 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.exits import before_exit
 from onetool_ipy.base.printable import printable
-from onetool_ipy.base.values import Json, is_frame, is_missing
+from onetool_ipy.base.tables import is_frame, is_missing, tabular
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.widgets.overviews import usage_data
 from onetool_ipy.faces.widgets.requests import ScreenRequests
@@ -116,7 +117,7 @@ def result_picture(box: Toolbox, result: ToolResult | None, handle: str | None) 
         if not rows:
             return _draw_lines(box, title, lines, total)
         return _draw_table(box, title, rows, total)
-    data: Any = None if result is None else result.data
+    data: Any = None if result is None else tabular(result.portable)
     is_records = isinstance(data, list | tuple) and data and all(isinstance(row, Mapping) for row in data)
     if is_frame(data) or is_records:
         return _draw_table(box, title, data, len(data))

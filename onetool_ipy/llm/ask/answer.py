@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from onetool_ipy.base import values
+from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import CallFailure, OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
@@ -170,7 +170,7 @@ class Answer:
             is_table = hasattr(self.value, "columns")
             return ToolResult(True, self.value if is_table else values.to_json(self.value)).to_df()
         for call in reversed(self.calls):
-            if call.ok and call.is_tool and _has_rows(call.result.data):
+            if call.ok and call.is_tool and _has_rows(call.result.portable):
                 frame = call.result.to_df()
                 frame.attrs["onetool"] = {**frame.attrs.get("onetool", {}), "tool": call.name, "call": call.id}
                 return frame
@@ -253,7 +253,7 @@ def call_view(call: AnswerCall, *, is_open: bool = False) -> Called:
         return Called(call.name, call.args, "failed", problem=problem, facts=(error.reason or error.code,))
     duration = "used again" if call.cached else f"{call.ms:,.0f} ms" if call.ms >= 1 else "<1 ms"
     facts = [duration, *([f"~{call.tokens:,} tokens"] if call.tokens else [])]
-    return Called(call.name, call.args, "ok", call.result.data, facts=tuple(facts), is_open=is_open)
+    return Called(call.name, call.args, "ok", call.result.portable, facts=tuple(facts), is_open=is_open)
 
 
 def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
@@ -271,8 +271,7 @@ def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
 
 def _has_rows(data: object) -> bool:
     """Whether a result holds a list of records or a table."""
-    is_table = hasattr(data, "columns") and hasattr(data, "to_dict")
-    return is_table or _holds_records(values.to_json(data), 3)
+    return tables.is_frame(tables.tabular(data)) or _holds_records(values.to_json(data), 3)
 
 
 def _holds_records(value: object, depth: int) -> bool:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from onetool_ipy.base import values
+from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.search import did_you_mean
-from onetool_ipy.base.values import is_frame
+from onetool_ipy.base.tables import is_frame
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.llm.ask.answer import AnswerCall
 from onetool_ipy.llm.ask.context import AskToolbox
@@ -115,7 +115,7 @@ class Attachments:
             if isinstance(value, ToolResult) and picture_of(value.unwrap()) is None:
                 parts.append(self._result(name, value, session))
                 continue
-            content = value.unwrap() if isinstance(value, ToolResult) else value
+            content = value.unwrap() if isinstance(value, ToolResult) else self._table(value)
             description = self._described(content, limit)
             handle = ""
             if can_page and not description.is_whole and (is_frame(content) or isinstance(content, (str, list, dict))):
@@ -123,6 +123,18 @@ class Attachments:
                 session.handles[handle] = None
             parts.append(self._part(name, description, handle, limits))
         return Attached(prompt=prompt, parts=tuple(parts))
+
+    def _table(self, value: object) -> object:
+        """Return a table of another library as one of pandas, read within the limit."""
+        # A class with a description of its own is described as itself.
+        kind = type(value)
+        has_own = hasattr(kind, "_repr_llm_") or not self.describers.keys().isdisjoint(kind.__mro__)
+        if has_own or not tables.is_foreign(value):
+            return value
+        try:
+            return self._box.workers.run(partial(tables.tabular, value), self.limit_s)
+        except Exception:  # noqa: BLE001 - foreign code may raise anything; its kind is still known
+            return value
 
     def _described(self, value: object, limit: int) -> Description:
         """Describe a value in a thread of its own, since a foreign `repr` may take a minute."""

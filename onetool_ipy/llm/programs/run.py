@@ -33,7 +33,8 @@ from onetool_ipy.base.errors import (
     UsageProblem,
 )
 from onetool_ipy.base.files import StoreError
-from onetool_ipy.base.values import Json, is_dataframe
+from onetool_ipy.base.tables import is_dataframe
+from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import Config
 from onetool_ipy.core import current, names
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
@@ -521,7 +522,7 @@ class ProgramRun:
         if (error := result.error) is not None:
             kind = _KINDS.get(error.reason or "", "TypeError" if error.code == "invalid_args" else "RuntimeError")
             return Raised(kind, values.cut(mask(error.message), _MAX_MESSAGE))
-        data, limit = result.data, f"{MAX_RESULT // 10**6} MB or {MAX_ROWS:,} rows"
+        data, limit = result.portable, f"{MAX_RESULT // 10**6} MB or {MAX_ROWS:,} rows"
         is_large = measure(data) > 4 * MAX_RESULT or (is_dataframe(data) and len(data) > MAX_ROWS)
         plain = None if is_large else values.to_json(data)
         if is_large or (isinstance(plain, list) and len(plain) > MAX_ROWS) or len(json.dumps(plain)) > MAX_RESULT:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, NotAllowed, UsageProblem
-from onetool_ipy.base.values import is_dataframe
+from onetool_ipy.base.tables import is_dataframe
 from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
 from onetool_ipy.core.lineage import ATTRS
@@ -140,7 +140,8 @@ class LineageTools:
         from onetool_ipy.llm.ask.answer import Answer
 
         if isinstance(value, ToolResult):
-            return value.unwrap()
+            value.unwrap()
+            return value.portable
         if isinstance(value, Answer):
             return value.text
         return self._box.results.value(value) if isinstance(value, str) and is_handle(value) else value

@@ -23,10 +23,11 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from onetool_ipy.base import values
+from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import InvalidArgs, UsageProblem, is_transient
 from onetool_ipy.base.search import did_you_mean
-from onetool_ipy.base.values import Json, is_missing, is_sparse
+from onetool_ipy.base.tables import is_missing, is_sparse
+from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolSpec, code_hash
@@ -541,6 +542,11 @@ def read_rows(
 def _read_table(data: object) -> _Table:
     import pandas as pd
 
+    tuples: Any = data if type(data) is list else None
+    data = tables.tabular(data)
+    if isinstance(data, pd.DataFrame) and tuples is not None:
+        # The tuples may be the values of one argument, and their places may be named as columns.
+        return _Table(len(tuples), None, list(data.columns), lambda label: data[label].tolist(), tuples)
     if isinstance(data, pd.DataFrame):
         return _Table(len(data), data.index, list(data.columns), lambda label: data[label].tolist())
     if isinstance(data, pd.Series):

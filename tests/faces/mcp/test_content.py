@@ -7,17 +7,20 @@ import datetime
 import json
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Literal, TypedDict
 
 import jsonschema_rs
 import pytest
 from pydantic import BaseModel, ConfigDict, Field
 
-from onetool_ipy import Toolbox
+from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
-from onetool_ipy.faces.mcp.content import declared_output
+from onetool_ipy.faces.mcp.content import DeclaredOutput, call_result, declared_output
 from onetool_ipy.render.media import Image
 from tests.faces.mcp.conftest import SECRET, Connect
+from tests.harness.tables import FOREIGN
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 20
 
@@ -247,3 +250,19 @@ async def test_secret_in_a_result_is_masked_and_fits_all_the_same(shop: Toolbox,
         result = await client.call_tool("nb_give", {})
     assert "s3cr3t" not in json.dumps([declared, result.structured_content])
     assert list(result.structured_content) == ["result"]
+
+
+@pytest.mark.parametrize("kind", sorted(FOREIGN))
+def test_a_table_of_any_library_is_records_or_a_handle(kind: str, tmp_path: Path) -> None:
+    rows = [{"id": number, "name": f"n{number}"} for number in range(3)]
+    many = [{"id": number, "name": f"n{number}"} for number in range(50_000)]
+    with open_toolbox(tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        small = call_result(box, ToolResult(True, FOREIGN[kind](rows)), DeclaredOutput(None, str))
+        large = call_result(box, ToolResult(True, FOREIGN[kind](many)), DeclaredOutput(None, str))
+
+        assert small.structured_content is not None
+        sent = [{name: row[name] for name in ("id", "name")} for row in small.structured_content["result"]]
+        assert sent == rows
+        assert large.structured_content is not None
+        assert large.structured_content["total_lines"] == 50_000
+        assert json.loads(large.structured_content["preview"][1])["name"] == "n1"

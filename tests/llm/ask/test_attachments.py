@@ -14,6 +14,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.llm import ScriptedModel, User
 from onetool_ipy.llm.ask.context import AskListener
 from onetool_ipy.toolbox import Toolbox
+from tests.harness.tables import FOREIGN
 from tests.llm.ask.conftest import MakeBox
 
 ROWS = 2_000
@@ -41,6 +42,18 @@ def test_rule_12_a_variable_goes_as_a_description_with_a_handle(box: Toolbox, fr
     assert limit == {"data_from": "@limit", "data": 97}
     assert answer.sent.startswith("Sent @df: 3 of 2,000 rows, 0.")
     assert "; @limit: 0.0 kB" in answer.sent
+    assert box.results.query(table["data"]["handle"], limit=1)["total_lines"] == ROWS
+
+
+@pytest.mark.parametrize("kind", sorted(FOREIGN))
+def test_rule_12_a_table_of_another_library_goes_as_one(kind: str, box: Toolbox, frame: pd.DataFrame) -> None:
+    model = ScriptedModel(["Fine."])
+
+    answer = box.ask("Look at @t", model=model, attach={"t": FOREIGN[kind](frame.to_dict("records"))})
+
+    (table,) = sent_objects(model)
+    assert table["data"]["preview"].startswith("DataFrame with 2,000 rows")
+    assert answer.sent.startswith("Sent @t: 3 of 2,000 rows")
     assert box.results.query(table["data"]["handle"], limit=1)["total_lines"] == ROWS
 
 
@@ -116,7 +129,9 @@ def test_rule_12_secrets_in_variables_are_masked(make_box: MakeBox) -> None:
 
 def test_rule_12_a_pack_may_register_a_description(make_box: MakeBox) -> None:
     class Basket:
-        pass
+        def to_pandas(self) -> pd.DataFrame:
+            """It is a table, too, which the description of its own class comes before."""
+            return pd.DataFrame({"a": [1]})
 
     box = make_box()
     sdk.describe_for_model(Basket, lambda basket: f"a basket, {type(basket).__name__}")

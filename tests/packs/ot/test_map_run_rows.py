@@ -23,6 +23,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.result import ToolCallError
 from onetool_ipy.stores.calls.query import CallFilter, RunRow
 from tests.harness.patience import HANG_S
+from tests.harness.tables import NAMED
 
 SECRET = "sk-map-0123456789"
 
@@ -128,7 +129,7 @@ def test_missing_cells_are_left_out_where_the_argument_is_optional(box: Toolbox,
         ([{"address": "a"}, "b"], {}, "Some items of the list are dicts"),
         ("Rome", {}, "'Rome' is not a table"),
         (5, {}, "5 is not a table"),
-        (np.zeros((2, 2)), {}, "An array of 2 dimensions"),
+        (np.zeros((2, 2, 2)), {}, "An array of 3 dimensions"),
         (FRAME, {"address": "addr", "workers": 0}, "workers=0"),
         (FRAME, {"address": "addr", "workers": "eight"}, "workers"),
         (FRAME, {"address": "addr", "retries": -1}, "retries=-1"),
@@ -519,3 +520,29 @@ def test_a_list_for_an_argument_that_is_named_too_says_to_leave_it_out(
         box.ot.map("nb.place", ["a"], address="address")
     assert "Leave out the one" in raised.value.hint
     assert calls == []
+
+
+@pytest.mark.parametrize("kind", sorted(NAMED))
+def test_a_table_of_any_kind_has_its_columns_mapped(kind: str, box: Toolbox, calls: list[Any]) -> None:
+    data = NAMED[kind]([{"address": "Rome", "lang": "it"}, {"address": "Bern", "lang": "de"}])
+
+    frame = box.ot.map("nb.place", data, address="address", lang="lang")
+
+    assert frame["place"].tolist() == ["Rome/it", "Bern/de"]
+
+
+def test_places_of_tuples_and_arrays_are_columns(box: Toolbox, calls: list[Any]) -> None:
+    tuples = [("Rome", "it"), ("Bern", "de")]
+
+    for data in (tuples, np.array(tuples)):
+        frame = box.ot.map("nb.place", data, columns={"address": 0, "lang": 1})
+        assert frame["place"].tolist() == ["Rome/it", "Bern/de"]
+
+
+def test_tuples_can_still_be_the_values_of_one_argument(box: Toolbox) -> None:
+    def total(pair: tuple[int, int]) -> int:
+        """Add a pair."""
+        return pair[0] + pair[1]
+
+    box.adopt(total)
+    assert box.ot.map("nb.total", [(1, 2), (3, 4)])["total"].tolist() == [3, 7]
