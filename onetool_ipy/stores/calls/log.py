@@ -2,7 +2,8 @@
 
 A caller pays for one line appended to this process's journal, some microseconds. The system has the line when `record`
 returns, so a killed process loses nothing. Questions are answered from a database that is made from the journals (see
-`compaction`). Recording never raises: a call that cannot be written is counted and reported.
+`compaction`). Recording never raises: a call that cannot be written is counted and reported. What is told of a call
+beside its row (arguments, size, inputs, lineage) may fail: that is reported, and the row is written without it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ Answer = TypeVar("Answer")
 _log = logging.getLogger("onetool_ipy.calls")
 _MAX_NAME = 200
 _MAX_MESSAGE = 300
+_NO_NAME, _NO_ARGS = "(no name)", "(not recorded)"
 _MAX_LINE_BYTES = 3 * MAX_ARGS_BYTES
 _STEP_BYTES = 2 << 20
 """How much is brought into the database at once: some thousand calls, a fraction of a second."""
@@ -101,6 +103,7 @@ class CallLog:
         self._is_compacting = False
         self._bytes_left = 0
         self._fault: OneToolError | None = None
+        self._incomplete, self._incomplete_by = 0, ""
         self._find_notebook = notebook
         self._notebook = ""
         self._session = b""
@@ -140,41 +143,41 @@ class CallLog:
 
         `lineage` is told what each call gave.
         """
-        write, mask, scope, clock, dumps = self._write, self.mask, current.scope, self._clock, self._load()
+        write, describe, scope, clock = self._write, self._describe, current.scope, self._clock
 
         def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
-            call_id, _, args, source = resolved.call
+            call_id, _, _, source = resolved.call
             error, meta, spec = result.error, result.meta, resolved.spec
-            text, is_whole = excerpt(args, mask, dumps, resolved.args_size)
-            size = measure(result.data) if error is None else len(error.message)
             row = {
                 "ts": time_ns() // 1000 if clock is None else self._now_us(),
                 "id": call_id,
-                "tool": resolved.tool,
+                "tool": _NO_NAME if spec is None else resolved.tool,
                 "source": source,
-                "args": text,
-                "whole": is_whole,
+                "args": _NO_ARGS,
+                "whole": False,
                 "ok": error is None,
                 "ms": meta["duration_ms"],
-                "size": size,
+                "size": 0,
             }
-            if spec is None:
-                row["tool"] = short_text(resolved.tool, mask, _MAX_NAME) or "(no name)"
-            else:
+            if spec is not None:
                 row["fingerprint"] = spec.first_fingerprint
             if error is not None:
                 row["code"], row["reason"] = error.code, error.reason or ""
-                row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
             if handle := meta.get("handle"):
                 row["handle"] = handle
-            if resolved.inputs:
-                row["inputs"] = encode_inputs(resolved.inputs)
-            if lineage is not None:
-                lineage.end(resolved, result, size)
             # This call's own scope was left, so the scope is that of the call around it.
             outer = scope()
             if outer is not None and outer.call is not None:
                 row["parent"] = outer.call.id
+            try:
+                describe(row, resolved, result)
+            except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
+                self._note_fault(exc)
+            try:
+                if lineage is not None:
+                    lineage.end(resolved, result, row["size"])
+            except Exception as exc:  # noqa: BLE001 - the same
+                self._note_fault(exc)
             write(row)
 
         return record_call if self.enabled else None
@@ -276,6 +279,9 @@ class CallLog:
         from onetool_ipy.stores.calls import query
 
         problems = self._journal.problems()
+        if self._incomplete:
+            message = f"{self._incomplete:,} calls of this process were recorded without all there is to know of them"
+            problems.append(Problem(str(self.folder), f"{message}: {self._incomplete_by}.", "Please report this."))
         if not self.enabled or not self.folder.exists():
             return problems
         try:
@@ -341,15 +347,37 @@ class CallLog:
         except OneToolError:  # no worker is free: the next full journal asks again
             self._is_compacting = False
 
+    def _describe(self, row: dict[str, object], resolved: ResolvedCall, result: ToolResult) -> None:
+        """Add to a row what is looked up in foreign values. May raise anything."""
+        mask, error = self.mask, result.error
+        row["args"], row["whole"] = excerpt(resolved.call.args, mask, self._dumps or self._load(), resolved.args_size)
+        row["size"] = measure(result.data) if error is None else len(error.message)
+        if resolved.spec is None:
+            row["tool"] = short_text(resolved.tool, mask, _MAX_NAME) or _NO_NAME
+        if error is not None:
+            row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
+        if resolved.inputs:
+            row["inputs"] = encode_inputs(resolved.inputs)
+
     def _write(self, row: dict[str, object]) -> None:
         """Append a line to the journal, with the cell and the session that it belongs to."""
         if cell := current.cell():
             row["cell"] = cell
         # What is the same for all calls of a session is encoded once, and put at the end of the line.
-        if not self._session or self._find_notebook() != self._notebook:
-            self._describe_session()
-        if self._journal.append(self._encode(row)[:-1] + self._session):
+        try:
+            if not self._session or self._find_notebook() != self._notebook:
+                self._describe_session()
+        except Exception as exc:  # noqa: BLE001 - whoever knows the notebook may break; the row is written
+            self._note_fault(exc)
+        if self._journal.append(self._encode(row)[:-1] + (self._session or b"}\n")):
             self._compact_later()
+
+    def _note_fault(self, exc: Exception) -> None:
+        """Count a call that is recorded without all of its facts. Of the exception only the class is safe to tell."""
+        self._incomplete += 1
+        if not self._incomplete_by:
+            _log.error("A call was recorded without all there is to know of it: %s.", type(exc).__name__)
+        self._incomplete_by = type(exc).__name__
 
     def _now_us(self) -> int:
         clock = self._clock
@@ -396,6 +424,7 @@ class CallLog:
         self._journal.restart()
         self._session_id = os.urandom(4).hex()
         self._session, self._is_compacting = b"", False
+        self._incomplete, self._incomplete_by = 0, ""
 
     def _require_enabled(self) -> None:
         if not self.enabled:
