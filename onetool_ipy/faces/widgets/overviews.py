@@ -181,6 +181,8 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         {"label": "failed", "value": f"{usage.failures:,}"},
         {"label": "succeeded", "value": rate},
     ]
+    if overview.pending:
+        totals.append({"label": "not counted yet", "value": f"{overview.pending:,}"})
     failures = [
         {
             "tool": group.tool,

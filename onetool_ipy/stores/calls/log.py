@@ -2,8 +2,11 @@
 
 A caller pays for one line appended to this process's journal, some microseconds. The system has the line when `record`
 returns, so a killed process loses nothing. Questions are answered from a database that is made from the journals (see
-`compaction`). Recording never raises: a call that cannot be written is counted and reported. What is told of a call
-beside its row (arguments, size, inputs, lineage) may fail: that is reported, and the row is written without it.
+`compaction`). A question waits until all that is on disk is in the database; after half a minute its answer says how
+many calls are pending.
+
+Recording never raises: a call that cannot be written is counted and reported. What is told of a call beside its row
+(arguments, size, inputs, lineage) may fail: that is reported, and the row is written without it.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, TypeVar
@@ -53,8 +57,13 @@ _NO_NAME, _NO_ARGS = "(no name)", "(not recorded)"
 _MAX_LINE_BYTES = 3 * MAX_ARGS_BYTES
 _STEP_BYTES = 2 << 20
 """How much is brought into the database at once: some thousand calls, a fraction of a second."""
-_PATIENCE_S = 1.0
-"""How long a question waits for calls to be brought into the database. The rest is added in the background."""
+_PATIENCE_S = 30.0
+"""How long a question waits for calls to be brought into the database: enough for hundreds of thousands.
+
+What is left is pending, and is added in the background.
+"""
+_GLANCE_S = 1.0
+"""How long a look at the log waits that needs no figure: the recent tools of a list, the health of the log."""
 
 _PAUSE_S, _MAX_WAITS = 0.05, 100
 """A compaction in the background waits for a pause of the callers, for five seconds at most."""
@@ -101,7 +110,8 @@ class CallLog:
         self._journal = Journal(folder, rotate_bytes=rotate_bytes)
         self._run_later = run_later
         self._is_compacting = False
-        self._bytes_left = 0
+        self.pending = 0
+        """How many calls on disk the last answer did not cover."""
         self._fault: OneToolError | None = None
         self._incomplete, self._incomplete_by = 0, ""
         self._find_notebook = notebook
@@ -203,9 +213,10 @@ class CallLog:
         from onetool_ipy.stores.calls import query
 
         moment = self._require_period(period, now)
-        return self._ask(
+        overview = self._ask(
             lambda database: query.overview_of(database, period=period, tool=tool, now=moment, start=start)
         )
+        return replace(overview, pending=self.pending)
 
     def history(
         self,
@@ -252,26 +263,32 @@ class CallLog:
         ok: bool | None = None,
         since: datetime.datetime | None = None,
     ) -> pd.DataFrame:
-        """Give the calls as a DataFrame, newest first. Raises StatsDisabled."""
+        """Give the calls as a DataFrame, newest first. Raises StatsDisabled.
+
+        `frame.attrs["pending"]` is how many calls on disk it does not have, if there are any.
+        """
         from onetool_ipy.stores.calls.query import CallFilter, frame_of
 
         self._require_enabled()
         chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since)
-        return self._ask(lambda database: frame_of(database, chosen))
+        frame = self._ask(lambda database: frame_of(database, chosen))
+        if self.pending:
+            frame.attrs["pending"] = self.pending
+        return frame
 
-    def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
+    def counts(self, *, patience_s: float = math.inf) -> dict[str, tuple[int, datetime.datetime]]:
         """Give how often each tool was ever called, and when last."""
         from onetool_ipy.stores.calls import query
 
-        return self._ask(query.counts_of)
+        return self._ask(query.counts_of, patience_s)
 
     def count_of(self, tool: str) -> tuple[int, datetime.datetime | None]:
         """Give how often a tool was ever called, and when last."""
         return self.counts().get(tool, (0, None))
 
     def recent_tools(self, limit: int = 10) -> list[str]:
-        """Give the tools called last, the newest first."""
-        last = self.counts()
+        """Give the tools called last, the newest first. Does not wait long for a burst of calls to be counted."""
+        last = self.counts(patience_s=_GLANCE_S)
         return sorted(last, key=lambda tool: last[tool][1], reverse=True)[:limit]
 
     def problems(self) -> list[Problem]:
@@ -285,20 +302,20 @@ class CallLog:
         if not self.enabled or not self.folder.exists():
             return problems
         try:
-            damaged = self._ask(query.damaged_of)
+            damaged = self._ask(query.damaged_of, _GLANCE_S)
         except OneToolError as exc:
             return [*problems, Problem(str(self.folder), exc.message, exc.hint)]
         if self._fault is not None:
             message = f"the call log's database cannot be used: {self._fault.message}"
             problems.append(Problem(str(self.folder), message, self._fault.hint))
-        if self._bytes_left:
+        if self.pending:
             problems.append(Problem(str(self.folder), self._line_about_rest(), "Try again in a few seconds."))
         message = "{} lines could not be read and are left out of the call log; all others count."
         return problems + [Problem(str(self.folder / name), message.format(lines)) for name, lines in damaged]
 
     def compact(self) -> None:
         """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        self._bytes_left, self._fault, _ = self._compactor().compact(math.inf)
+        self.pending, self._fault, _ = self._compactor().compact(math.inf)
 
     def close(self) -> None:
         """Leave this process's journal."""
@@ -314,17 +331,18 @@ class CallLog:
             step_bytes=self._step_bytes,
         )
 
-    def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    def _ask(self, question: Callable[[sqlite3.Connection], Answer], patience_s: float = math.inf) -> Answer:
         self._journal.release_deleted()
-        patience_s = math.inf if self._run_later is None else self._patience_s
-        answer, (self._bytes_left, self._fault, _) = self._compactor().ask(question, patience_s)
-        if self._bytes_left and not self._is_compacting:
+        # Without another thread to add the rest later, a question waits for all of it.
+        patience_s = math.inf if self._run_later is None else min(patience_s, self._patience_s)
+        answer, (self.pending, self._fault, _) = self._compactor().ask(question, patience_s)
+        if self.pending and not self._is_compacting:
             _log.warning("%s", self._line_about_rest())
             self._compact_later()
         return answer
 
     def _line_about_rest(self) -> str:
-        return f"The call log's database is being made: {self._bytes_left:,} bytes of journals do not count yet."
+        return f"The call log's database is being made: {self.pending:,} calls do not count yet."
 
     def _compact_later(self) -> None:
         if self._run_later is None or self._is_compacting:

@@ -121,7 +121,8 @@ class UsageOverview:
     """All there is to say of a period. `by_models` is calls of models and MCP clients, and the characters they got.
 
     `failures` has the failed calls by tool and message, the most frequent first. `series` has the calls over time by
-    the hour or the day of the period; `timeline` in steps that suit the calls there are.
+    the hour or the day of the period; `timeline` in steps that suit the calls there are. `pending` is how many calls on
+    disk are not counted yet.
     """
 
     usage: UsagePeriod
@@ -129,6 +130,7 @@ class UsageOverview:
     failures: tuple[FailureGroup, ...]
     series: tuple[UsageSpan, ...]
     timeline: Timeline
+    pending: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
