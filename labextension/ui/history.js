@@ -91,7 +91,10 @@ class CallLines {
       fill(this.status, this.rows.size ? '' : this.emptyText());
       show(this.next, hasMore);
     } catch (error) {
-      if (turn === this.loads) fill(this.status, error.message);
+      if (turn !== this.loads) return;
+      fill(this.status, error.message);
+      // The button that asked for this page asks for it again.
+      this.hasMore = !this.next.hidden;
     }
   }
 
