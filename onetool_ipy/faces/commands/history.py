@@ -98,13 +98,14 @@ def diff(context: CommandContext, options: Options) -> DataPage:
         if row is None:
             raise UsageProblem(f"No call '{number[:40]}' in the history.", hint="See: %tool history")
         stored.append(stored_result(context.box, row))
-    difference = Difference(compare(stored[0], stored[1], options.values.get("--key")))
+    changes = compare(stored[0], stored[1], options.values.get("--key"))
+    difference = Difference(changes, mask=context.box.mask)
     rows = []
     for record in difference.df.head(_LIMIT).to_dict("records"):
         head = str(record.pop(difference.df.columns[0]))
         cells = [f"{name}={html.cell_text(cell)}" for name, cell in record.items() if not is_missing(cell)]
         rows.append(Row(head, values.cut(" ".join(cells), _MAX_TEXT)))
-    parts: list[Part] = [Note(line) for line in difference.lines()]
+    parts: list[Part] = [Note(line) for line in difference.summary()]
     parts += [Rows(tuple(rows))] if rows else []
     return DataPage.of(page(context.box, parts), values.to_json(difference.df))
 

@@ -62,8 +62,9 @@ class LineageTools:
     def diff(self, a: Any, b: Any, key: Any = None) -> Any:
         """Compare two values: results, handles, tables, JSON or text.
 
-        Rows are matched by a key. Fractions are equal within a relative difference of 1e-9, and so are two missing
-        cells.
+        Rows are matched by a key. Whole numbers are compared exactly, other numbers within a relative difference of
+        1e-9, so 1 and 1.0 are equal; True is no number. None, NaN and a cell that is not there are equal. Text that is
+        JSON is compared as its data.
 
         Args:
             a: The old value, or the handle of a stored result.
@@ -77,7 +78,7 @@ class LineageTools:
             ot.diff([{"id": 1, "price": 2.0}], [{"id": 1, "price": 2.5}])
         """
         try:
-            return difference(self._value(a), self._value(b), key)
+            return self._difference(self._value(a), self._value(b), key)
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
 
@@ -104,11 +105,13 @@ class LineageTools:
         try:
             if again is not None:
                 return self._refresh_map(value, frame, again)
-            row, before = self._known_call(value)
+            row, held = self._known_call(value)
+            # The tool may give the same object again, and have changed it.
+            before = copied(held)
             if not may_repeat(self._box, row.tool, row.arguments, "ot.refresh"):
                 raise UsageProblem(f"'{row.tool}' was not called again.")
             result = self._box.call(row.tool, row.arguments, source="tool")
-            return difference(before, result.unwrap(), result=result)
+            return self._difference(before, result.unwrap(), result=result)
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
 
@@ -121,7 +124,14 @@ class LineageTools:
         result = self._box.call("ot.map", {**again, "data": frame}, source="tool")
         fresh = result.unwrap()
         sides = [side.drop(columns=[name for name in ("ms",) if name in side]) for side in (table, fresh)]
-        return difference(*sides, result=result)
+        return self._difference(*sides, result=result)
+
+    def _difference(self, old: Any, new: Any, key: Any = None, *, result: ToolResult | None = None) -> Difference:
+        """Compare two values, for people to look at. Raises UsageProblem."""
+        from onetool_ipy.core.difference import compare
+        from onetool_ipy.render.difference import Difference
+
+        return Difference(compare(old, new, key), result=result, mask=self._box.mask)
 
     def _known_call(self, value: Any) -> tuple[CallRow, Any]:
         """Return the call that gave a value as the log has it, and the value that it gave."""
@@ -178,12 +188,14 @@ def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, sub
     return reply.action == "accept"
 
 
-def difference(old: Any, new: Any, key: Any = None, *, result: ToolResult | None = None) -> Difference:
-    """Compare two values, for people to look at. Raises UsageProblem."""
-    from onetool_ipy.core.difference import compare
-    from onetool_ipy.render.difference import Difference
+def copied(value: Any) -> Any:
+    """Return a value that stays as it is when its owner changes the original."""
+    import copy
 
-    return Difference(compare(old, new, key), result=result)
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - a foreign class may forbid it; what is shown of it can be kept
+        return values.to_json(value)
 
 
 class OriginTree:

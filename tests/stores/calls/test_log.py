@@ -283,3 +283,13 @@ def test_what_breaks_beside_a_call_costs_itself_and_never_the_row(
     (problem,) = log.problems()
     assert "3 calls of this process were recorded without" in problem.message
     assert len([line for line in caplog.messages if "recorded without" in line]) == 1
+
+
+def test_a_list_that_is_in_the_arguments_twice_is_recorded_whole(bench: Bench) -> None:
+    """`[row] * 2` was recorded as cut, so that it could not be called again."""
+    row = {"n": 1, "tags": ["a"]}
+    bench.call("tools.echo", {"message": [row] * 2})
+    bench.call("nb.fail", {"rows": [row, [row]], "row": row})
+    second, first = bench.log.history()
+    assert first.arguments == {"message": [row, row]}
+    assert second.arguments == {"rows": [row, [row]], "row": row}
