@@ -162,7 +162,7 @@ function callLine(row, { onEdit, onRerun }, isInRun) {
     drawOutcome(h('span.otx-outcome'), row.ok),
     h('div.otx-tool-text', null, isInRun ? null : h('div.otx-history-head', null, headOf(row.tool, row)), h('div.otx-tool-summary', { title: row.summary }, row.summary)),
     rerun ? button(EDIT, 'Edit', `Edit the call of ${row.tool}`, () => onEdit(row)) : null,
-    row.args ? null : h('span.otx-muted', { title: 'The log has its arguments masked or cut' }, 'masked'),
+    row.args ? null : h('span.otx-muted', { title: 'The log does not have its arguments, so it cannot be run again' }, row.noArgs),
     rerun,
     confirm
   );

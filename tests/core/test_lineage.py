@@ -337,6 +337,18 @@ def test_the_tree_says_that_a_tool_changed_and_escapes_what_it_shows(box: Toolbo
     assert box.ot.origin(result.meta["call_id"]).call_id == tree.call_id
 
 
+def test_the_tree_names_the_tools_that_arguments_came_from(box: Toolbox) -> None:
+    """A result as an argument was written as `<ToolResult>`."""
+    first, second = box.call("nb.rows"), box.call("nb.fresh")
+    for value, text in (
+        (first, "first=nb.rows"),
+        (first.data, "first=nb.rows"),
+        ([first.data[0], second.data[0]], "first=nb.rows, nb.fresh"),
+    ):
+        line = repr(box.call("nb.join", {"first": value, "number": 2}).origin).splitlines()[0]
+        assert line.startswith(f"nb.join number=2 {text}  [")
+
+
 def test_lineage_is_read_by_another_process(box: Toolbox, tmp_path: Path) -> None:
     result = box.call("nb.join", {"first": box.call("nb.rows").data})
     handle = result.store()

@@ -29,7 +29,7 @@ from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_since
 from onetool_ipy.faces.notebook.display import foreign_frames, raise_result
 from onetool_ipy.faces.notebook.running_cell import seconds
-from onetool_ipy.packs.ot.lineage import may_repeat, stored_result
+from onetool_ipy.packs.ot.lineage import may_repeat, no_arguments, stored_result
 from onetool_ipy.render import html
 from onetool_ipy.render.difference import Difference
 from onetool_ipy.render.pages import Note, Part, Row, Rows
@@ -74,9 +74,7 @@ def rerun(context: CommandContext, options: Options) -> ToolResult | Page:
     if row is None:
         raise UsageProblem(f"No call '{number[:40]}' in the history.", hint="See: %tool history")
     if row.arguments is None:
-        raise UsageProblem(
-            f"The arguments of that call of '{row.tool}' were masked or cut in the log.", hint="Type the call again."
-        )
+        raise UsageProblem(no_arguments(row), hint="Type the call again.")
     if not may_repeat(context.box, row.tool, row.arguments, "%tool"):
         return context.page(f"'{row.tool}' was not called again.")
     if context.place == "shell":

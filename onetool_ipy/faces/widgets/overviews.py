@@ -163,6 +163,7 @@ def _call_item(box: Toolbox, row: CallRow | RunRow) -> Json:
         "ms": row.ms,
         "when": local_time(row.ts),
         "summary": box.mask(values.cut(summary, 200)),
+        "noArgs": row.why_no_arguments,
         "args": None if row.arguments is None else values.map_text(values.to_json(row.arguments), box.mask),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -140,8 +141,7 @@ class LineageTools:
         if row is None or row.tool in NOT_TOOLS:
             raise UsageProblem("No call is known that gave this value.", hint="Give a result, its .df or its handle.")
         if row.arguments is None:
-            message = f"The arguments of that call of '{row.tool}' were masked or cut in the log."
-            raise UsageProblem(message, hint="Type the call again, and compare with ot.diff(old, new).")
+            raise UsageProblem(no_arguments(row), hint="Type the call again, and compare with ot.diff(old, new).")
         is_id = isinstance(value, str) and not is_handle(value)
         return row, stored_result(self._box, row) if is_id else self._value(value)
 
@@ -165,6 +165,13 @@ def stored_result(box: Toolbox, row: CallRow) -> Any:
         message = f"The result of that call of '{row.tool}' was not stored."
         raise UsageProblem(message, hint="Large results are stored by themselves, others by r.store().")
     return data
+
+
+def no_arguments(row: CallRow) -> str:
+    """Say why a call cannot be made again from the log."""
+    if row.why_no_arguments == "no such tool":
+        return f"There was no tool '{row.tool}' then, so the log has only the words of that call: {row.args}"
+    return f"The arguments of that call of '{row.tool}' are {row.why_no_arguments} in the log."
 
 
 def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, subject: str) -> bool:
@@ -251,11 +258,18 @@ class OriginTree:
         return "" if spec.fingerprint == row.fingerprint else "the tool has changed since"
 
     def _line(self, row: CallRow) -> str:
-        """Write the call on one line; an argument that came from a call is named below it, so here it is short."""
-        arguments = row.arguments
+        """Write the call on one line; an argument that came from calls has the names of their tools."""
+        came: dict[str, list[str]] = {}
+        for name, call_id in row.sources:
+            source = self._family.calls.get(call_id)
+            came.setdefault(name, []).append("…" if source is None else source.tool)
+        try:
+            arguments = json.loads(row.args)
+        except ValueError:  # it is cut
+            arguments = None
         if not isinstance(arguments, Mapping):
             return f"{row.tool} {values.cut(row.args, _MAX_ARGUMENT)}"
-        came = {name for name, _ in row.sources}
         plain = {name: value for name, value in arguments.items() if name not in came}
         line = format_call(row.tool, plain).removeprefix("%tool ")
-        return " ".join([values.cut(line, 2 * _MAX_ARGUMENT), *(f"{name}=…" for name in arguments if name in came)])
+        names = (f"{name}={', '.join(dict.fromkeys(came[name]))}" for name in arguments if name in came)
+        return " ".join([values.cut(line, 2 * _MAX_ARGUMENT), *names])

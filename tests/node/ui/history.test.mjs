@@ -72,6 +72,14 @@ test('a run of ot.map is one line, which unfolds to its calls by the page', asyn
   browser.close();
 });
 
+test('a call that cannot be run again says why, and nothing is called masked that was not', async () => {
+  const { browser, lines } = await open(() => ({ items: [call('a', { args: null, noArgs: 'no such tool', ok: false }), call('b', { args: null, noArgs: 'masked' }), call('c')], hasMore: false }));
+  await until(() => lines().length === 3);
+  assert.deepEqual(lines().map(line => /masked|no such tool/.exec(line.textContent)?.[0]), ['no such tool', 'masked', undefined]);
+  assert.equal(lines()[0].querySelector('button[aria-label^="Rerun"]'), null);
+  browser.close();
+});
+
 test('Show more asks again after a request that failed, and the failure goes away', async () => {
   const calls = Array.from({ length: ROWS }, (_, at) => call(`c${at}`));
   let fails = false;

@@ -162,7 +162,7 @@ def test_what_cannot_be_called_again_says_why(box: Toolbox) -> None:
     assert not long.ok
     for value, message in (
         (5, "No call is known"),
-        (long.meta["call_id"], "masked or cut"),
+        (long.meta["call_id"], "are cut in the log"),
         (forgotten.meta["call_id"], "was not stored"),
         ("nothing", "No call is known"),
     ):
