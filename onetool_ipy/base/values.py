@@ -258,8 +258,9 @@ class _Unending(Exception):
 class Copier:
     """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original.
 
-    `copies` has each copy by the `id` of its original; `others` are the objects that were shared and not copied. `size`
-    is the length with everything written out, however often it is there, so it may be a number of sixty digits.
+    `copies` has each copy by the `id` of its original; `others` are the objects that were shared
+    and not copied. `size` is the length with everything written out, however often it is there, so
+    it may be a number of sixty digits.
     """
 
     __slots__ = ("_sizes", "copies", "is_json", "others", "plain", "size")

@@ -2,13 +2,17 @@
 
 Two values are equal if they are written the same, with these rules:
 
-- Whole numbers are compared exactly, also those that pandas holds as floats beside a missing cell (up to 2**53). Other
-  numbers are equal if their relative difference is at most 1e-9. So 1 and 1.0 are equal. A boolean is no number.
-- None, NaN, NaT and NA are all the same: missing. A cell that a record of a table does not have is a missing one; a
-  column that no record has is a difference, and so is a key that an object does not have.
-- Rows of tables, and records in lists, are matched by a key, so that their order does not count; without one that is
-  obvious, by their place. Rows of a frame without a key are matched by the labels of its index.
-- Text that is JSON is compared as its data. Values that are not JSON are compared as the JSON they are shown as.
+- Whole numbers are compared exactly, also those that pandas holds as floats beside a missing cell
+  (up to 2**53). Other numbers are equal if their relative difference is at most 1e-9. So 1 and 1.0
+  are equal. A boolean is no number.
+- None, NaN, NaT and NA are all the same: missing. A cell that a record of a table does not have is
+  a missing one; a column that no record has is a difference, and so is a key that an object does
+  not have.
+- Rows of tables, and records in lists, are matched by a key, so that their order does not count;
+  without one that is obvious, by their place. Rows of a frame without a key are matched by the
+  labels of its index.
+- Text that is JSON is compared as its data. Values that are not JSON are compared as the JSON they
+  are shown as.
 """
 
 from __future__ import annotations
@@ -65,7 +69,8 @@ class ChangedCell(str):
 def texts_of(old: object, new: object) -> tuple[str, str]:
     """Return two different values as two different texts; one that is missing as "".
 
-    Text is in quotes where the other value is no text, and where one of them would look like nothing, or both the same.
+    Text is in quotes where the other value is no text, and where one of them would look like
+    nothing, or both the same.
     """
     texts = [_text(value) for value in (old, new)]
     kinds = {isinstance(value, str) for value in (old, new) if not is_missing(value)}
@@ -90,11 +95,11 @@ def _text(value: object) -> str:
 class Changes:
     """What is different. `added` and `removed` have whole rows, `changed` has the old and new value of each cell.
 
-    `columns` lists columns that were added, removed or have another type. `key` are the columns that rows were matched
-    by; rows of tables without one were matched by their place, and `shared` are the columns of both. `rows` has only
-    the rows that differ, and first how: of a changed one the new cells, and old and new where they differ. The last
-    three columns of `changed` are the column, the old and the new value; where the key has such a name, theirs begins
-    with `_`.
+    `columns` lists columns that were added, removed or have another type. `key` are the columns
+    that rows were matched by; rows of tables without one were matched by their place, and `shared`
+    are the columns of both. `rows` has only the rows that differ, and first how: of a changed one
+    the new cells, and old and new where they differ. The last three columns of `changed` are the
+    column, the old and the new value; where the key has such a name, theirs begins with `_`.
     """
 
     kind: Literal["table", "data", "text"]
@@ -209,8 +214,8 @@ def _frames(before: list[Json], after: list[Json]) -> tuple[pd.DataFrame, pd.Dat
 def _flattened(rows: list[Json]) -> list[Json]:
     """Return records with the records inside them as columns `a.b`.
 
-    That is so where all of them have such a record, and no name has a dot. Otherwise two columns could have one name,
-    or a record that is missing would look like one without values.
+    That is so where all of them have such a record, and no name has a dot. Otherwise two columns
+    could have one name, or a record that is missing would look like one without values.
     """
     names = dict.fromkeys(name for row in rows for name in row)
     if any("." in name for name in names):
@@ -272,6 +277,9 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
     cells_by_column: dict[Any, tuple[Any, Any, Any]] = {}
     # A key is compared, too: True and 1 are found as one key, and are not equal.
     for name in shared:
+        dtype = after[name].dtype
+        if name in names and dtype == before[name].dtype and dtype.kind in "iuM":
+            continue
         old, new = before[name].array.take(kept_places), after[name].array
         new = new if is_old.all() else new.take(kept)
         where = _changed_places(old, new, tolerance)
@@ -476,7 +484,8 @@ def _kind(column: pd.Series) -> str:
 
     kind = pd.api.types.infer_dtype(column, skipna=True)
     words = {"string": "text", "integer": "whole number", "floating": "number", "mixed-integer-float": "number"}
-    # Whole numbers beside a missing cell became floats. Beyond 2**53 a float does not say which number it was.
+    # Whole numbers beside a missing cell became floats. Beyond 2**53 a float does not say which
+    # number it was.
     if kind == "floating" and column.dtype.kind == "f" and column.hasnans and (cells := column.dropna()).size:
         return "whole number" if ((cells % 1 == 0) & (cells.abs() <= _MAX_WHOLE)).all() else "number"
     return str(words.get(kind, kind))
@@ -583,7 +592,8 @@ def _items(old: list[Any], new: list[Any], path: str, key: str | None) -> Iterat
 def _compare_text(before: str, after: str) -> Changes:
     import pandas as pd
 
-    # Two texts have the same parts only if they are equal; `splitlines` forgets the last line end, and which ones.
+    # Two texts have the same parts only if they are equal; `splitlines` forgets the last line end,
+    # and which ones.
     old, new = before.split("\n"), after.split("\n")
     rows: list[tuple[str, int, str]] = []
     if max(len(old), len(new)) > _MAX_TEXT_LINES:

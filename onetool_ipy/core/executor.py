@@ -1,10 +1,11 @@
 """Run a resolved call, time it, record it, and return a ToolResult. Never raises for a tool's own fault.
 
-`resolve` has decided whether the call may run; nothing is asked again here. The steps are around the run, folded in
-order; each is a generator that sees the call before and the result after. A step that breaks is told of, and costs
-neither the call nor its row in the log. Sync and async callers share everything but the lines that wait. Stop
-(KeyboardInterrupt) and cancellation pass through, after the steps have seen them as a cancelled result. A time limit
-covers all code of the tool. The call log is no step: it hears of the end.
+`resolve` has decided whether the call may run; nothing is asked again here. The steps are around
+the run, folded in order; each is a generator that sees the call before and the result after. A step
+that breaks is told of, and costs neither the call nor its row in the log. Sync and async callers
+share everything but the lines that wait. Stop (KeyboardInterrupt) and cancellation pass through,
+after the steps have seen them as a cancelled result. A time limit covers all code of the tool. The
+call log is no step: it hears of the end.
 """
 
 from __future__ import annotations
@@ -54,12 +55,12 @@ _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 class Executor:
     """Folds the steps around one run. `record` is called with every call at its end; it changes nothing.
 
-    `switched` are the inner steps that are on now: their owner changes the list, and a call costs nothing for one that
-    is off. They may stand in for the tool, as a replay does. So one that breaks is a failed call, and the tool does not
-    run in its place.
+    `switched` are the inner steps that are on now: their owner changes the list, and a call costs
+    nothing for one that is off. They may stand in for the tool, as a replay does. So one that
+    breaks is a failed call, and the tool does not run in its place.
 
-    `background` is the loop of our own async work. Async tools run on `tool_loop`, so that one that blocks its loop
-    blocks no server.
+    `background` is the loop of our own async work. Async tools run on `tool_loop`, so that one that
+    blocks its loop blocks no server.
     """
 
     def __init__(

@@ -64,9 +64,9 @@ class _Held:
 class Lineage:
     """The results of one toolbox that may still be arguments. Threads share it.
 
-    `find_handle` returns the id of the call whose result has this handle, or "". What is held, what is unread, the
-    owners and the total change together, under one lock. A weak reference that dies takes its owner out without it:
-    that happens in whatever thread, at any time.
+    `find_handle` returns the id of the call whose result has this handle, or "". What is held, what
+    is unread, the owners and the total change together, under one lock. A weak reference that dies
+    takes its owner out without it: that happens in whatever thread, at any time.
     """
 
     def __init__(self, find_handle: Callable[[str], str]) -> None:
@@ -221,7 +221,8 @@ class Lineage:
 
     def _read_all(self) -> None:
         """Look into the results that nobody has looked into, the outer ones first."""
-        # Without the lock a result that another thread is reading would look like one without parts.
+        # Without the lock a result that another thread is reading would look like one without
+        # parts.
         with self._lock:
             while self._unread:
                 held = self._unread.popleft()
@@ -243,7 +244,8 @@ class Lineage:
             kind = type(part)
             if kind in _PLAIN:
                 continue
-            # Python has one empty tuple, and one of each constant tuple. So a tuple is a part only if it is the result.
+            # Python has one empty tuple, and one of each constant tuple. So a tuple is a part only
+            # if it is the result.
             if kind is list or kind is dict or part is held.data:
                 parts[id(part)] = part
             elif kind is not tuple and is_frame(part):

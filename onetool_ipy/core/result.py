@@ -357,8 +357,8 @@ def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
 def _to_dates(column: pd.Series) -> pd.Series | None:
     """Return a column of texts as dates or times; None unless every cell that is not missing is a whole valid one.
 
-    All of them have a zone, and become UTC, or none has: a time without one is not known to be UTC. A time that pandas
-    cannot hold exactly stays text, and the whole column with it.
+    All of them have a zone, and become UTC, or none has: a time without one is not known to be UTC.
+    A time that pandas cannot hold exactly stays text, and the whole column with it.
     """
     import pandas as pd
 

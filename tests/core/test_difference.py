@@ -413,12 +413,14 @@ def agrees(before: Any, after: Any, is_equal: bool, key: Any = None) -> None:
     assert (len(found.df) == 0 and found.columns.empty) is is_equal
 
 
+@pytest.mark.slow
 @given(JSON, JSON)
 def test_json_values_have_no_difference_exactly_if_they_are_equal(before: Any, after: Any) -> None:
     agrees(before, before, True)
     agrees(before, after, equal(before, after))
 
 
+@pytest.mark.slow
 @given(JSON, st.data())
 def test_one_changed_value_of_a_json_value_is_a_difference(before: Any, data: st.DataObject) -> None:
     """Two independent values are rarely nearly equal, so one is changed in one place."""
@@ -435,6 +437,7 @@ def _changed_once(value: Any, data: st.DataObject) -> Any:
     return data.draw(SCALARS)
 
 
+@pytest.mark.slow
 @given(ROWS, st.data())
 def test_tables_have_no_difference_exactly_if_their_cells_are_equal(
     before: list[dict[str, Any]], data: st.DataObject
@@ -444,6 +447,7 @@ def test_tables_have_no_difference_exactly_if_their_cells_are_equal(
     agrees(before, after, equal_tables(before, after))
 
 
+@pytest.mark.slow
 @given(ROWS, NAMES, st.data())
 def test_tables_with_a_key_are_compared_in_any_order(rows: list[dict[str, Any]], key: str, data: st.DataObject) -> None:
     before = [{**row, key: number} for number, row in enumerate(rows)]

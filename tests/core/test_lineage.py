@@ -243,6 +243,7 @@ def _press(lineage: Lineage, rounds: int) -> None:
     assert lineage._total <= 8 << 20
 
 
+@pytest.mark.slow
 def test_the_total_of_what_is_held_is_exact_under_threads(quick_switches: None) -> None:
     """A total that drifted upwards made every later call raise at its end, and none was recorded any more."""
     _press(Lineage(lambda _handle: ""), 60)

@@ -201,6 +201,7 @@ def _naive_dates(cells: list[Any]) -> list[datetime.datetime | None] | None:
     return moments if len(zones) == 1 else None
 
 
+@pytest.mark.slow
 @given(st.lists(st.none() | _DATES | _moments(st.none()) | _moments(_ZONES) | _NEARLY, min_size=1, max_size=4))
 def test_a_column_becomes_dates_exactly_if_every_text_is_one_and_they_are_the_same_instants(cells: list[Any]) -> None:
     frame, moments = _frame_of(cells), _naive_dates(cells)

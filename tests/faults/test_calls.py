@@ -132,7 +132,8 @@ def test_every_acknowledged_call_is_in_the_answer_of_another_kernel_right_after_
             history = other.log.history(limit=None)
             answered = {row.call_id for row in history}
             assert len(answered) == len(history), "no call is there twice"
-            # What the pipe still holds was acknowledged before the kill, too; its last line may be a part.
+            # What the pipe still holds was acknowledged before the kill, too; its last line may be
+            # a part.
             acknowledged.update(line.strip() for line in writer.stdout if line.endswith("\n"))
             assert other.log.pending == 0
             assert acknowledged <= answered

@@ -63,9 +63,9 @@ class LineageTools:
     def diff(self, a: Any, b: Any, key: Any = None) -> Any:
         """Compare two values: results, handles, tables, JSON or text.
 
-        Rows are matched by a key. Whole numbers are compared exactly, other numbers within a relative difference of
-        1e-9, so 1 and 1.0 are equal; True is no number. None, NaN and a cell that is not there are equal. Text that is
-        JSON is compared as its data.
+        Rows are matched by a key. Whole numbers are compared exactly, other numbers within a
+        relative difference of 1e-9, so 1 and 1.0 are equal; True is no number. None, NaN and a cell
+        that is not there are equal. Text that is JSON is compared as its data.
 
         Args:
             a: The old value, or the handle of a stored result.

@@ -91,7 +91,8 @@ class UsageStats(Record):
 class CallHistory(Listing):
     """The newest calls. Their table is short; `.df` also has where each came from.
 
-    `pending` is how many calls on disk were not looked at, which is 0 but for the first seconds after a great many.
+    `pending` is how many calls on disk were not looked at, which is 0 but for the first seconds
+    after a great many.
     """
 
     origins: Sequence[Mapping[str, Any]] = ()

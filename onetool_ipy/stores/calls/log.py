@@ -1,12 +1,13 @@
 """CallLog: the one call log. It feeds usage, history, recent tools, provenance and the counters of bundles.
 
-A caller pays for one line appended to this process's journal, some microseconds. The system has the line when `record`
-returns, so a killed process loses nothing. Questions are answered from a database that is made from the journals (see
-`compaction`). A question waits until all that is on disk is in the database; after half a minute its answer says how
-many calls are pending.
+A caller pays for one line appended to this process's journal, some microseconds. The system has the
+line when `record` returns, so a killed process loses nothing. Questions are answered from a
+database that is made from the journals (see `compaction`). A question waits until all that is on
+disk is in the database; after half a minute its answer says how many calls are pending.
 
-Recording never raises: a call that cannot be written is counted and reported. What is told of a call beside its row
-(arguments, size, inputs, lineage) may fail: that is reported, and the row is written without it.
+Recording never raises: a call that cannot be written is counted and reported. What is told of a
+call beside its row (arguments, size, inputs, lineage) may fail: that is reported, and the row is
+written without it.
 """
 
 from __future__ import annotations

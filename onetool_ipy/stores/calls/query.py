@@ -121,9 +121,9 @@ class Timeline:
 class UsageOverview:
     """All there is to say of a period. `by_models` is calls of models and MCP clients, and the characters they got.
 
-    `failures` has the failed calls by tool and message, the most frequent first. `series` has the calls over time by
-    the hour or the day of the period; `timeline` in steps that suit the calls there are. `pending` is how many calls on
-    disk are not counted yet.
+    `failures` has the failed calls by tool and message, the most frequent first. `series` has the
+    calls over time by the hour or the day of the period; `timeline` in steps that suit the calls
+    there are. `pending` is how many calls on disk are not counted yet.
     """
 
     usage: UsagePeriod

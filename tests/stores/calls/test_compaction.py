@@ -198,7 +198,8 @@ def test_much_is_added_in_the_background_and_a_line_says_so(
         part = log.overview()
 
     assert 0 < part.usage.total_calls < 1500
-    # The handle that `filled` attaches is a line of its own, in the newest journal, which is read first.
+    # The handle that `filled` attaches is a line of its own, in the newest journal, which is read
+    # first.
     assert part.usage.total_calls + part.pending == 1500
     frame = log.frame()
     assert len(frame) + frame.attrs["pending"] == 1500
