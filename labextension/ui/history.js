@@ -91,7 +91,10 @@ class CallLines {
       fill(this.status, this.rows.size ? '' : this.emptyText());
       show(this.next, hasMore);
     } catch (error) {
-      if (turn === this.loads) fill(this.status, error.message);
+      if (turn !== this.loads) return;
+      fill(this.status, error.message);
+      // The button that asked for this page asks for it again.
+      this.hasMore = !this.next.hidden;
     }
   }
 
@@ -159,7 +162,7 @@ function callLine(row, { onEdit, onRerun }, isInRun) {
     drawOutcome(h('span.otx-outcome'), row.ok),
     h('div.otx-tool-text', null, isInRun ? null : h('div.otx-history-head', null, headOf(row.tool, row)), h('div.otx-tool-summary', { title: row.summary }, row.summary)),
     rerun ? button(EDIT, 'Edit', `Edit the call of ${row.tool}`, () => onEdit(row)) : null,
-    row.args ? null : h('span.otx-muted', { title: 'The log has its arguments masked or cut' }, 'masked'),
+    row.args ? null : h('span.otx-muted', { title: 'The log does not have its arguments, so it cannot be run again' }, row.noArgs),
     rerun,
     confirm
   );

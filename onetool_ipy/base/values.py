@@ -227,16 +227,19 @@ class _Unending(Exception):
 class Copier:
     """Copies containers; what stands in two places is copied once, so that the copy has the shape of the original.
 
-    `copies` has each copy by the `id` of its original; `others` are the objects that were shared and not copied.
+    `copies` has each copy by the `id` of its original; `others` are the objects that were shared
+    and not copied. `size` is the length with everything written out, however often it is there, so
+    it may be a number of sixty digits.
     """
 
-    __slots__ = ("copies", "is_json", "others", "plain", "size")
+    __slots__ = ("_sizes", "copies", "is_json", "others", "plain", "size")
 
     def __init__(self) -> None:
         self.plain = self.is_json = True
         self.size = 0
         self.copies: dict[int, Any] = {}
         self.others: list[Any] = []
+        self._sizes: dict[int, int] = {}
 
     def copy(self, value: object) -> Any:
         try:
@@ -262,9 +265,10 @@ class Copier:
             raise _Unending
         copied = self.copies.get(id(value))
         if copied is not None:
-            # A value that is there many times may be endless when it is written out each time.
-            self.is_json = False
+            # A list without a size of its own is one of numbers.
+            self.size += self._sizes.get(id(value), len(copied))
             return copied
+        size_before = self.size
         if kind is dict:
             fresh: Any = dict(value)
             self._copy_items(fresh, fresh.items(), depth + 1)
@@ -276,6 +280,7 @@ class Copier:
                 self.is_json = False
                 fresh = tuple(fresh)
         self.size += len(fresh)
+        self._sizes[id(value)] = self.size - size_before
         self.copies[id(value)] = fresh
         return fresh
 

@@ -1,8 +1,18 @@
 """What is different between two values: tables by key, JSON by path, text by line. Pure; pandas is imported late.
 
-Rows of tables are matched by the key; without one that is obvious, by their place. Two missing cells (None, NaN, NaT,
-NA) are equal, and so are two numbers whose relative difference is at most 1e-9. Lists of records inside JSON are
-matched by a key, too.
+Two values are equal if they are written the same, with these rules:
+
+- Whole numbers are compared exactly, also those that pandas holds as floats beside a missing cell
+  (up to 2**53). Other numbers are equal if their relative difference is at most 1e-9. So 1 and 1.0
+  are equal. A boolean is no number.
+- None, NaN, NaT and NA are all the same: missing. A cell that a record of a table does not have is
+  a missing one; a column that no record has is a difference, and so is a key that an object does
+  not have.
+- Rows of tables, and records in lists, are matched by a key, so that their order does not count;
+  without one that is obvious, by their place. Rows of a frame without a key are matched by the
+  labels of its index.
+- Text that is JSON is compared as its data. Values that are not JSON are compared as the JSON they
+  are shown as.
 """
 
 from __future__ import annotations
@@ -10,14 +20,16 @@ from __future__ import annotations
 import difflib
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.tables import is_frame, is_missing
+from onetool_ipy.base.tables import is_frame, is_missing, is_sparse
+from onetool_ipy.base.values import Json
 from onetool_ipy.core.result import to_frame
 
 if TYPE_CHECKING:
@@ -29,6 +41,11 @@ _ENDINGS = ("_id", "_key", "_code", "id", "_name")
 _MAX_TEXT = 200 * 10**6
 _MAX_TEXT_LINES = 20_000
 """Texts of more lines are compared as sets of lines; aligning them takes time that grows with the square."""
+_MAX_LEVELS = 100
+_MAX_WHOLE = 2**53
+"""Beyond this a float is no longer one whole number, but some of them."""
+_SCALARS = frozenset((type(None), bool, int, float, str))
+_NAME = re.compile(r"[\w-]+")
 _ABSENT = object()
 """Stands for what one side does not have."""
 
@@ -44,22 +61,46 @@ class ChangedCell(str):
     @classmethod
     def of(cls, old: object, new: object) -> ChangedCell:
         """Make the cell of its old and its new value."""
-        sides = [
-            "" if is_missing(value) else str(value) if isinstance(value, (str, int, float)) else values.to_text(value)
-            for value in (old, new)
-        ]
+        sides = texts_of(old, new)
         cell = cls(" → ".join(side or "nothing" for side in sides))
         cell.old, cell.new = sides
         return cell
+
+
+def texts_of(old: object, new: object) -> tuple[str, str]:
+    """Return two different values as two different texts; one that is missing as "".
+
+    Text is in quotes where the other value is no text, and where one of them would look like
+    nothing, or both the same.
+    """
+    texts = [_text(value) for value in (old, new)]
+    kinds = {isinstance(value, str) for value in (old, new) if not is_missing(value)}
+    is_odd = any(isinstance(side, str) and (not side.strip() or side != side.strip()) for side in (old, new))
+    if len(kinds) > 1 or is_odd:
+        sides = zip((old, new), texts, strict=True)
+        texts = [json.dumps(side, ensure_ascii=False) if isinstance(side, str) else text for side, text in sides]
+    return texts[0], texts[1]
+
+
+def _text(value: object) -> str:
+    if is_missing(value):
+        return ""
+    if isinstance(value, (str, bool, float)):
+        return str(value)
+    # A number of thousands of digits is shortened, too.
+    plain = values.to_json(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """What is different. `added` and `removed` have whole rows, `changed` has the old and new value of each cell.
 
-    `columns` lists columns that were added, removed or have another type. `key` are the columns that rows were matched
-    by; rows of tables without one were matched by their place, and `shared` are the columns of both. `rows` has only
-    the rows that differ, and first how: of a changed one the new cells, and old and new where they differ.
+    `columns` lists columns that were added, removed or have another type. `key` are the columns
+    that rows were matched by; rows of tables without one were matched by their place, and `shared`
+    are the columns of both. `rows` has only the rows that differ, and first how: of a changed one
+    the new cells, and old and new where they differ. The last three columns of `changed` are the
+    column, the old and the new value; where the key has such a name, theirs begins with `_`.
     """
 
     kind: Literal["table", "data", "text"]
@@ -86,6 +127,11 @@ def compare(before: Any, after: Any, key: Any = None, *, tolerance: float = TOLE
             raise UsageProblem(message, hint="Compare parts of it, or read it as a table: pd.read_csv(...).")
     try:
         return _compare(before, after, key, tolerance)
+    except RecursionError:
+        raise UsageProblem(
+            "A value is nested too deep to be compared, or holds itself.",
+            hint="Compare a part of them: ot.diff(a['x'], b['x']).",
+        ) from None
     except MemoryError:
         hint = "Compare fewer columns or rows: ot.diff(a[names], b[names])."
         raise UsageProblem(
@@ -97,7 +143,7 @@ def _compare(before: Any, after: Any, key: Any, tolerance: float) -> Changes:
     before, after = _plain(before), _plain(after)
     if isinstance(before, str) and isinstance(after, str):
         return _compare_text(before, after)
-    tables = _tables(before, after)
+    tables = _tables(before, after, tolerance)
     if tables is not None:
         return _compare_tables(*tables, key, tolerance)
     return _compare_data(before, after, key, tolerance)
@@ -113,31 +159,100 @@ def _plain(value: Any) -> Any:
             return json.loads(value)
         except (ValueError, RecursionError):
             return value
-    return values.to_json(value)
+    return value if _is_plain(value) else values.to_json(value)
 
 
-def _tables(before: Any, after: Any) -> tuple[pd.DataFrame, pd.DataFrame] | None:
+def _is_plain(value: Any) -> bool:
+    """Whether a value is made of Python's own types for JSON. Raises RecursionError for one that is nested too deep."""
+    level, is_plain = [value], True
+    for _ in range(_MAX_LEVELS):
+        # Each list or dict of a level is looked into once, however often it is there.
+        containers = {id(part): part for part in level if type(part) in (list, dict)}
+        is_plain = is_plain and all(id(part) in containers or type(part) in _SCALARS for part in level)
+        if not containers:
+            return is_plain
+        level = []
+        for part in containers.values():
+            is_plain = is_plain and (type(part) is list or all(type(key) is str for key in part))
+            level += part if type(part) is list else part.values()
+    raise RecursionError
+
+
+def _tables(before: Any, after: Any, tolerance: float) -> tuple[pd.DataFrame, pd.DataFrame] | None:
     """Return two values as tables if both are tables or records, and nothing but their rows can differ."""
     if is_frame(before) or is_frame(after):
         sides = (before, after)
         fits = all(is_frame(side) or isinstance(side, (list, dict)) for side in sides)
         return (to_frame(before), to_frame(after)) if fits else None
     if _is_records(before) and _is_records(after):
-        return to_frame(before), to_frame(after)
+        return _frames(before, after)
     if not (isinstance(before, dict) and isinstance(after, dict)):
         return None
     # One list of records in an object is a table if all else in the object is equal.
     lists = [name for name, value in before.items() if _is_records(value) and _is_records(after.get(name))]
-    if len(lists) != 1 or _without(before, lists[0]) != _without(after, lists[0]):
+    if len(lists) != 1 or not _same(_without(before, lists[0]), _without(after, lists[0]), tolerance):
         return None
-    return to_frame(before[lists[0]]), to_frame(after[lists[0]])
+    return _frames(before[lists[0]], after[lists[0]])
+
+
+def _frames(before: list[Json], after: list[Json]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return records as frames without a change of any cell."""
+    import pandas as pd
+
+    rows = _flattened([*before, *after])
+    if is_sparse(rows):
+        raise UsageProblem(
+            f"The {len(rows):,} rows have too many different keys for a table: nearly all of it would be empty.",
+            hint="Compare a part of them.",
+        )
+    frames = []
+    for side in (rows[: len(before)], rows[len(before) :]):
+        names = dict.fromkeys(name for row in side for name in row)
+        columns = {name: _column([row.get(name) for row in side]) for name in names}
+        frames.append(pd.DataFrame(columns, index=pd.RangeIndex(len(side))))
+    return frames[0], frames[1]
+
+
+def _flattened(rows: list[Json]) -> list[Json]:
+    """Return records with the records inside them as columns `a.b`.
+
+    That is so where all of them have such a record, and no name has a dot. Otherwise two columns
+    could have one name, or a record that is missing would look like one without values.
+    """
+    names = dict.fromkeys(name for row in rows for name in row)
+    if any("." in name for name in names):
+        return rows
+    for name in names:
+        cells: list[Any] = [row.get(name) for row in rows]
+        if not all(type(cell) is dict and cell and not any("." in key for key in cell) for cell in cells):
+            continue
+        inner = [{f"{name}.{key}": cell for key, cell in part.items()} for part in _flattened(cells)]
+        rows = [
+            {key: cell for each in row for key, cell in (part.items() if each == name else ((each, row[each]),))}
+            for row, part in zip(rows, inner, strict=True)
+        ]
+    return rows
+
+
+def _column(cells: list[Any]) -> Any:
+    """Return cells as a column of a type that holds each of them exactly."""
+    import pandas as pd
+
+    kinds = set(map(type, cells))
+    if kinds == {bool} or kinds == {float}:
+        return pd.Series(cells)
+    if kinds <= {int, type(None)} and int in kinds:
+        bounds = [cell for cell in cells if cell is not None]
+        if min(bounds) >= -(2**63) and max(bounds) < 2**63:
+            return pd.Series(cells, dtype="int64" if len(kinds) == 1 else "Int64")
+    return pd.Series(cells, dtype=object)
 
 
 def _is_records(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
-def _without(record: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _without(record: Json, name: str) -> Json:
     return {key: value for key, value in record.items() if key != name}
 
 
@@ -153,42 +268,67 @@ def _compare_tables(before: pd.DataFrame, after: pd.DataFrame, key: Any, toleran
             name = side.columns[side.columns.duplicated()][0]
             raise UsageProblem(f"Two columns are named '{name}'.", hint="Rename one of them first.")
     shared = tuple(name for name in after.columns if name in before.columns)
-    # A whole number beside a missing one became a fraction, and would be said as one: 3.0.
-    whole = [name for name in shared if "f" in {side[name].dtype.kind for side in (before, after)}]
-    whole = [name for name in whole if _kind(before[name]) == _kind(after[name]) == "whole number"]
-    before, after = (side.astype(dict.fromkeys(whole, "Int64")) if whole else side for side in (before, after))
+    before, after = _with_whole_numbers(before, after, shared)
     names, old_keys, new_keys = _matching(before, after, key)
     places = old_keys.get_indexer(new_keys)
     is_old = places >= 0
     kept, kept_places = np.flatnonzero(is_old), places[is_old]
     is_gone = np.ones(len(before), dtype=bool)
     is_gone[kept_places] = False
-    changes, has_change = [], np.zeros(len(kept), dtype=bool)
+    has_change = np.zeros(len(kept), dtype=bool)
     cells_by_column: dict[Any, tuple[Any, Any, Any]] = {}
-    for name in (each for each in shared if each not in names):
+    # A key is compared, too: True and 1 are found as one key, and are not equal.
+    for name in shared:
+        dtype = after[name].dtype
+        if name in names and dtype == before[name].dtype and dtype.kind in "iuM":
+            continue
         old, new = before[name].array.take(kept_places), after[name].array
         new = new if is_old.all() else new.take(kept)
         where = _changed_places(old, new, tolerance)
         if len(where):
             has_change[where] = True
             # Cells of many columns go into one, so they are objects.
-            cells = {side: pd.array(part.take(where)).astype(object) for side, part in (("old", old), ("new", new))}
-            cells_by_column[name] = (where, cells["old"], cells["new"])
-            rows = {each: after[each].array.take(kept[where]) for each in names} or {"row": new_keys.take(kept[where])}
-            changes.append(pd.DataFrame({**rows, "column": name, **cells}))
-    head = [*(names or ["row"]), "column", "old", "new"]
-    changed = pd.concat(changes, ignore_index=True) if changes else pd.DataFrame(columns=head)
+            cells_by_column[name] = (where, *(pd.array(side.take(where)).astype(object) for side in (old, new)))
     added, removed = after[~is_old], before[is_gone]
+    key_columns = {name: after[name].array.take(kept) for name in names} or {"row": new_keys.take(kept)}
     return Changes(
         kind="table",
         added=added,
         removed=removed,
-        changed=changed,
-        columns=_column_changes(before, after),
+        changed=_changed_cells(key_columns, cells_by_column),
+        columns=_column_changes(before, after, shared if not len(kept) else cells_by_column),
         rows=_changed_rows(added, removed, after.take(kept[has_change]), np.flatnonzero(has_change), cells_by_column),
         key=tuple(names),
         shared=shared,
     )
+
+
+def _with_whole_numbers(before: pd.DataFrame, after: pd.DataFrame, shared: Sequence[Any]) -> Sequence[pd.DataFrame]:
+    """Return two tables in which whole numbers that became floats beside a missing cell are whole numbers again."""
+    names = [name for name in shared if "f" in {side[name].dtype.kind for side in (before, after)}]
+    names = [name for name in names if _kind(before[name]) == _kind(after[name]) == "whole number"]
+    sides = (before, after)
+    return [side.astype(dict.fromkeys(names, "Int64")) for side in sides] if names else sides
+
+
+def _changed_cells(key_columns: Mapping[Any, Any], cells_by_column: Mapping[Any, Any]) -> pd.DataFrame:
+    """Return a row for each changed cell: its key, its column, the old and the new value."""
+    import pandas as pd
+
+    head = {name: _free(name, key_columns) for name in ("column", "old", "new")}
+    parts = []
+    for name, (where, old, new) in cells_by_column.items():
+        column = pd.Series([name] * len(where), dtype=object if not isinstance(name, str) else None)
+        keys = {each: cells.take(where) for each, cells in key_columns.items()}
+        parts.append(pd.DataFrame({**keys, head["column"]: column, head["old"]: old, head["new"]: new}))
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=[*key_columns, *head.values()])
+
+
+def _free(name: str, taken: Collection[Any]) -> str:
+    """Return the name of a column of ours; with `_` before it where the table has such a column."""
+    while name in taken:
+        name = f"_{name}"
+    return name
 
 
 def _matching(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> tuple[list[Any], pd.Index, pd.Index]:
@@ -213,9 +353,14 @@ def _matching(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> tuple[list
             raise UsageProblem(
                 f"Both tables need a column '{name}'.", hint=f"Columns in both: {values.cut(listed, 200)}"
             )
-    keys = [_keys_of(side, names) for side in sides]
-    for label, side, index in zip(("first", "second"), sides, keys, strict=True):
-        if not index.is_unique:
+    try:
+        keys = [_keys_of(side, names) for side in sides]
+        is_unique = [side.is_unique for side in keys]
+    except TypeError:
+        message = f"The column '{names[0]}' has lists or objects in it, which cannot identify a row."
+        raise UsageProblem(message, hint="Name a column of texts or numbers.") from None
+    for label, side, index, unique in zip(("first", "second"), sides, keys, is_unique, strict=True):
+        if not unique:
             row = side.loc[index.duplicated(), names].iloc[0].tolist()
             cell = ", ".join(f"{name}={value!r}" for name, value in zip(names, row, strict=True))
             hint = "Name more columns, such as key=['id', 'date']."
@@ -224,11 +369,15 @@ def _matching(before: pd.DataFrame, after: pd.DataFrame, key: Any) -> tuple[list
 
 
 def _is_key(old: pd.Series, new: pd.Series) -> bool:
-    """Whether a column identifies the rows of both tables."""
-    try:
-        return all(side.is_unique and not side.hasnans and side.dtype.kind != "f" for side in (old, new))
-    except TypeError:  # lists and dicts are not hashable
-        return False
+    """Whether a column identifies the rows of both tables: whole numbers, texts or times, each there once."""
+    for side in (old, new):
+        if side.dtype.kind in "fb" or side.hasnans:
+            return False
+        if side.dtype.name == "object" and not {str, int}.issuperset(map(type, side)):
+            return False
+        if not side.is_unique:
+            return False
+    return True
 
 
 def _keys_of(side: pd.DataFrame, names: Sequence[Any]) -> pd.Index:
@@ -251,19 +400,8 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
     import pandas as pd
 
     kinds = {side.dtype.kind for side in (old, new)}
-    if kinds <= {*"iufb"}:
-        # Numbers with missing cells are compared as floats.
-        a, b = (
-            side.to_numpy(dtype="f8", na_value=np.nan) if side.isna().any() else side.to_numpy() for side in (old, new)
-        )
-        places = np.flatnonzero(a != b)
-        if kinds <= {*"iu"} and a.dtype.kind != "f":
-            return places
-        a, b = a[places].astype("f8"), b[places].astype("f8")
-        with np.errstate(invalid="ignore", over="ignore"):
-            gap = np.abs(a - b)
-            is_near = np.isfinite(gap) & (gap <= tolerance * np.maximum(np.abs(a), np.abs(b)))
-        return places[~(is_near | (np.isnan(a) & np.isnan(b)))]
+    if kinds <= {*"iuf"} and kinds != {*"iu"}:
+        return _changed_numbers(old, new, tolerance)
     if old.dtype == new.dtype and old.dtype.name != "object":
         # A comparison with a missing cell may be missing itself; those are looked at, too.
         places = np.flatnonzero(np.asarray(pd.array(old != new).fillna(True), dtype=bool))
@@ -272,39 +410,74 @@ def _changed_places(old: Any, new: Any, tolerance: float) -> Any:
     return np.flatnonzero(np.fromiter((not _same(a, b, tolerance) for a, b in pairs), bool, len(old)))
 
 
+def _changed_numbers(old: Any, new: Any, tolerance: float) -> Any:
+    """Return the places at which two arrays of numbers differ, by the rules of `_same`."""
+    import numpy as np
+
+    is_missing_old, is_missing_new = (np.asarray(side.isna(), dtype=bool) for side in (old, new))
+    is_whole = "f" not in (old.dtype.kind, new.dtype.kind)
+    # What is missing is compared as 0 here, and by itself below.
+    dtype = f"{old.dtype.kind}8" if is_whole else "f8"
+    a, b = (
+        side.to_numpy(dtype=dtype, na_value=0) if missing.any() else side.to_numpy(dtype=dtype)
+        for side, missing in ((old, is_missing_old), (new, is_missing_new))
+    )
+    differs = a != b
+    if not is_whole:
+        places = np.flatnonzero(differs)
+        x, y = a[places], b[places]
+        most = np.maximum(np.abs(x), np.abs(y))
+        with np.errstate(invalid="ignore", over="ignore"):
+            gap = np.abs(x - y)
+            is_exact = (x == np.trunc(x)) & (y == np.trunc(y)) & (most <= _MAX_WHOLE)
+            is_near = np.isfinite(gap) & (gap <= tolerance * most)
+        differs[places] = is_exact | ~is_near
+    return np.flatnonzero(np.where(is_missing_old | is_missing_new, is_missing_old != is_missing_new, differs))
+
+
 def _same(old: Any, new: Any, tolerance: float) -> bool:
-    """Whether two plain values are equal: whole numbers exactly, others within the tolerance."""
+    """Whether two values are equal: whole numbers exactly, others within the tolerance."""
     if old is new or (is_missing(old) and is_missing(new)):
         return True
+    if type(old).__module__ == "numpy" or type(new).__module__ == "numpy":
+        old, new = (side.tolist() if type(side).__module__ == "numpy" else side for side in (old, new))
     if isinstance(old, bool) or isinstance(new, bool):
         return isinstance(old, bool) and isinstance(new, bool) and old == new
     if isinstance(old, (int, float)) and isinstance(new, (int, float)):
-        if old == new or (isinstance(old, int) and isinstance(new, int)):
-            return bool(old == new)
-        try:
-            return math.isclose(old, new, rel_tol=tolerance)
-        except OverflowError:  # a whole number that no float can hold
-            return False
+        return _same_number(old, new, tolerance)
     if isinstance(old, (list, tuple)) and isinstance(new, (list, tuple)):
         return len(old) == len(new) and all(_same(a, b, tolerance) for a, b in zip(old, new, strict=True))
     if isinstance(old, dict) and isinstance(new, dict):
         return old.keys() == new.keys() and all(_same(old[name], new[name], tolerance) for name in old)
     try:
         return bool(old == new)
-    except (TypeError, ValueError):  # arrays, or values that cannot be compared
+    except (TypeError, ValueError):  # values that cannot be compared
         return bool(values.to_json(old) == values.to_json(new))
 
 
-def _column_changes(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:
+def _same_number(old: float, new: float, tolerance: float) -> bool:
+    if old == new or (isinstance(old, int) and isinstance(new, int)):
+        return bool(old == new)
+    if all(abs(side) <= _MAX_WHOLE and side == int(side) for side in (old, new)):
+        return False
+    try:
+        return math.isclose(old, new, rel_tol=tolerance)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _column_changes(before: pd.DataFrame, after: pd.DataFrame, changed: Collection[Any]) -> pd.DataFrame:
+    """Return the columns that are new or gone, and those of the `changed` ones that have another type."""
     import pandas as pd
 
     rows = [(name, "removed", _kind(before[name]), "") for name in before.columns if name not in after.columns]
     for name in after.columns:
-        kind = _kind(after[name])
         if name not in before.columns:
-            rows.append((name, "added", "", kind))
-        elif (old := _kind(before[name])) != kind and "empty" not in (old, kind):
-            rows.append((name, "retyped", old, kind))
+            rows.append((name, "added", "", _kind(after[name])))
+        elif name in changed:
+            old, new = _kind(before[name]), _kind(after[name])
+            if old != new and "empty" not in (old, new) and {old, new} != {"whole number", "number"}:
+                rows.append((name, "retyped", old, new))
     return pd.DataFrame(rows, columns=["column", "change", "old", "new"])
 
 
@@ -313,8 +486,10 @@ def _kind(column: pd.Series) -> str:
 
     kind = pd.api.types.infer_dtype(column, skipna=True)
     words = {"string": "text", "integer": "whole number", "floating": "number", "mixed-integer-float": "number"}
-    if kind == "floating" and column.hasnans and (cells := column.dropna()).size and (cells % 1 == 0).all():
-        return "whole number"
+    # Whole numbers beside a missing cell became floats. Beyond 2**53 a float does not say which
+    # number it was.
+    if kind == "floating" and column.dtype.kind == "f" and column.hasnans and (cells := column.dropna()).size:
+        return "whole number" if ((cells % 1 == 0) & (cells.abs() <= _MAX_WHOLE)).all() else "number"
     return str(words.get(kind, kind))
 
 
@@ -342,10 +517,7 @@ def _changed_rows(
         if len({part[name].dtype if name in part.columns else None for part in parts.values()}) > 1
     ]
     rows = pd.concat(part.astype({name: object for name in mixed if name in part.columns}) for part in parts.values())
-    head = "change"
-    while head in columns:
-        head = f"_{head}"
-    rows.insert(0, head, np.repeat([*parts], [*map(len, parts.values())]))
+    rows.insert(0, _free("change", columns), np.repeat([*parts], [*map(len, parts.values())]))
     return rows
 
 
@@ -376,8 +548,8 @@ def _walk(old: Any, new: Any, path: str, key: str | None, tolerance: float) -> I
     while waiting:
         path, old, new = waiting.pop()
         if isinstance(old, dict) and isinstance(new, dict):
-            steps = {f"{path}.{name}".lstrip("."): name for name in dict.fromkeys([*old, *new])}
-            sides = [(step, old.get(name, _ABSENT), new.get(name, _ABSENT)) for step, name in steps.items()]
+            names = dict.fromkeys([*old, *new])
+            sides = [(_step(path, name), old.get(name, _ABSENT), new.get(name, _ABSENT)) for name in names]
         elif isinstance(old, list) and isinstance(new, list):
             sides = list(_items(old, new, path, key))
         else:
@@ -394,12 +566,20 @@ def _walk(old: Any, new: Any, path: str, key: str | None, tolerance: float) -> I
                 yield "removed", step, a, None
 
 
+def _step(path: str, name: str) -> str:
+    """Return the path of a key. A name that is no plain word is in brackets and quotes, so that no two look alike."""
+    if _NAME.fullmatch(name) is None:
+        return f"{path}[{json.dumps(name, ensure_ascii=False)}]"
+    return f"{path}.{name}" if path else name
+
+
 def _items(old: list[Any], new: list[Any], path: str, key: str | None) -> Iterator[tuple[str, Any, Any]]:
     """Pair the items of two lists: records by a key that both have, anything else by its place."""
     if _is_records(old) and _is_records(new):
         for name in dict.fromkeys([key, *_KEYS] if key else _KEYS):
+            # Only texts and whole numbers identify a record.
             sides = [
-                {json.dumps(row.get(name)): row for row in side if row.get(name) is not None} for side in (old, new)
+                {json.dumps(row[name]): row for row in side if type(row.get(name)) in (str, int)} for side in (old, new)
             ]
             if all(len(rows) == len(side) for rows, side in zip(sides, (old, new), strict=True)):
                 for value in dict.fromkeys([*sides[0], *sides[1]]):
@@ -414,7 +594,9 @@ def _items(old: list[Any], new: list[Any], path: str, key: str | None) -> Iterat
 def _compare_text(before: str, after: str) -> Changes:
     import pandas as pd
 
-    old, new = before.splitlines(), after.splitlines()
+    # Two texts have the same parts only if they are equal; `splitlines` forgets the last line end,
+    # and which ones.
+    old, new = before.split("\n"), after.split("\n")
     rows: list[tuple[str, int, str]] = []
     if max(len(old), len(new)) > _MAX_TEXT_LINES:
         for word, ours, theirs in (("removed", old, new), ("added", new, old)):
@@ -424,6 +606,12 @@ def _compare_text(before: str, after: str) -> Changes:
                     left[line] -= 1
                 else:
                     rows.append((word, number, line))
+        if not rows:
+            # The same lines in another order.
+            pairs = zip(range(1, len(old) + 1), old, new, strict=True)
+            moved = [(number, a, b) for number, a, b in pairs if a != b]
+            rows += [("removed", number, line) for number, line, _ in moved]
+            rows += [("added", number, line) for number, _, line in moved]
     else:
         for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
             if tag != "equal":

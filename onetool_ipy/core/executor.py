@@ -1,9 +1,11 @@
 """Run a resolved call, time it, record it, and return a ToolResult. Never raises for a tool's own fault.
 
-`resolve` has decided whether the call may run; nothing is asked again here. The steps are around the run, folded in
-order; each is a generator that sees the call before and the result after. Sync and async callers share everything but
-the lines that wait. Stop (KeyboardInterrupt) and cancellation pass through, after the steps have seen them as a
-cancelled result. A time limit covers all code of the tool. The call log is no step: it hears of the end.
+`resolve` has decided whether the call may run; nothing is asked again here. The steps are around
+the run, folded in order; each is a generator that sees the call before and the result after. A step
+that breaks is told of, and costs neither the call nor its row in the log. Sync and async callers
+share everything but the lines that wait. Stop (KeyboardInterrupt) and cancellation pass through,
+after the steps have seen them as a cancelled result. A time limit covers all code of the tool. The
+call log is no step: it hears of the end.
 """
 
 from __future__ import annotations
@@ -53,11 +55,12 @@ _Steps = list[Generator[None, ToolResult, ToolResult | None]]
 class Executor:
     """Folds the steps around one run. `record` is called with every call at its end; it changes nothing.
 
-    `switched` are the inner steps that are on now: their owner changes the list, and a call costs nothing for one that
-    is off.
+    `switched` are the inner steps that are on now: their owner changes the list, and a call costs
+    nothing for one that is off. They may stand in for the tool, as a replay does. So one that
+    breaks is a failed call, and the tool does not run in its place.
 
-    `background` is the loop of our own async work. Async tools run on `tool_loop`, so that one that blocks its loop
-    blocks no server.
+    `background` is the loop of our own async work. Async tools run on `tool_loop`, so that one that
+    blocks its loop blocks no server.
     """
 
     def __init__(
@@ -120,8 +123,10 @@ class Executor:
                 # One answer may be given to many calls, each with a `meta` of its own.
                 if (answer := stop.value) is not None:
                     return ToolResult(answer.ok, answer.data, answer.error, dict(answer.meta))
-            except Exception as exc:  # noqa: BLE001 - what a step refuses, or where it breaks: the call has failed
-                return self._failed(resolved, exc)
+            except Exception as exc:  # noqa: BLE001 - a step refuses the call, or breaks
+                if isinstance(exc, CallFailure) or step in self._switched:
+                    return self._failed(resolved, exc)
+                self._report("A step around '%s' failed: %s", resolved, exc)
             else:
                 entered.append(running)
         return None if resolved.failure is None else self._failed(resolved, resolved.failure)
@@ -131,14 +136,15 @@ class Executor:
             # `round(..., 3)` takes three times as long.
             duration_ms = round((time.perf_counter() - began) * 1e6) / 1000
             self._stamp(resolved, result, duration_ms)
-            if entered:
-                result = self._leave_steps(resolved, entered, result, duration_ms)
-            if self._record is not None:
-                try:
-                    self._record(resolved, result)
-                except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
-                    reason = self._mask(values.safe_repr(exc))
-                    _log.error("The call of '%s' could not be logged: %s", resolved.tool, reason)
+            try:
+                if entered:
+                    result = self._leave_steps(resolved, entered, result, duration_ms)
+            finally:
+                if self._record is not None:
+                    try:
+                        self._record(resolved, result)
+                    except Exception as exc:  # noqa: BLE001 - its record may not cost the tool's result
+                        self._report("The call of '%s' could not be logged: %s", resolved, exc)
         return result
 
     def _leave_steps(
@@ -155,9 +161,17 @@ class Executor:
             except CallFailure as exc:
                 result = self._failed(resolved, exc)
             except Exception as exc:  # noqa: BLE001 - a step that breaks must not cost the tool's result
-                _log.error("A step around '%s' failed: %s", resolved.tool, self._mask(values.safe_repr(exc)))
+                self._report("A step around '%s' failed: %s", resolved, exc)
             self._stamp(resolved, result, duration_ms)
         return result
+
+    def _report(self, message: str, resolved: ResolvedCall, exc: Exception) -> None:
+        """Say in the log of this process what broke beside a call."""
+        try:
+            reason = self._mask(values.safe_repr(exc))
+        except Exception:  # noqa: BLE001 - the masking itself is broken, so no text of the exception is safe
+            reason = type(exc).__name__
+        _log.error(message, resolved.tool, reason)
 
     def _stamp(self, resolved: ResolvedCall, result: ToolResult, duration_ms: float) -> None:
         """Write the call into the result's `meta`, and connect the result to this toolbox, which stores its lines."""
@@ -325,7 +339,11 @@ class Executor:
             exc = exc.inner
         if type(exc) is DeadlineExceeded and resolved.spec is not None:
             exc = exc.of(resolved.tool, resolved.limit_s or resolved.spec.timeout_s)
-        return ToolResult(False, error=failure_of(exc, resolved.tool, self._mask))
+        try:
+            return ToolResult(False, error=failure_of(exc, resolved.tool, self._mask))
+        except Exception as fault:  # noqa: BLE001 - without masking no text of the tool's exception is safe
+            self._report("The failure of '%s' could not be masked: %s", resolved, fault)
+            return ToolResult(False, error=Failure("execution_error", type(exc).__name__, resolved.tool))
 
 
 class CallIds:

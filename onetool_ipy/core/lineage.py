@@ -12,12 +12,14 @@ inside it.
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from onetool_ipy.base import forks
 from onetool_ipy.base.tables import is_foreign, is_frame
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
@@ -60,17 +62,21 @@ class _Held:
 
 
 class Lineage:
-    """The results of one toolbox that may still be arguments. Threads share it without a lock.
+    """The results of one toolbox that may still be arguments. Threads share it.
 
-    `find_handle` returns the id of the call whose result has this handle, or "".
+    `find_handle` returns the id of the call whose result has this handle, or "". What is held, what
+    is unread, the owners and the total change together, under one lock. A weak reference that dies
+    takes its owner out without it: that happens in whatever thread, at any time.
     """
 
     def __init__(self, find_handle: Callable[[str], str]) -> None:
         self._find_handle = find_handle
+        self._lock = threading.RLock()
         self._held: deque[_Held] = deque()
         self._unread: deque[_Held] = deque()
         self._total = 0
         self._owners: dict[int, _Owner] = {}
+        forks.register(self)
 
     def step(self, resolved: ResolvedCall) -> None:
         """The executor's step: find out where the arguments came from, before the tool may change them."""
@@ -93,14 +99,16 @@ class Lineage:
             if is_known:
                 # The tool gets copies. While it runs they have the same origin, for the calls that it makes with them.
                 resolved.lent = _Held(resolved.call.id, copies=copier.copies)
-                self._unread.append(resolved.lent)
+                with self._lock:
+                    self._unread.append(resolved.lent)
         if inputs:
             resolved.inputs = tuple(dict.fromkeys(inputs))[:_MAX_INPUTS]
 
     def end(self, resolved: ResolvedCall, result: ToolResult, size: int) -> None:
         """Remember what a call gave. `size` is that of its data, in characters."""
         if isinstance(resolved.lent, _Held):
-            self._forget(resolved.lent)
+            with self._lock:
+                self._forget(resolved.lent)
         if type(result.data) not in _NUMBERS and result.error is None:
             self.remember(resolved.call.id, result.data, size, holder=result)
 
@@ -119,9 +127,10 @@ class Lineage:
                 self._watch(call_id, data, holder)
         else:
             held = _Held(call_id, data, size, parts=[(call_id, data)])
-            self._owners[id(data)] = held.parts[0]
-            self._unread.append(held)
-            self._hold(held)
+            with self._lock:
+                self._owners[id(data)] = held.parts[0]
+                self._unread.append(held)
+                self._hold(held)
 
     def call_of(self, value: object) -> str:
         """Return the id of the call whose result a value is, or is a part of; "" if that is not known."""
@@ -132,24 +141,32 @@ class Lineage:
 
     def data_of(self, call_id: str) -> object:
         """Return what a call gave, if it is held here; else None."""
-        data = next((held.data for held in reversed(self._held) if held.call_id == call_id), None)
+        with self._lock:
+            # A copy, since a weak reference may die while a dict is read.
+            held, owners = tuple(self._held), self._owners.copy().values()
+        data = next((each.data for each in reversed(held) if each.call_id == call_id), None)
         if data is None:
-            owners = (owner[1] for owner in tuple(self._owners.values()) if owner[0] == call_id)
-            data = next(
-                (live for owner in owners if isinstance(owner, weakref.ref) and (live := owner()) is not None), None
-            )
+            references = (each for owner, each in owners if owner == call_id and isinstance(each, weakref.ref))
+            data = next((live for reference in references if (live := reference()) is not None), None)
         return data.data if isinstance(data, ToolResult) else data
 
     def calls(self) -> set[str]:
         """Return the ids of the calls whose results are known here."""
-        return {held.call_id for held in tuple(self._held)} | {owner[0] for owner in tuple(self._owners.values())}
+        with self._lock:
+            return {held.call_id for held in self._held} | {owner[0] for owner in self._owners.copy().values()}
 
     def clear(self) -> None:
         """Let go of all results."""
-        self._held.clear()
-        self._unread.clear()
-        self._owners.clear()
-        self._total = 0
+        with self._lock:
+            self._held.clear()
+            self._unread.clear()
+            self._owners.clear()
+            self._total = 0
+
+    def after_fork(self) -> None:
+        """Take a lock of our own. Another thread of the parent may have been about to change the total."""
+        self._lock = threading.RLock()
+        self._total = sum(held.size for held in self._held)
 
     def _owner(self, value: object) -> str:
         if isinstance(value, ToolResult):
@@ -184,12 +201,16 @@ class Lineage:
 
     def _hold(self, held: _Held) -> None:
         """Hold a result, and let go of the oldest ones where there are too many."""
-        self._held.append(held)
-        self._total += held.size
-        while len(self._held) > _MAX_HELD or self._total > _MAX_TOTAL:
-            oldest = self._held.popleft()
-            self._total -= oldest.size
-            self._forget(oldest)
+        with self._lock:
+            self._held.append(held)
+            self._total += held.size
+            while len(self._held) > _MAX_HELD or self._total > _MAX_TOTAL:
+                oldest = self._held.popleft()
+                self._total -= oldest.size
+                self._forget(oldest)
+            # What is gone need not wait for a reader: results that nobody hands on would pile up.
+            while self._unread and self._unread[0].is_gone:
+                self._unread.popleft()
 
     def _forget(self, held: _Held) -> None:
         held.is_gone = True
@@ -199,38 +220,45 @@ class Lineage:
                 self._owners.pop(id(owner[1]), None)
 
     def _read_all(self) -> None:
-        """Look for the lists, dicts and frames inside the results that nobody has looked into, the outer ones first."""
-        while self._unread:
-            held = self._unread.popleft()
-            if held.is_gone:
+        """Look into the results that nobody has looked into, the outer ones first."""
+        # Without the lock a result that another thread is reading would look like one without
+        # parts.
+        with self._lock:
+            while self._unread:
+                held = self._unread.popleft()
+                if not held.is_gone:
+                    self._read(held)
+
+    def _read(self, held: _Held) -> None:
+        """Look for the lists, dicts and frames inside a result."""
+        if held.copies is not None:
+            owners = [(self._owners.get(key), copy) for key, copy in held.copies.items()]
+            held.parts = [(owner[0], copy) for owner, copy in owners if owner is not None]
+            self._owners.update((id(owner[1]), owner) for owner in held.parts)
+            return
+        waiting, parts = deque([held.data]), dict[int, object]()
+        while waiting and len(parts) < _MAX_PARTS:
+            part = waiting.popleft()
+            if id(part) in parts:
                 continue
-            if held.copies is not None:
-                owners = [(self._owners.get(key), copy) for key, copy in held.copies.items()]
-                held.parts = [(owner[0], copy) for owner, copy in owners if owner is not None]
-                self._owners.update((id(owner[1]), owner) for owner in held.parts)
+            kind = type(part)
+            if kind in _PLAIN:
                 continue
-            waiting, parts = deque([held.data]), dict[int, object]()
-            while waiting and len(parts) < _MAX_PARTS:
-                part = waiting.popleft()
-                if id(part) in parts:
-                    continue
-                kind = type(part)
-                if kind in _PLAIN:
-                    continue
-                # Python has one empty tuple, and one of each constant tuple, so only the result itself may be one.
-                if kind is list or kind is dict or part is held.data:
-                    parts[id(part)] = part
-                elif kind is not tuple and (is_frame(part) or is_foreign(part)):
-                    self._watch(held.call_id, part, part)
-                inside = _inside(part)
-                if not _PLAIN.issuperset(map(type, inside)):
-                    waiting.extend(inside)
-            held.parts = [(held.call_id, part) for part in parts.values()]
-            self._owners.update(zip(parts, held.parts, strict=True))
-            # Many small parts cost more than their text.
-            more = max(0, _PART_SIZE * len(parts) - held.size)
-            held.size += more
-            self._total += more
+            # Python has one empty tuple, and one of each constant tuple. So a tuple is a part only
+            # if it is the result.
+            if kind is list or kind is dict or part is held.data:
+                parts[id(part)] = part
+            elif kind is not tuple and (is_frame(part) or is_foreign(part)):
+                self._watch(held.call_id, part, part)
+            inside = _inside(part)
+            if not _PLAIN.issuperset(map(type, inside)):
+                waiting.extend(inside)
+        held.parts = [(held.call_id, part) for part in parts.values()]
+        self._owners.update(zip(parts, held.parts, strict=True))
+        # Many small parts cost more than their text.
+        more = max(0, _PART_SIZE * len(parts) - held.size)
+        held.size += more
+        self._total += more
 
     def _watch(self, call_id: str, data: object, holder: object) -> None:
         """Know an object for as long as its holder lives: itself, or the result that it is the data of."""

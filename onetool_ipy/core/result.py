@@ -28,8 +28,12 @@ from onetool_ipy.core import current
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
 
-_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)?)?")
-_ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
+_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+_DATE = re.compile(
+    rf"(?!0000)[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}"
+    rf"([T ]{_TIME}(:[0-5][0-9](\.[0-9]{{1,9}})?)?(?P<zone>Z|[+-]{_TIME}|[+-]{_TIME.replace(':', '')})?)?"
+)
+"""A date, or a date with a time and perhaps a zone, in digits of ASCII; pandas keeps nine digits of a second."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _MAX_LOOKED = 10_000
 _CELLS = frozenset((str, int, float, bool, type(None)))
@@ -374,13 +378,36 @@ def to_frame(data: Any, path: str | None = None) -> pd.DataFrame:
         frame = frame_of(_rows(records), lambda rows: pd.json_normalize(rows, sep="."), _paths)
     dates = []
     for name in frame.columns:
-        cells = _texts(frame[name])
-        if cells and all(isinstance(cell, str) and _DATE.fullmatch(cell) is not None for cell in cells):
-            has_zone = any(_ZONE.search(cell[10:]) for cell in cells)
-            frame[name] = pd.to_datetime(frame[name], format="ISO8601", utc=has_zone, errors="coerce")
+        column = _to_dates(frame[name])
+        if column is not None:
+            frame[name] = column
             dates.append(name)
     frame.attrs["onetool"] = {"path": chosen or "(the result itself)", "rows": len(frame), "dates": dates}
     return frame
+
+
+def _to_dates(column: pd.Series) -> pd.Series | None:
+    """Return a column of texts as dates or times; None unless every cell that is not missing is a whole valid one.
+
+    All of them have a zone, and become UTC, or none has: a time without one is not known to be UTC.
+    A time that pandas cannot hold exactly stays text, and the whole column with it.
+    """
+    import pandas as pd
+
+    zones: set[bool] = set()
+    for cell in _texts(column):
+        match = _DATE.fullmatch(cell) if isinstance(cell, str) else None
+        if match is None:
+            return None
+        zones.add(match["zone"] is not None)
+    if len(zones) != 1:
+        return None
+    try:
+        dates = pd.to_datetime(column, format="ISO8601", utc=zones.pop())
+    except (ValueError, OverflowError):  # such as 30 February
+        return None
+    # In UTC the first and the last day of the calendar may be outside of it.
+    return dates if dates.dt.year.min() >= 1 and dates.dt.year.max() <= 9999 else None
 
 
 def frame_of(

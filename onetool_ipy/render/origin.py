@@ -47,7 +47,8 @@ class Origin:
     @property
     def facts(self) -> str:
         """When and where the call was made, and how it went."""
-        place = f"cell {self.cell}" if self.cell else ""
+        # Where the page gives cells ids, nobody knows a cell by it.
+        place = f"cell [{self.cell}]" if self.cell.isdecimal() else ""
         place += (" of " if place else "") + self.notebook.rpartition("/")[2] if self.notebook else ""
         moment = "" if self.when is None else f"{local_time(self.when)}, {self.ms:,.0f} ms"
         facts = [moment, "" if self.ok else "failed", place, f"handle {self.handle}" if self.handle else ""]

@@ -265,7 +265,9 @@ def test_a_copy_shares_leaves_but_no_container() -> None:
         ({"a": (1, 2)}, -1),
         ({"a": [{1}]}, -1),
         ({"a": [decimal.Decimal(1)]}, -1),
-        ({"a": [[shared := [1]], shared]}, -1),
+        ({"a": [[shared := [1]], shared]}, 5),
+        ({"a": [row := {"n": "text"}, row]}, 12),
+        ({"a": [row, row], "b": row}, 17),
     ],
     ids=repr,
 )

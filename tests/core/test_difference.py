@@ -11,11 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy import Toolbox, ToolCallError, open_toolbox
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.core.difference import compare
 from onetool_ipy.render.difference import Difference
+from tests.core.support import short
 
 OLD = [
     {"id": 1, "name": "a", "price": 1.5},
@@ -52,7 +55,11 @@ def test_rows_are_matched_by_an_obvious_key_and_said_in_words() -> None:
     assert found.added["id"].tolist() == [4]
     assert found.removed["id"].tolist() == [2]
     assert found.changed.to_dict("records") == [{"id": 1, "column": "price", "old": 1.5, "new": 1.75}]
-    assert str(found) == "1 row new, 1 row gone, 1 price changed: 1 price 1.5 → 1.75"
+    assert str(found).splitlines() == [
+        "1 row new, 1 row gone, 1 price changed: 1 price 1.5 → 1.75",
+        "  new: id=4 name=n price=2.0",
+        "  gone: id=2 name=b price=2.0",
+    ]
     assert found.df["change"].tolist() == ["added", "removed", "changed"]
     assert found.df.set_index("id").loc[1, "price"] == "1.5 → 1.75"
     assert "1.5 → 1.75" in found._repr_html_()
@@ -119,7 +126,7 @@ def test_equal_values_have_no_difference(before: Any, after: Any) -> None:
         ({"n": 1, "rows": [{"id": 1, "x": 1}]}, {"n": 2, "rows": [{"id": 1, "x": 3}]}, "rows[id=1].x 1 → 3"),
         ([1, 2], [1, 2, 3], "1 value new"),
         ("a\nb\nc", "a\nc\nd", "1 line new, 1 line gone"),
-        ("text", {"a": 1}, "1 value changed: (the value itself) text"),
+        ("text", {"a": 1}, '1 value changed: (the value itself) "text" → {"a": 1}'),
         (pd.DataFrame({"a": [1]}), "text", "1 value changed"),
         ([{"x": 1}, {"x": 2}], [{"x": 1}, {"x": 3}], "matched by their place"),
         ([{"id": 1, "x": [1]}], [{"id": 1, "x": [1, 2]}], "1 x changed: 1 x [1] → [1, 2]"),
@@ -268,3 +275,182 @@ def test_whole_numbers_beside_missing_ones_stay_whole_and_are_compared_exactly()
     assert [str(cell) for cell in found.df["n"]][-1] == "3 → nothing"
     assert found.added["n"].tolist() == [4]
     assert diff({"ms": 1_700_000_000_000}, {"ms": 1_700_000_000_001})
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ([{"id": 1, "ts": 1700000000000}, {"id": 2}], [{"id": 1, "ts": 1700000000900}, {"id": 2}]),
+        ([{"id": 1, "n": 2**53 + 1}, {"id": 2}], [{"id": 1, "n": 2**53}, {"id": 2}]),
+        ([{"id": 1, "n": 2**63}, {"id": 2}], [{"id": 1, "n": 2**63 + 1}, {"id": 2}]),
+        ([{"id": 1, "n": 1e300}, {"id": 2}], [{"id": 1, "n": 2e300}, {"id": 2}]),
+        (pd.DataFrame({"x": [1.7e12, None]}), pd.DataFrame({"x": [1.7e12 + 900, None]})),
+        (pd.DataFrame({"x": [1e300, None]}), pd.DataFrame({"x": [2e300, None]})),
+        (pd.DataFrame({"x": [1700000000000]}), pd.DataFrame({"x": [1700000000900.0]})),
+        ({"n": 1700000000000}, {"n": 1700000000900.0}),
+        ({".env": 1, "env": 2}, {".env": 9, "env": 2}),
+        ({"": 1, ".": 2}, {"": 2, ".": 1}),
+        ({"a.b": 1}, {"a": {"b": 1}}),
+        ({"a[0]": 1, "a": [2]}, {"a[0]": 1, "a": [3]}),
+        ("a", "a\n"),
+        ("a\r\nb", "a\nb"),
+        ("a\fb", "a\nb"),
+        ("\n".join(map(str, range(30_000))), "\n".join(map(str, reversed(range(30_000))))),
+        ([{"id": True, "x": 1}], [{"id": 1, "x": 1}]),
+        ({"n": True, "rows": [{"x": 1}]}, {"n": 1, "rows": [{"x": 1}]}),
+        ([{"id": 1, "day": "2024-01-01"}], [{"id": 1, "day": "2024-01-01T00:00"}]),
+        ([{"a.b": 1}], [{"a": {"b": 1}}]),
+        ([{"a": None}, {"a": {"b": 1}}], [{"a": {"b": None}}, {"a": {"b": 1}}]),
+        (mixed(np.bool_(True)), mixed(1)),
+        (mixed(np.array([True])), mixed(np.array([1]))),
+        ([[[1, [2]]]], [[[1, [3]]]]),
+        ({"a": math.inf}, {"a": None}),
+        ([{}], [{}, {}]),
+    ],
+    ids=short,
+)
+def test_values_that_are_not_equal_differ(before: Any, after: Any) -> None:
+    for old, new in ((before, after), (after, before)):
+        found = diff(old, new)
+        assert found
+        assert str(found) != "No difference."
+        assert not diff(old, old)
+        assert found._repr_html_()
+
+
+def test_a_value_nested_deeper_than_json_goes_differs_or_says_that_it_is_too_deep() -> None:
+    def nested(levels: int, value: Any) -> Any:
+        for _ in range(levels):
+            value = [value]
+        return value
+
+    ring: list[Any] = []
+    ring.append(ring)
+    assert diff(nested(90, 1), nested(90, 2))
+    assert not diff(nested(90, 1), nested(90, 1))
+    for before, after in ((nested(5000, 1), nested(5000, 2)), (nested(101, {1}), nested(101, {2})), (ring, [ring])):
+        with pytest.raises(UsageProblem, match="nested too deep to be compared, or holds itself"):
+            diff(before, after)
+
+
+@pytest.mark.parametrize("key", ["column", "old", "new", "row", "change"])
+def test_a_key_may_have_the_name_of_a_column_of_ours(key: str) -> None:
+    before, after = ([{key: "k1", "type": old}, {key: "k2", "type": 1}] for old in (1, "1"))
+    found = diff(before, after, key)
+    assert str(found).splitlines()[0].startswith("1 type changed, column 'type' was whole number, is mixed")
+    assert 'k1 type 1 → "1"' in str(found)
+    names = found.changed.columns.tolist()
+    assert found.changed.to_dict("records") == [dict(zip(names, ("k1", "type", 1, "1"), strict=True))]
+    assert names[0] == key
+    assert [name.lstrip("_") for name in names[1:]] == ["column", "old", "new"]
+
+
+# --- against a naive twin -------------------------------------------------------------------------
+
+
+def equal_number(old: Any, new: Any) -> bool:
+    if isinstance(old, int) and isinstance(new, int):
+        return old == new
+    if all(abs(side) <= 2**53 and side == int(side) for side in (old, new)):
+        return bool(old == new)
+    return math.isclose(old, new, rel_tol=1e-9)
+
+
+def equal(old: Any, new: Any) -> bool:
+    """The naive twin of JSON values: by the rules of the docstring, one by one."""
+    missing = [side is None or side != side for side in (old, new)]
+    if any(missing):
+        return all(missing)
+    kinds = [
+        next(kind for kind in (bool, (int, float), str, list, dict) if isinstance(side, kind)) for side in (old, new)
+    ]
+    if kinds[0] != kinds[1]:
+        return False
+    if isinstance(old, list):
+        return len(old) == len(new) and all(map(equal, old, new))
+    if isinstance(old, dict):
+        return old.keys() == new.keys() and all(equal(old[name], new[name]) for name in old)
+    return old == new if kinds[0] in (bool, str) else equal_number(old, new)
+
+
+def equal_tables(old: list[dict[str, Any]], new: list[dict[str, Any]], key: str | None = None) -> bool:
+    """The naive twin of tables: the same columns, and in each row of one key, or place, equal cells."""
+    if {name for row in old for name in row} != {name for row in new for name in row} or len(old) != len(new):
+        return False
+    if key is not None:
+        old, new = (sorted(side, key=lambda row: row[key]) for side in (old, new))
+    names = {name for row in old for name in row}
+    pairs = zip(old, new, strict=True)
+    return all(equal(row.get(name), other.get(name)) for row, other in pairs for name in names)
+
+
+NUMBERS = [0, 1, 2, 2**53, 2**53 + 1, 2**63, 2**63 + 1, -1, 1700000000000, 1700000000900]
+FLOATS = [0.0, 1.0, 1.0 + 1e-12, 1.5, 1.5 + 1e-12, 1.5 + 1e-6, 2.0**53, 1e300, 2e300, 1700000000900.0, math.nan]
+SCALARS = st.sampled_from([None, True, False, "", "a", "a\n", "a\r", "1", "2024-01-01", *NUMBERS, *FLOATS]) | st.text(
+    "a.\n ", max_size=3
+)
+NAMES = st.sampled_from(["", ".", "a", "b", "a.b", ".env", "env", "column", "old", "new", "row", "change", "[0]"])
+
+
+def _not_records(items: list[Any]) -> list[Any]:
+    """A list of records is a table, which has a twin of its own."""
+    return [*items, 0] if items and all(isinstance(item, dict) for item in items) else items
+
+
+JSON = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3).map(_not_records) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=6,
+)
+CELLS = SCALARS | st.lists(SCALARS, max_size=2)
+ROWS = st.lists(st.dictionaries(NAMES, CELLS, max_size=3), min_size=1, max_size=3)
+
+
+def agrees(before: Any, after: Any, is_equal: bool, key: Any = None) -> None:
+    found = diff(before, after, key)
+    assert bool(found) is not is_equal
+    assert (str(found) == "No difference.") is is_equal
+    assert (len(found.df) == 0 and found.columns.empty) is is_equal
+
+
+@pytest.mark.slow
+@given(JSON, JSON)
+def test_json_values_have_no_difference_exactly_if_they_are_equal(before: Any, after: Any) -> None:
+    agrees(before, before, True)
+    agrees(before, after, equal(before, after))
+
+
+@pytest.mark.slow
+@given(JSON, st.data())
+def test_one_changed_value_of_a_json_value_is_a_difference(before: Any, data: st.DataObject) -> None:
+    """Two independent values are rarely nearly equal, so one is changed in one place."""
+    after = _changed_once(before, data)
+    agrees(before, after, equal(before, after))
+
+
+def _changed_once(value: Any, data: st.DataObject) -> Any:
+    if isinstance(value, (list, dict)) and value:
+        place = data.draw(st.sampled_from([*(value if isinstance(value, dict) else range(len(value)))]))
+        after = value.copy()
+        after[place] = _changed_once(value[place], data)
+        return _not_records(after) if isinstance(after, list) else after
+    return data.draw(SCALARS)
+
+
+@pytest.mark.slow
+@given(ROWS, st.data())
+def test_tables_have_no_difference_exactly_if_their_cells_are_equal(
+    before: list[dict[str, Any]], data: st.DataObject
+) -> None:
+    after = [_changed_once(row, data) if row and data.draw(st.booleans()) else row for row in before]
+    after = [row if isinstance(row, dict) else {} for row in after][: data.draw(st.integers(1, 4))]
+    agrees(before, after, equal_tables(before, after))
+
+
+@pytest.mark.slow
+@given(ROWS, NAMES, st.data())
+def test_tables_with_a_key_are_compared_in_any_order(rows: list[dict[str, Any]], key: str, data: st.DataObject) -> None:
+    before = [{**row, key: number} for number, row in enumerate(rows)]
+    after = [{**_changed_once(row, data), key: row[key]} if data.draw(st.booleans()) else row for row in before]
+    after = data.draw(st.permutations(after))
+    agrees(before, after, equal_tables(before, after, key), key)

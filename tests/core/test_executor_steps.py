@@ -130,21 +130,89 @@ def test_a_step_may_step_aside(bench: MakeBench) -> None:
     assert bench(add, steps=[aside, not_even_begun]).call("t.add", {"a": 1}).data == 2
 
 
-def test_what_a_step_raises_before_is_a_failed_call(bench: MakeBench) -> None:
+def test_what_a_step_refuses_is_a_failed_call(bench: MakeBench) -> None:
     notes: list[str] = []
 
     def refuse(_: ResolvedCall) -> StepRun:
         raise errors.NotApproved("Say yes first.")
         yield
 
-    def broken(_: ResolvedCall) -> StepRun:
-        raise ZeroDivisionError("a bug")
-        yield
-
     refused = bench(add, steps=[_noting("one", notes), refuse]).call("t.add", {"a": 1})
     assert (refused.error.reason, refused.error.message) == ("not_approved", "Say yes first.")
     assert notes == ["one before t.add", "one after False"]
-    assert bench(add, steps=[broken]).call("t.add", {"a": 1}).error.message == "ZeroDivisionError: a bug"
+
+
+def _broken(_: ResolvedCall) -> StepRun:
+    raise ZeroDivisionError("a bug")
+    yield
+
+
+def _broken_at_once(_: ResolvedCall) -> None:
+    raise ZeroDivisionError("a bug")
+
+
+def _broken_after(_: ResolvedCall) -> StepRun:
+    yield
+    raise ZeroDivisionError("a bug")
+
+
+@pytest.mark.parametrize("step", [_broken, _broken_at_once, _broken_after])
+@pytest.mark.parametrize("mask", ["works", "breaks"])
+async def test_a_step_that_breaks_costs_itself_not_the_call_and_not_its_row(
+    bench: MakeBench, caplog: pytest.LogCaptureFixture, step: Any, mask: str
+) -> None:
+    """Tracing, spans and lineage stand beside a call; also where the masking of their error breaks."""
+    rows: list[tuple[str, bool]] = []
+
+    def mask_text(text: str) -> str:
+        if mask == "breaks":
+            raise ValueError("the mask is broken")
+        return text
+
+    options = {"mask": mask_text, "record": lambda resolved, result: rows.append((resolved.tool, result.ok))}
+    table = bench(add, steps=[step], **options)
+    for result in (table.call("t.add", {"a": 1}), await table.acall("t.add", {"a": 1})):
+        assert result.data == 2
+    assert rows == [("t.add", True)] * 2
+    assert "ZeroDivisionError" in caplog.text
+    assert ("a bug" in caplog.text) == (mask == "works")
+
+
+def test_a_switched_step_that_breaks_does_not_let_the_tool_run_in_its_place(bench: MakeBench) -> None:
+    """A replay stands in for the tool; where it breaks, nothing may be sent."""
+
+    def act() -> None:
+        """Never run."""
+        raise AssertionError
+
+    result = bench(act, switched=[_broken]).call("t.act")
+    assert result.error.message == "ZeroDivisionError: a bug"
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_the_row_is_written_whatever_a_step_raises(bench: MakeBench, stop: type[BaseException]) -> None:
+    rows: list[str] = []
+
+    def ends(_: ResolvedCall) -> StepRun:
+        yield
+        raise stop
+
+    table = bench(add, steps=[ends], record=lambda resolved, _result: rows.append(resolved.tool))
+    with pytest.raises(stop):
+        table.call("t.add", {"a": 1})
+    assert rows == ["t.add"]
+
+
+def test_a_failure_that_cannot_be_masked_is_a_failed_call_without_its_text(bench: MakeBench) -> None:
+    def fail() -> None:
+        """Fail."""
+        raise RuntimeError("s3cr3t")
+
+    def mask_text(_text: str) -> str:
+        raise ValueError("the mask is broken")
+
+    result = bench(fail, mask=mask_text).call("t.fail")
+    assert (result.error.message, result.error.exception) == ("RuntimeError", None)
 
 
 def test_a_step_that_breaks_after_the_call_does_not_cost_its_result(

@@ -6,6 +6,8 @@ import gc
 import itertools
 import os
 import random
+import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,7 @@ def test_only_the_newest_results_are_held(box: Toolbox) -> None:
         box.call("nb.rows")
     assert box.lineage.call_of(first.data) == ""
     assert len(box.lineage._held) <= 300
+    assert len(box.lineage._unread) <= 300, "results that nobody hands on do not pile up"
     box.close()
     assert not box.lineage._owners
 
@@ -210,6 +213,104 @@ def test_a_value_that_holds_itself_has_an_origin(box: Toolbox) -> None:
     resolved.call = resolved.call._replace(id="c1")
     lineage.end(resolved, result, 10)
     assert lineage.call_of(ring) == "c1"
+
+
+def _press(lineage: Lineage, rounds: int) -> None:
+    """Let eight threads remember small and large results, hand them on, and look for them."""
+    faults: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for turn in range(rounds):
+                call_id = f"{number}-{turn}"
+                data: Any = [{"n": turn}] * 3 if number % 2 else [[turn] for _ in range(300)]
+                lineage.remember(call_id, data, 200_000 if number % 4 == 0 else 20)
+                lineage.remember(f"t{call_id}", "text", 400_000 if number % 4 == 0 else 4)
+                assert lineage.call_of(data[0]) in (call_id, "")
+                lineage.data_of(call_id)
+                lineage.calls()
+        except BaseException as exc:
+            faults.append(exc)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert faults == []
+    assert lineage._total == sum(held.size for held in lineage._held)
+    assert 0 < len(lineage._held) <= 300
+    assert lineage._total <= 8 << 20
+
+
+@pytest.mark.slow
+def test_the_total_of_what_is_held_is_exact_under_threads(quick_switches: None) -> None:
+    """A total that drifted upwards made every later call raise at its end, and none was recorded any more."""
+    _press(Lineage(lambda _handle: ""), 60)
+
+
+def test_eight_threads_with_small_and_large_results_are_all_recorded(box: Toolbox, quick_switches: None) -> None:
+    assert _record_under_threads(box, 25) == 200
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_a_million_calls_of_eight_threads_are_all_recorded(box: Toolbox, quick_switches: None) -> None:
+    assert _record_under_threads(box, 125_000) == 1_000_000
+
+
+def _record_under_threads(box: Toolbox, rounds: int) -> int:
+    """Make `rounds` calls in each of eight threads, and return how many are in the log."""
+
+    def work(number: int) -> None:
+        row: Any = None
+        for turn in range(rounds):
+            kind = (number + turn) % 4
+            if kind == 0:
+                row = box.call("nb.rows", {"count": 200 if turn % 50 == 0 else 2}).data[0]
+            elif kind == 1:
+                box.call("nb.echo", {"value": "x" * (200_000 if turn % 50 == 1 else 20)})
+            else:
+                box.call("nb.join", {"first": [row], "second": {"n": turn}})
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert box.lineage._total == sum(held.size for held in box.lineage._held)
+    return box.log.usage().total_calls
+
+
+def test_a_fork_in_the_middle_of_a_change_leaves_the_child_a_lineage_that_works() -> None:
+    lineage = Lineage(lambda _handle: "")
+    lineage.remember("c1", [{"a": 1}], 10)
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with lineage._lock:
+            entered.set()
+            leave.wait()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    entered.wait()
+    child = os.fork()
+    if child == 0:
+        lineage.remember("c2", [{"a": 2}], 10)
+        os._exit(0 if lineage.calls() == {"c1", "c2"} else 1)
+    leave.set()
+    holder.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.fixture
+def quick_switches() -> Iterator[None]:
+    """Let threads take turns after every few instructions, where a lock that is missing shows."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("value", [5, "nothing", [], None, object()], ids=["number", "text", "list", "none", "object"])
@@ -235,6 +336,18 @@ def test_the_tree_says_that_a_tool_changed_and_escapes_what_it_shows(box: Toolbo
     assert "&lt;script&gt;" in bundle["image/svg+xml"]
     assert result.handle is None
     assert box.ot.origin(result.meta["call_id"]).call_id == tree.call_id
+
+
+def test_the_tree_names_the_tools_that_arguments_came_from(box: Toolbox) -> None:
+    """A result as an argument was written as `<ToolResult>`."""
+    first, second = box.call("nb.rows"), box.call("nb.fresh")
+    for value, text in (
+        (first, "first=nb.rows"),
+        (first.data, "first=nb.rows"),
+        ([first.data[0], second.data[0]], "first=nb.rows, nb.fresh"),
+    ):
+        line = repr(box.call("nb.join", {"first": value, "number": 2}).origin).splitlines()[0]
+        assert line.startswith(f"nb.join number=2 {text}  [")
 
 
 def test_lineage_is_read_by_another_process(box: Toolbox, tmp_path: Path) -> None:

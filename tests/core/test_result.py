@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import gc
 import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.tables import is_missing
 from onetool_ipy.core.result import ToolResult
 from tests.core.support import Project
 
@@ -115,3 +119,93 @@ def test_half_a_character_is_written_out_in_a_table(data: Any) -> None:
 
     assert frame.iloc[0, 0] == "a\\ud800"
     assert "ud800" in frame.to_csv()
+
+
+def _frame_of(cells: list[Any]) -> Any:
+    return ToolResult(ok=True, data=[{"cell": cell} for cell in cells]).df
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1234-56-78", "4321-99-10"],
+        ["2024-02-29", "2024-02-30"],
+        ["2024-01-01T24:00"],
+        ["2024-01-01T23:59:60"],
+        ["0000-01-01"],
+        ["2024-01-01\n"],
+        ["2024-W01-1"],
+        ["20240101"],
+        ["\u0662\u0660\u0662\u0664-01-01"],
+        ["2024-01-01", ""],
+        ["2024-01-01", 5],
+        ["2024-01-01T10:00", "2024-01-01T10:00Z"],
+        ["2024-01-01", "2024-01-01T10:00Z"],
+        ["2024-01-01T10:00+24:00"],
+        ["2024-01-01T10:00+0160"],
+        ["2024-01-01T10:00:00.1234567890"],
+        ["0001-01-01T00:00+01:00"],
+        ["9999-12-31T23:59-01:00"],
+        [None, None],
+    ],
+    ids=str,
+)
+def test_texts_that_are_not_all_whole_valid_dates_stay_as_they_are(cells: list[Any]) -> None:
+    """Part numbers that look like dates became NaT."""
+    frame = _frame_of(cells)
+    assert [None if is_missing(cell) else cell for cell in frame["cell"]] == cells
+    assert frame.attrs["onetool"]["dates"] == []
+
+
+@pytest.mark.parametrize(
+    ("cells", "instants"),
+    [
+        (["2024-02-29", None], ["2024-02-29T00:00:00", "NaT"]),
+        (["2024-01-01", "2024-01-01 10:00"], ["2024-01-01T00:00:00", "2024-01-01T10:00:00"]),
+        (
+            ["2024-01-01T10:00+02:00", "2024-01-01T10:00:00Z", "2024-01-01T10:00-0030"],
+            ["2024-01-01T08:00:00+00:00", "2024-01-01T10:00:00+00:00", "2024-01-01T10:30:00+00:00"],
+        ),
+        (["2024-01-01T10:00:00.5", "2024-01-01T10:00:00.123456789"], [".500000", ".123456789"]),
+    ],
+)
+def test_whole_valid_dates_and_times_become_dates(cells: list[Any], instants: list[str]) -> None:
+    frame = _frame_of(cells)
+    assert [str(cell.isoformat()) for cell in frame["cell"]] == [
+        f"2024-01-01T10:00:00{instant}" if instant.startswith(".") else instant for instant in instants
+    ]
+    assert frame.attrs["onetool"]["dates"] == ["cell"]
+
+
+def _moments(zoned: st.SearchStrategy[Any]) -> st.SearchStrategy[str]:
+    low, high = map(datetime.datetime.fromisoformat, ("1700-01-01", "2200-01-01"))
+    return st.datetimes(low, high, timezones=zoned).map(lambda moment: moment.isoformat())
+
+
+_ZONES = st.timedeltas(datetime.timedelta(hours=-23), datetime.timedelta(hours=23)).map(
+    lambda gap: datetime.timezone(datetime.timedelta(minutes=gap // datetime.timedelta(minutes=1)))
+)
+_DATES = st.dates(datetime.date(1700, 1, 1), datetime.date(2200, 1, 1)).map(str)
+_NEARLY = st.from_regex(r"[12][0-9]{3}-[0-3][0-9]-[0-3][0-9]([T ][0-2][0-9]:[0-6][0-9])?\n?", fullmatch=True)
+
+
+def _naive_dates(cells: list[Any]) -> list[datetime.datetime | None] | None:
+    """The naive twin: every text is a date by Python's own rule, in the long form, and all have a zone or none has."""
+    moments: list[datetime.datetime | None] = []
+    for cell in cells:
+        try:
+            moments.append(None if cell is None else datetime.datetime.fromisoformat(cell))
+        except ValueError:
+            return None
+    zones = {moment.tzinfo is None for moment in moments if moment is not None}
+    return moments if len(zones) == 1 else None
+
+
+@pytest.mark.slow
+@given(st.lists(st.none() | _DATES | _moments(st.none()) | _moments(_ZONES) | _NEARLY, min_size=1, max_size=4))
+def test_a_column_becomes_dates_exactly_if_every_text_is_one_and_they_are_the_same_instants(cells: list[Any]) -> None:
+    frame, moments = _frame_of(cells), _naive_dates(cells)
+    if moments is None:
+        assert [None if is_missing(cell) else cell for cell in frame["cell"]] == cells
+    else:
+        assert [None if is_missing(cell) else cell.to_pydatetime() for cell in frame["cell"]] == moments

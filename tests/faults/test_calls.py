@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from onetool_ipy import open_toolbox
 from tests.harness.surroundings import ROOT
 
 FEW_AND_MANY = [pytest.param(25, id="few"), pytest.param(3000, id="many", marks=pytest.mark.soak)]
@@ -87,3 +88,52 @@ def test_an_interrupt_at_any_moment_leaves_the_log_whole(tmp_path: Path, interru
     assert found["landed"] > interrupts / 10
     assert (found["lost"], found["doubled"], found["problems"], found["bad_notes"]) == (0, 0, [], 0)
     assert found["totals_agree"]
+
+
+_BURST = """
+import os, sys
+from onetool_ipy import open_toolbox
+
+box = open_toolbox(sys.argv[1], env={"HOME": sys.argv[1], "ONETOOL_STATE": sys.argv[1] + "/state"})
+for number in range(int(sys.argv[2])):
+    result = box.call("tools.echo", {"message": str(number)})
+    os.write(1, result.meta["call_id"].encode() + b"\\n")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("each", [pytest.param(300, id="few"), pytest.param(21_000, id="many", marks=pytest.mark.soak)])
+def test_the_first_answer_after_a_burst_covers_all_that_was_written(tmp_path: Path, each: int) -> None:
+    """Four processes write at once, and end without a word; the next kernel asks at once."""
+    command = [sys.executable, "-c", _BURST, str(tmp_path), str(each)]
+    writers = [subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT) for _ in range(4)]
+    assert [writer.wait() for writer in writers] == [0] * 4
+    with open_toolbox(tmp_path, env={"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        stats = box.ot.stats()
+        assert stats["total_calls"] + stats.get("pending", 0) == 4 * each
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [pytest.param(3, id="few"), pytest.param(100, id="many", marks=pytest.mark.soak)])
+def test_every_acknowledged_call_is_in_the_answer_of_another_kernel_right_after_a_kill(
+    tmp_path: Path, kills: int
+) -> None:
+    env = {"HOME": str(tmp_path), "ONETOOL_STATE": str(tmp_path / "state")}
+    acknowledged: set[str] = set()
+    with open_toolbox(tmp_path, env=env) as other:
+        for number in range(kills):
+            writer = subprocess.Popen(
+                [sys.executable, "-c", _BURST, str(tmp_path), "1000000"], stdout=subprocess.PIPE, text=True, cwd=ROOT
+            )
+            assert writer.stdout is not None
+            acknowledged.update(writer.stdout.readline().strip() for _ in range(50 + 37 * number))
+            writer.kill()
+            writer.wait()
+            history = other.log.history(limit=None)
+            answered = {row.call_id for row in history}
+            assert len(answered) == len(history), "no call is there twice"
+            # What the pipe still holds was acknowledged before the kill, too; its last line may be
+            # a part.
+            acknowledged.update(line.strip() for line in writer.stdout if line.endswith("\n"))
+            assert other.log.pending == 0
+            assert acknowledged <= answered

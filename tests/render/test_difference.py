@@ -32,11 +32,38 @@ def test_what_changed_is_said(before: Any, after: Any, text: str) -> None:
     assert bool(difference) is (text != "No difference.")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ({"a": 1}, {"b": [2]}, ["1 value new, 1 value gone", "  new: b: [2]", "  gone: a: 1"]),
+        ("a", "a\n", ["1 line new", '  new: line 2: ""']),
+        ("a\r\nb", "a\nb", ["1 line new, 1 line gone", "  new: line 1: a", '  gone: line 1: "a\\r"']),
+        ([{"id": 1}], [{"id": 1}, {"id": 2, "x": "5"}], ["1 row new, column 'x' is new", "  new: id=2 x=5"]),
+        (
+            [0],
+            [0, 1, 2, 3, 4, 5],
+            ["5 values new", *(f"  new: [{place}]: {place}" for place in (1, 2, 3)), "  new: 2 more"],
+        ),
+        ({"a": 5}, {"a": "5"}, ['1 value changed: a 5 → "5"']),
+        ({"a": "x"}, {"a": "x "}, ['1 value changed: a "x" → "x "']),
+        ({"a": ""}, {"a": None}, ['1 value changed: a "" → nothing']),
+        ({"": 1, ".": 2}, {"": 2, ".": 1}, ['2 values changed: [""] 1 → 2; ["."] 2 → 1']),
+        ({"a": "x" * 99 + "1"}, {"a": "x" * 99 + "2"}, ["1 value changed: a …xxxxxxxxxx1 → …xxxxxxxxxx2"]),
+        ({"n": 10**5000}, {"n": 1}, [f"1 value changed: n {hex(10**5000)[:37]}... → 1"]),
+    ],
+    ids=["data", "line", "return", "row", "many", "type", "blank", "empty", "names", "long", "digits"],
+)
+def test_what_is_new_or_gone_is_printed_and_two_values_never_look_the_same(
+    before: Any, after: Any, lines: list[str]
+) -> None:
+    assert str(Difference(compare(before, after))).splitlines() == lines
+
+
 def test_a_page_has_only_the_first_of_many_changes() -> None:
     difference = Difference(compare(ROWS, [{**row, "a": 1} for row in ROWS]))
     page = difference._repr_html_()
 
-    assert str(difference).endswith("; 197 more")
+    assert str(difference).splitlines()[0].endswith("; 197 more")
     assert page.count("<tr>") == 101
     assert "and 100 more rows" in page
     assert len(difference) == 200

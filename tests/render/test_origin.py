@@ -26,9 +26,15 @@ def test_a_tree_prints_a_line_for_each_call() -> None:
 
     assert first.startswith("%tool a.sum <rows>  [")
     assert first.endswith(", 1,235 ms · failed · handle r_1 · the tool has changed]")
-    assert second == "├─ rows: %tool a.list  [cell 3 of n.ipynb]"
+    assert second == "├─ rows: %tool a.list  [cell [3] of n.ipynb]"
     assert third == "└─ called: %tool a.list (above)"
     assert [call.call_id for call in TREE.calls()] == ["a", "c", "c"]
+
+
+def test_the_id_of_a_cell_is_not_shown() -> None:
+    place = Origin(call_id="c", tool="t", call="t", cell="a9fc8bda-3366-40ae-8a00-33a266d886b1", notebook="x/n.ipynb")
+
+    assert repr(place) == "t  [n.ipynb]"
 
 
 def test_branches_go_on_below_the_calls_that_follow() -> None:

@@ -29,7 +29,7 @@ from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import read_since
 from onetool_ipy.faces.notebook.display import foreign_frames, raise_result
 from onetool_ipy.faces.notebook.running_cell import seconds
-from onetool_ipy.packs.ot.lineage import may_repeat, stored_result
+from onetool_ipy.packs.ot.lineage import may_repeat, no_arguments, stored_result
 from onetool_ipy.render import html
 from onetool_ipy.render.difference import Difference
 from onetool_ipy.render.pages import Note, Part, Row, Rows
@@ -74,9 +74,7 @@ def rerun(context: CommandContext, options: Options) -> ToolResult | Page:
     if row is None:
         raise UsageProblem(f"No call '{number[:40]}' in the history.", hint="See: %tool history")
     if row.arguments is None:
-        raise UsageProblem(
-            f"The arguments of that call of '{row.tool}' were masked or cut in the log.", hint="Type the call again."
-        )
+        raise UsageProblem(no_arguments(row), hint="Type the call again.")
     if not may_repeat(context.box, row.tool, row.arguments, "%tool"):
         return context.page(f"'{row.tool}' was not called again.")
     if context.place == "shell":
@@ -98,13 +96,14 @@ def diff(context: CommandContext, options: Options) -> DataPage:
         if row is None:
             raise UsageProblem(f"No call '{number[:40]}' in the history.", hint="See: %tool history")
         stored.append(stored_result(context.box, row))
-    difference = Difference(compare(stored[0], stored[1], options.values.get("--key")))
+    changes = compare(stored[0], stored[1], options.values.get("--key"))
+    difference = Difference(changes, mask=context.box.mask)
     rows = []
     for record in difference.df.head(_LIMIT).to_dict("records"):
         head = str(record.pop(difference.df.columns[0]))
         cells = [f"{name}={html.cell_text(cell)}" for name, cell in record.items() if not is_missing(cell)]
         rows.append(Row(head, values.cut(" ".join(cells), _MAX_TEXT)))
-    parts: list[Part] = [Note(line) for line in difference.lines()]
+    parts: list[Part] = [Note(line) for line in difference.summary()]
     parts += [Rows(tuple(rows))] if rows else []
     return DataPage.of(page(context.box, parts), values.to_json(difference.df))
 

@@ -245,6 +245,10 @@ class LineRunner:
             if self._is_pack(name) and not request.rest.strip():
                 return self._pages.pack_page(name)
             self._require_tool(request)
+            # Without a tool the words cannot be read as arguments. The call log keeps them as they
+            # were typed.
+            args: Any = request.rest.strip() or {}
+            resolved.call = resolved.call._replace(args=args)
         elif flags.timeout is None and resolved.spec.timeout_s is None and self._options.timeout is not None:
             resolved.limit_s = seconds(self._options.timeout)
         if flags.bg:

@@ -72,7 +72,7 @@ def compared(box: Toolbox, viewer: ResultViewer, payload: Json) -> Json:
         {"when": local_time(side.moment) if side.moment else "", "isThis": side is this} for side in (this, chosen)
     ]
     return {
-        "text": box.mask(Difference(changes).lines()[0]),
+        "text": Difference(changes, mask=box.mask).summary()[0],
         "kind": changes.kind,
         "key": [box.mask(str(name)) for name in changes.key],
         "columns": [name for name in changes.shared if isinstance(name, str) and box.mask(name) == name],

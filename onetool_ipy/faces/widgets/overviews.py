@@ -163,6 +163,7 @@ def _call_item(box: Toolbox, row: CallRow | RunRow) -> Json:
         "ms": row.ms,
         "when": local_time(row.ts),
         "summary": box.mask(values.cut(summary, 200)),
+        "noArgs": row.why_no_arguments,
         "args": None if row.arguments is None else values.map_text(values.to_json(row.arguments), box.mask),
     }
 
@@ -181,6 +182,8 @@ def usage_data(box: Toolbox, payload: Json) -> Json:
         {"label": "failed", "value": f"{usage.failures:,}"},
         {"label": "succeeded", "value": rate},
     ]
+    if overview.pending:
+        totals.append({"label": "not counted yet", "value": f"{overview.pending:,}"})
     failures = [
         {
             "tool": group.tool,

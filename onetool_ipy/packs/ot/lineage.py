@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +63,9 @@ class LineageTools:
     def diff(self, a: Any, b: Any, key: Any = None) -> Any:
         """Compare two values: results, handles, tables, JSON or text.
 
-        Rows are matched by a key. Fractions are equal within a relative difference of 1e-9, and so are two missing
-        cells.
+        Rows are matched by a key. Whole numbers are compared exactly, other numbers within a
+        relative difference of 1e-9, so 1 and 1.0 are equal; True is no number. None, NaN and a cell
+        that is not there are equal. Text that is JSON is compared as its data.
 
         Args:
             a: The old value, or the handle of a stored result.
@@ -77,7 +79,7 @@ class LineageTools:
             ot.diff([{"id": 1, "price": 2.0}], [{"id": 1, "price": 2.5}])
         """
         try:
-            return difference(self._value(a), self._value(b), key)
+            return self._difference(self._value(a), self._value(b), key)
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
 
@@ -104,11 +106,13 @@ class LineageTools:
         try:
             if again is not None:
                 return self._refresh_map(value, frame, again)
-            row, before = self._known_call(value)
+            row, held = self._known_call(value)
+            # The tool may give the same object again, and have changed it.
+            before = copied(held)
             if not may_repeat(self._box, row.tool, row.arguments, "ot.refresh"):
                 raise UsageProblem(f"'{row.tool}' was not called again.")
             result = self._box.call(row.tool, row.arguments, source="tool")
-            return difference(before, result.unwrap(), result=result)
+            return self._difference(before, result.unwrap(), result=result)
         except UsageProblem as exc:
             raise InvalidArgs(exc.message, hint=exc.hint) from exc
 
@@ -121,7 +125,14 @@ class LineageTools:
         result = self._box.call("ot.map", {**again, "data": frame}, source="tool")
         fresh = result.unwrap()
         sides = [side.drop(columns=[name for name in ("ms",) if name in side]) for side in (table, fresh)]
-        return difference(*sides, result=result)
+        return self._difference(*sides, result=result)
+
+    def _difference(self, old: Any, new: Any, key: Any = None, *, result: ToolResult | None = None) -> Difference:
+        """Compare two values, for people to look at. Raises UsageProblem."""
+        from onetool_ipy.core.difference import compare
+        from onetool_ipy.render.difference import Difference
+
+        return Difference(compare(old, new, key), result=result, mask=self._box.mask)
 
     def _known_call(self, value: Any) -> tuple[CallRow, Any]:
         """Return the call that gave a value as the log has it, and the value that it gave."""
@@ -130,8 +141,7 @@ class LineageTools:
         if row is None or row.tool in NOT_TOOLS:
             raise UsageProblem("No call is known that gave this value.", hint="Give a result, its .df or its handle.")
         if row.arguments is None:
-            message = f"The arguments of that call of '{row.tool}' were masked or cut in the log."
-            raise UsageProblem(message, hint="Type the call again, and compare with ot.diff(old, new).")
+            raise UsageProblem(no_arguments(row), hint="Type the call again, and compare with ot.diff(old, new).")
         is_id = isinstance(value, str) and not is_handle(value)
         return row, stored_result(self._box, row) if is_id else self._value(value)
 
@@ -158,6 +168,13 @@ def stored_result(box: Toolbox, row: CallRow) -> Any:
     return data
 
 
+def no_arguments(row: CallRow) -> str:
+    """Say why a call cannot be made again from the log."""
+    if row.why_no_arguments == "no such tool":
+        return f"There was no tool '{row.tool}' then, so the log has only the words of that call: {row.args}"
+    return f"The arguments of that call of '{row.tool}' are {row.why_no_arguments} in the log."
+
+
 def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, subject: str) -> bool:
     """Ask before a call that may change something is made again. Raises UsageProblem where nobody can be asked."""
     from onetool_ipy.core.question import NobodyToAsk, Question  # late: few calls ask
@@ -179,12 +196,14 @@ def may_repeat(box: Toolbox, tool: str, arguments: Mapping[str, Any] | None, sub
     return reply.action == "accept"
 
 
-def difference(old: Any, new: Any, key: Any = None, *, result: ToolResult | None = None) -> Difference:
-    """Compare two values, for people to look at. Raises UsageProblem."""
-    from onetool_ipy.core.difference import compare
-    from onetool_ipy.render.difference import Difference
+def copied(value: Any) -> Any:
+    """Return a value that stays as it is when its owner changes the original."""
+    import copy
 
-    return Difference(compare(old, new, key), result=result)
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # noqa: BLE001 - a foreign class may forbid it; what is shown of it can be kept
+        return values.to_json(value)
 
 
 class OriginTree:
@@ -240,11 +259,18 @@ class OriginTree:
         return "" if spec.fingerprint == row.fingerprint else "the tool has changed since"
 
     def _line(self, row: CallRow) -> str:
-        """Write the call on one line; an argument that came from a call is named below it, so here it is short."""
-        arguments = row.arguments
+        """Write the call on one line; an argument that came from calls has the names of their tools."""
+        came: dict[str, list[str]] = {}
+        for name, call_id in row.sources:
+            source = self._family.calls.get(call_id)
+            came.setdefault(name, []).append("…" if source is None else source.tool)
+        try:
+            arguments = json.loads(row.args)
+        except ValueError:  # it is cut
+            arguments = None
         if not isinstance(arguments, Mapping):
             return f"{row.tool} {values.cut(row.args, _MAX_ARGUMENT)}"
-        came = {name for name, _ in row.sources}
         plain = {name: value for name, value in arguments.items() if name not in came}
         line = format_call(row.tool, plain).removeprefix("%tool ")
-        return " ".join([values.cut(line, 2 * _MAX_ARGUMENT), *(f"{name}=…" for name in arguments if name in came)])
+        names = (f"{name}={', '.join(dict.fromkeys(came[name]))}" for name in arguments if name in came)
+        return " ".join([values.cut(line, 2 * _MAX_ARGUMENT), *names])

@@ -89,16 +89,24 @@ class UsageStats(Record):
 
 
 class CallHistory(Listing):
-    """The newest calls. Their table is short; `.df` also has where each came from."""
+    """The newest calls. Their table is short; `.df` also has where each came from.
+
+    `pending` is how many calls on disk were not looked at, which is 0 but for the first seconds
+    after a great many.
+    """
 
     origins: Sequence[Mapping[str, Any]] = ()
+    pending = 0
 
     @property
     def df(self) -> pd.DataFrame:
         """The calls as a pandas DataFrame."""
         import pandas as pd
 
-        return pd.DataFrame([{**row, **origin} for row, origin in zip(self, self.origins, strict=True)])
+        frame = pd.DataFrame([{**row, **origin} for row, origin in zip(self, self.origins, strict=True)])
+        if self.pending:
+            frame.attrs["pending"] = self.pending
+        return frame
 
 
 class UsageTools:
@@ -120,7 +128,8 @@ class UsageTools:
         Returns:
             {total_calls, success_rate, context_saved, time_saved_ms, tools, failures}. The two savings are estimates
             for calls by models and MCP clients; no screen shows them. `failures` counts the failed calls by tool and
-            message: the 50 most frequent messages.
+            message: the 50 most frequent messages. `pending` is there only if so many calls were recorded just now that
+            this many are not counted yet.
 
         Example:
             ot.stats(period='day')
@@ -147,6 +156,8 @@ class UsageTools:
         )
         if tool:
             record["tool"] = tool
+        if overview.pending:
+            record["pending"] = overview.pending
         starts = [
             span.start.astimezone().strftime("%m-%d %H:%M") if period == "day" else span.start.strftime("%Y-%m-%d")
             for span in overview.series
@@ -197,6 +208,7 @@ class UsageTools:
             }
             for call in calls
         )
+        history.pending = self._box.log.pending
         history.origins = [{name: getattr(call, name) for name in _ORIGIN} for call in calls]
         return history
 

@@ -43,12 +43,12 @@ class Retention:
 
 
 class Compaction(NamedTuple):
-    """How a compaction went: bytes of journals that are not in the database yet, and what prevented it.
+    """How a compaction went: how many calls are not in the database yet, and what prevented it.
 
     The database is busy if another connection kept it all the time, which is nobody's fault.
     """
 
-    bytes_left: int = 0
+    pending: int = 0
     fault: StoreError | None = None
     is_busy: bool = False
 
@@ -102,7 +102,7 @@ class Compactor:
                 # In steps, so that a question of another process need not wait for all of them.
                 while (left := self._compact()) and time.monotonic() < deadline:
                     pass
-                return Compaction(left)
+                return Compaction(self._pending() if left else 0)
             except DOUBTS as exc:
                 compaction = self._discard(exc)
                 if compaction.is_busy:
@@ -129,6 +129,19 @@ class Compactor:
                         file.close()
                     _expire(connection, journals_in(self.folder), self.retention)
         return left
+
+    def _pending(self) -> int:
+        """Count the calls that are on disk and not in the database."""
+        with database.reading(database.database_path(self.folder)) as connection:
+            rows = {row[1]: _Journal(*row) for row in connection.execute("SELECT * FROM journals")}
+        pending = 0
+        for file in journals_in(self.folder).values():
+            row = rows.get(file.name)
+            if file.state != "expired":
+                pending += sum(data.count(b"\n") for data, _ in file.lines(row.offset if row else 0))
+            elif row is None or not row.state:
+                pending += sum(cell.calls for _, cell in _read_sums(file)[0])
+        return pending
 
     def _discard(self, exc: Exception) -> Compaction:
         """Delete the database, which is in doubt, unless it is only busy or the disk is to blame."""
@@ -213,20 +226,25 @@ def _add_expired(connection: sqlite3.Connection, writer: CallWriter, file: Journ
         connection.execute("DELETE FROM handles WHERE journal = ?", (row.number,))
         connection.execute("UPDATE journals SET state = 'expired' WHERE number = ?", (row.number,))
         return 0
+    hours, damaged = _read_sums(file)
+    writer.add_sums(hours)
+    update = "UPDATE journals SET state = 'expired', calls = ?, damaged = ? WHERE number = ?"
+    connection.execute(update, (sum(cell.calls for _, cell in hours), damaged, row.number))
+    return file.path.stat().st_size
+
+
+def _read_sums(file: JournalFile) -> tuple[list[tuple[tuple[int, str], Rollup]], int]:
+    """Read the sums of an expired journal. Give them, and how many lines are damaged."""
     from orjson import JSONDecodeError, loads
 
-    data = file.path.read_bytes()
     hours, damaged = [], 0
-    for line in data.splitlines():
+    for line in file.path.read_bytes().splitlines():
         try:
             hour, tool, *cell = loads(line)
             hours.append(((int(hour), str(tool)), Rollup(*cell)))
         except (JSONDecodeError, TypeError, ValueError):
             damaged += 1
-    writer.add_sums(hours)
-    update = "UPDATE journals SET state = 'expired', calls = ?, damaged = ? WHERE number = ?"
-    connection.execute(update, (sum(cell.calls for _, cell in hours), damaged, row.number))
-    return len(data)
+    return hours, damaged
 
 
 def _expire(connection: sqlite3.Connection, files: Mapping[str, JournalFile], retention: Retention) -> None:

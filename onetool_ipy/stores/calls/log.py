@@ -1,8 +1,13 @@
 """CallLog: the one call log. It feeds usage, history, recent tools, provenance and the counters of bundles.
 
-A caller pays for one line appended to this process's journal, some microseconds. The system has the line when `record`
-returns, so a killed process loses nothing. Questions are answered from a database that is made from the journals (see
-`compaction`). Recording never raises: a call that cannot be written is counted and reported.
+A caller pays for one line appended to this process's journal, some microseconds. The system has the
+line when `record` returns, so a killed process loses nothing. Questions are answered from a
+database that is made from the journals (see `compaction`). A question waits until all that is on
+disk is in the database; after half a minute its answer says how many calls are pending.
+
+Recording never raises: a call that cannot be written is counted and reported. What is told of a
+call beside its row (arguments, size, inputs, lineage) may fail: that is reported, and the row is
+written without it.
 """
 
 from __future__ import annotations
@@ -13,6 +18,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import time_ns
 from typing import TYPE_CHECKING, TypeVar
@@ -48,11 +54,17 @@ Answer = TypeVar("Answer")
 _log = logging.getLogger("onetool_ipy.calls")
 _MAX_NAME = 200
 _MAX_MESSAGE = 300
+_NO_NAME, _NO_ARGS = "(no name)", "(not recorded)"
 _MAX_LINE_BYTES = 3 * MAX_ARGS_BYTES
 _STEP_BYTES = 2 << 20
 """How much is brought into the database at once: some thousand calls, a fraction of a second."""
-_PATIENCE_S = 1.0
-"""How long a question waits for calls to be brought into the database. The rest is added in the background."""
+_PATIENCE_S = 30.0
+"""How long a question waits for calls to be brought into the database: enough for hundreds of thousands.
+
+What is left is pending, and is added in the background.
+"""
+_GLANCE_S = 1.0
+"""How long a look at the log waits that needs no figure: the recent tools of a list, the health of the log."""
 
 _PAUSE_S, _MAX_WAITS = 0.05, 100
 """A compaction in the background waits for a pause of the callers, for five seconds at most."""
@@ -99,8 +111,10 @@ class CallLog:
         self._journal = Journal(folder, rotate_bytes=rotate_bytes)
         self._run_later = run_later
         self._is_compacting = False
-        self._bytes_left = 0
+        self.pending = 0
+        """How many calls on disk the last answer did not cover."""
         self._fault: OneToolError | None = None
+        self._incomplete, self._incomplete_by = 0, ""
         self._find_notebook = notebook
         self._notebook = ""
         self._session = b""
@@ -140,41 +154,41 @@ class CallLog:
 
         `lineage` is told what each call gave.
         """
-        write, mask, scope, clock, dumps = self._write, self.mask, current.scope, self._clock, self._load()
+        write, describe, scope, clock = self._write, self._describe, current.scope, self._clock
 
         def record_call(resolved: ResolvedCall, result: ToolResult) -> None:
-            call_id, _, args, source = resolved.call
+            call_id, _, _, source = resolved.call
             error, meta, spec = result.error, result.meta, resolved.spec
-            text, is_whole = excerpt(args, mask, dumps, resolved.args_size)
-            size = measure(result.data) if error is None else len(error.message)
             row = {
                 "ts": time_ns() // 1000 if clock is None else self._now_us(),
                 "id": call_id,
-                "tool": resolved.tool,
+                "tool": _NO_NAME if spec is None else resolved.tool,
                 "source": source,
-                "args": text,
-                "whole": is_whole,
+                "args": _NO_ARGS,
+                "whole": False,
                 "ok": error is None,
                 "ms": meta["duration_ms"],
-                "size": size,
+                "size": 0,
             }
-            if spec is None:
-                row["tool"] = short_text(resolved.tool, mask, _MAX_NAME) or "(no name)"
-            else:
+            if spec is not None:
                 row["fingerprint"] = spec.first_fingerprint
             if error is not None:
                 row["code"], row["reason"] = error.code, error.reason or ""
-                row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
             if handle := meta.get("handle"):
                 row["handle"] = handle
-            if resolved.inputs:
-                row["inputs"] = encode_inputs(resolved.inputs)
-            if lineage is not None:
-                lineage.end(resolved, result, size)
             # This call's own scope was left, so the scope is that of the call around it.
             outer = scope()
             if outer is not None and outer.call is not None:
                 row["parent"] = outer.call.id
+            try:
+                describe(row, resolved, result)
+            except Exception as exc:  # noqa: BLE001 - what is beside a call may not cost its row
+                self._note_fault(exc)
+            try:
+                if lineage is not None:
+                    lineage.end(resolved, result, row["size"])
+            except Exception as exc:  # noqa: BLE001 - the same
+                self._note_fault(exc)
             write(row)
 
         return record_call if self.enabled else None
@@ -200,9 +214,10 @@ class CallLog:
         from onetool_ipy.stores.calls import query
 
         moment = self._require_period(period, now)
-        return self._ask(
+        overview = self._ask(
             lambda database: query.overview_of(database, period=period, tool=tool, now=moment, start=start)
         )
+        return replace(overview, pending=self.pending)
 
     def history(
         self,
@@ -249,26 +264,32 @@ class CallLog:
         ok: bool | None = None,
         since: datetime.datetime | None = None,
     ) -> pd.DataFrame:
-        """Give the calls as a DataFrame, newest first. Raises StatsDisabled."""
+        """Give the calls as a DataFrame, newest first. Raises StatsDisabled.
+
+        `frame.attrs["pending"]` is how many calls on disk it does not have, if there are any.
+        """
         from onetool_ipy.stores.calls.query import CallFilter, frame_of
 
         self._require_enabled()
         chosen = CallFilter(limit=limit, tool=tool, ok=ok, since=since)
-        return self._ask(lambda database: frame_of(database, chosen))
+        frame = self._ask(lambda database: frame_of(database, chosen))
+        if self.pending:
+            frame.attrs["pending"] = self.pending
+        return frame
 
-    def counts(self) -> dict[str, tuple[int, datetime.datetime]]:
+    def counts(self, *, patience_s: float = math.inf) -> dict[str, tuple[int, datetime.datetime]]:
         """Give how often each tool was ever called, and when last."""
         from onetool_ipy.stores.calls import query
 
-        return self._ask(query.counts_of)
+        return self._ask(query.counts_of, patience_s)
 
     def count_of(self, tool: str) -> tuple[int, datetime.datetime | None]:
         """Give how often a tool was ever called, and when last."""
         return self.counts().get(tool, (0, None))
 
     def recent_tools(self, limit: int = 10) -> list[str]:
-        """Give the tools called last, the newest first."""
-        last = self.counts()
+        """Give the tools called last, the newest first. Does not wait long for a burst of calls to be counted."""
+        last = self.counts(patience_s=_GLANCE_S)
         return sorted(last, key=lambda tool: last[tool][1], reverse=True)[:limit]
 
     def problems(self) -> list[Problem]:
@@ -276,23 +297,26 @@ class CallLog:
         from onetool_ipy.stores.calls import query
 
         problems = self._journal.problems()
+        if self._incomplete:
+            message = f"{self._incomplete:,} calls of this process were recorded without all there is to know of them"
+            problems.append(Problem(str(self.folder), f"{message}: {self._incomplete_by}.", "Please report this."))
         if not self.enabled or not self.folder.exists():
             return problems
         try:
-            damaged = self._ask(query.damaged_of)
+            damaged = self._ask(query.damaged_of, _GLANCE_S)
         except OneToolError as exc:
             return [*problems, Problem(str(self.folder), exc.message, exc.hint)]
         if self._fault is not None:
             message = f"the call log's database cannot be used: {self._fault.message}"
             problems.append(Problem(str(self.folder), message, self._fault.hint))
-        if self._bytes_left:
+        if self.pending:
             problems.append(Problem(str(self.folder), self._line_about_rest(), "Try again in a few seconds."))
         message = "{} lines could not be read and are left out of the call log; all others count."
         return problems + [Problem(str(self.folder / name), message.format(lines)) for name, lines in damaged]
 
     def compact(self) -> None:
         """Bring the journals into the database now; that also happens by itself. Never raises for a disk."""
-        self._bytes_left, self._fault, _ = self._compactor().compact(math.inf)
+        self.pending, self._fault, _ = self._compactor().compact(math.inf)
 
     def close(self) -> None:
         """Leave this process's journal."""
@@ -308,17 +332,18 @@ class CallLog:
             step_bytes=self._step_bytes,
         )
 
-    def _ask(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    def _ask(self, question: Callable[[sqlite3.Connection], Answer], patience_s: float = math.inf) -> Answer:
         self._journal.release_deleted()
-        patience_s = math.inf if self._run_later is None else self._patience_s
-        answer, (self._bytes_left, self._fault, _) = self._compactor().ask(question, patience_s)
-        if self._bytes_left and not self._is_compacting:
+        # Without another thread to add the rest later, a question waits for all of it.
+        patience_s = math.inf if self._run_later is None else min(patience_s, self._patience_s)
+        answer, (self.pending, self._fault, _) = self._compactor().ask(question, patience_s)
+        if self.pending and not self._is_compacting:
             _log.warning("%s", self._line_about_rest())
             self._compact_later()
         return answer
 
     def _line_about_rest(self) -> str:
-        return f"The call log's database is being made: {self._bytes_left:,} bytes of journals do not count yet."
+        return f"The call log's database is being made: {self.pending:,} calls do not count yet."
 
     def _compact_later(self) -> None:
         if self._run_later is None or self._is_compacting:
@@ -341,15 +366,37 @@ class CallLog:
         except OneToolError:  # no worker is free: the next full journal asks again
             self._is_compacting = False
 
+    def _describe(self, row: dict[str, object], resolved: ResolvedCall, result: ToolResult) -> None:
+        """Add to a row what is looked up in foreign values. May raise anything."""
+        mask, error = self.mask, result.error
+        row["args"], row["whole"] = excerpt(resolved.call.args, mask, self._dumps or self._load(), resolved.args_size)
+        row["size"] = measure(result.data) if error is None else len(error.message)
+        if resolved.spec is None:
+            row["tool"] = short_text(resolved.tool, mask, _MAX_NAME) or _NO_NAME
+        if error is not None:
+            row["message"] = short_text(error.message, mask, _MAX_MESSAGE)
+        if resolved.inputs:
+            row["inputs"] = encode_inputs(resolved.inputs)
+
     def _write(self, row: dict[str, object]) -> None:
         """Append a line to the journal, with the cell and the session that it belongs to."""
         if cell := current.cell():
             row["cell"] = cell
         # What is the same for all calls of a session is encoded once, and put at the end of the line.
-        if not self._session or self._find_notebook() != self._notebook:
-            self._describe_session()
-        if self._journal.append(self._encode(row)[:-1] + self._session):
+        try:
+            if not self._session or self._find_notebook() != self._notebook:
+                self._describe_session()
+        except Exception as exc:  # noqa: BLE001 - whoever knows the notebook may break; the row is written
+            self._note_fault(exc)
+        if self._journal.append(self._encode(row)[:-1] + (self._session or b"}\n")):
             self._compact_later()
+
+    def _note_fault(self, exc: Exception) -> None:
+        """Count a call that is recorded without all of its facts. Of the exception only the class is safe to tell."""
+        self._incomplete += 1
+        if not self._incomplete_by:
+            _log.error("A call was recorded without all there is to know of it: %s.", type(exc).__name__)
+        self._incomplete_by = type(exc).__name__
 
     def _now_us(self) -> int:
         clock = self._clock
@@ -396,6 +443,7 @@ class CallLog:
         self._journal.restart()
         self._session_id = os.urandom(4).hex()
         self._session, self._is_compacting = b"", False
+        self._incomplete, self._incomplete_by = 0, ""
 
     def _require_enabled(self) -> None:
         if not self.enabled:

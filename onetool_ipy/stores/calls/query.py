@@ -17,6 +17,7 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from onetool_ipy.base.errors import OneToolError
+from onetool_ipy.base.masking import MASK
 from onetool_ipy.stores.calls.record import RUN_LENGTH, RUN_PREFIX
 from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, SPANS, Rollup, by_hour_and_tool, grouped
 
@@ -120,8 +121,9 @@ class Timeline:
 class UsageOverview:
     """All there is to say of a period. `by_models` is calls of models and MCP clients, and the characters they got.
 
-    `failures` has the failed calls by tool and message, the most frequent first. `series` has the calls over time by
-    the hour or the day of the period; `timeline` in steps that suit the calls there are.
+    `failures` has the failed calls by tool and message, the most frequent first. `series` has the
+    calls over time by the hour or the day of the period; `timeline` in steps that suit the calls
+    there are. `pending` is how many calls on disk are not counted yet.
     """
 
     usage: UsagePeriod
@@ -129,6 +131,7 @@ class UsageOverview:
     failures: tuple[FailureGroup, ...]
     series: tuple[UsageSpan, ...]
     timeline: Timeline
+    pending: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +195,15 @@ class CallRow:
         from orjson import loads
 
         return loads(self.args)
+
+    @property
+    def why_no_arguments(self) -> str:
+        """Why the record does not have the arguments as they were given; "" if it has."""
+        if self.is_whole:
+            return ""
+        if self.code == "tool_not_found":
+            return "no such tool"
+        return "masked" if MASK in self.args else "cut"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

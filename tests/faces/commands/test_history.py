@@ -92,3 +92,12 @@ def test_two_results_are_compared(loaded: Kernel) -> None:
     assert "1 price changed" in loaded.execute("%tool history diff 3 2 --key id").result_text
     assert "needs two calls" in loaded.execute("%tool history diff 3", allow_errors=True).text
     assert "No call '99'" in loaded.execute("%tool history diff 99 1", allow_errors=True).text
+
+
+def test_a_call_of_a_tool_that_did_not_exist_keeps_its_words(loaded: Kernel) -> None:
+    """V11: it was logged as `{}`, and said to be masked."""
+    loaded.execute("%tool geo_tools.dist a=1 b='x y'", allow_errors=True)
+    assert "a=1 b='x y'" in loaded.execute("%tool history").result_text
+    again = loaded.execute("%tool history rerun 1", allow_errors=True).text
+    assert "There was no tool 'geo_tools.dist' then" in again
+    assert "masked" not in again

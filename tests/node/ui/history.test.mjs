@@ -72,6 +72,35 @@ test('a run of ot.map is one line, which unfolds to its calls by the page', asyn
   browser.close();
 });
 
+test('a call that cannot be run again says why, and nothing is called masked that was not', async () => {
+  const { browser, lines } = await open(() => ({ items: [call('a', { args: null, noArgs: 'no such tool', ok: false }), call('b', { args: null, noArgs: 'masked' }), call('c')], hasMore: false }));
+  await until(() => lines().length === 3);
+  assert.deepEqual(lines().map(line => /masked|no such tool/.exec(line.textContent)?.[0]), ['no such tool', 'masked', undefined]);
+  assert.equal(lines()[0].querySelector('button[aria-label^="Rerun"]'), null);
+  browser.close();
+});
+
+test('Show more asks again after a request that failed, and the failure goes away', async () => {
+  const calls = Array.from({ length: ROWS }, (_, at) => call(`c${at}`));
+  let fails = false;
+  const { browser, $, lines, requests } = await open(({ offset, limit }) => {
+    if (fails) throw new Error('The kernel is busy.');
+    return { items: calls.slice(offset, offset + limit), hasMore: offset + limit < ROWS };
+  });
+  await until(() => lines().length === 50);
+  const more = $('.otx-more');
+  fails = true;
+  more.click();
+  await until(() => /The kernel is busy\./.test($('.otx-history').textContent));
+  assert.equal(more.hidden, false);
+  more.click();
+  await until(() => requests().filter(page => page.offset === 50).length === 2);
+  fails = false;
+  await until(() => (more.click(), lines().length === 100));
+  assert.doesNotMatch($('.otx-history').textContent, /busy/);
+  browser.close();
+});
+
 test('lines that stay keep the focus and what is unfolded when a call has finished', async () => {
   const items = [run({ failures: 0, rows: 1 }), call('a')];
   const { browser, $, lines } = await open(({ run: wanted }) => (wanted ? { items: [call('r1')], hasMore: false } : { items: [...items], hasMore: false }));

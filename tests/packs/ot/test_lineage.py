@@ -75,9 +75,39 @@ def test_the_same_call_again_says_what_changed(box: Toolbox, shop: Shop) -> None
     shop.prices.update(tea=2.5, salt=0.7)
     for value in (result, result.df, result.data, handle):
         again = box.ot.refresh(value)
-        assert str(again) == "1 row new, 1 price changed: tea price 2.0 → 2.5", value
+        assert str(again).splitlines() == [
+            "1 row new, 1 price changed: tea price 2.0 → 2.5",
+            "  new: name=salt price=0.7",
+        ], value
         assert again.result.data == [{"name": n, "price": p} for n, p in shop.prices.items()]
         assert [part.tool for part in again.result.origin.calls()] == ["nb.prices"]
+
+
+class Ledger(dict[str, Any]):
+    """A value that cannot be copied."""
+
+    def __deepcopy__(self, _memo: Any) -> Any:
+        raise TypeError("one of a kind")
+
+
+@pytest.mark.parametrize("kind", [list, Ledger, pd.DataFrame])
+def test_a_tool_that_gives_its_own_object_again_is_compared_with_what_it_was(box: Toolbox, kind: Any) -> None:
+    """The tool changes the list that it gave, so the old value is copied before the call is made again."""
+    own = kind([{"n": 1}]) if kind is not Ledger else Ledger(n=1)
+
+    @tool(read_only=True)
+    def mine() -> Any:
+        """Give an object of its own, which grows."""
+        if kind is list:
+            own[0]["n"] += 1
+        else:
+            own["n"] = own["n"] + 1
+        return own
+
+    box.adopt(mine)
+    result = box.call("nb.mine")
+    for number, value in enumerate((result, result.data), start=2):
+        assert f"{number} → {number + 1}" in str(box.ot.refresh(value))
 
 
 def test_a_call_that_may_change_something_asks(box: Toolbox, shop: Shop) -> None:
@@ -132,7 +162,7 @@ def test_what_cannot_be_called_again_says_why(box: Toolbox) -> None:
     assert not long.ok
     for value, message in (
         (5, "No call is known"),
-        (long.meta["call_id"], "masked or cut"),
+        (long.meta["call_id"], "are cut in the log"),
         (forgotten.meta["call_id"], "was not stored"),
         ("nothing", "No call is known"),
     ):
@@ -145,3 +175,24 @@ def test_a_model_is_neither_offered_it_nor_may_call_it(box: Toolbox) -> None:
     assert "ot.refresh" not in [each["name"] for each in box.formats("anthropic")]
     answer = box.ask("Go", model=ScriptedModel([[("ot.refresh", {"value": handle})], "ok"]), approve=["ot.refresh"])
     assert answer.calls[0].result.error is not None
+
+
+def test_what_is_shown_of_a_difference_has_no_secret(tmp_path: Path) -> None:
+    secret = "s3cret-value-1234"
+    (tmp_path / ".onetool").mkdir()
+    (tmp_path / ".onetool" / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (tmp_path / ".onetool" / "secrets.yaml").write_text(f"KEY: {secret}\n", encoding="utf-8")
+    (tmp_path / ".onetool" / "secrets.yaml").chmod(0o600)
+    long = "x" * 31 + secret
+    pairs: list[tuple[Any, Any]] = [
+        ([{"id": 1, "x": "a"}, {"id": 2}], [{"id": 1, "x": secret}, {"id": secret, "x": long}]),
+        ({"a": 1, secret: 2}, {"a": secret, "list": [long]}),
+        (f"a\n{secret}", f"b\n{long}"),
+        ([{"id": 1, secret: "a"}], [{"id": 1, secret: {"deep": [long]}}]),
+        ([{"id": 1, "x": long + "a"}], [{"id": 1, "x": long + "b"}]),
+    ]
+    with open_toolbox(tmp_path, env={**os.environ, "ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        for before, after in pairs:
+            for found in (box.ot.diff(before, after), box.ot.diff(after, before)):
+                assert "s3cret" not in repr(found) + str(found) + found._repr_html_()
+                assert "***" in str(found)

@@ -195,16 +195,37 @@ def test_much_is_added_in_the_background_and_a_line_says_so(
 
     with caplog.at_level(logging.WARNING):
         early = log.history(limit=1)
-        part = log.usage().total_calls
+        part = log.overview()
 
-    assert 0 < part < 1500
+    assert 0 < part.usage.total_calls < 1500
+    # The handle that `filled` attaches is a line of its own, in the newest journal, which is read
+    # first.
+    assert part.usage.total_calls + part.pending == 1500
+    frame = log.frame()
+    assert len(frame) + frame.attrs["pending"] == 1500
     assert early[0].call_id == "id1499"
-    assert "bytes of journals do not count yet" in caplog.messages[0]
+    assert "calls do not count yet" in caplog.messages[0]
     assert "do not count yet" in str(log.problems()[0])
     assert len(later) == 1
     later[0]()
     assert log.usage().total_calls == 1500
+    assert log.overview().pending == 0
+    assert "pending" not in log.frame().attrs
     assert log.problems() == []
+
+
+def test_calls_of_expired_journals_are_pending_too_while_the_database_is_made_again(
+    tmp_path: Path, clock: Clock
+) -> None:
+    filled(tmp_path, clock, 1500, retention=Retention(calls=300)).compact()
+    assert "expired" in states(tmp_path)
+    (tmp_path / "calls.db").unlink()
+    later: list[Callable[[], None]] = []
+    log = CallLog(tmp_path, clock=clock, run_later=later.append, step_bytes=1, patience_s=0.0)
+    for _ in states(tmp_path):
+        overview = log.overview()
+        assert overview.usage.total_calls + overview.pending == 1500
+    assert overview.pending == 0
 
 
 def test_the_newest_calls_are_kept_and_the_sums_for_ever(tmp_path: Path, clock: Clock) -> None:

@@ -17,6 +17,7 @@ import pytest
 import onetool_ipy
 from onetool_ipy.base.masking import Secrets
 from onetool_ipy.core.executor import Executor
+from onetool_ipy.core.lineage import Lineage
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.stores.calls.log import CallLog
@@ -246,3 +247,49 @@ print(early, [name for name in ("sqlite3", "pandas", "yaml", "numpy") if name in
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.stdout.strip() == "[] []", done.stderr
+
+
+class _BrokenLineage(Lineage):
+    """A lineage that breaks at the end of every call."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _handle: "")
+
+    def end(self, resolved: ResolvedCall, result: ToolResult, size: int) -> None:
+        raise IndexError("pop from an empty deque")
+
+
+def _break(*_args: object) -> str:
+    raise ValueError("broken")
+
+
+@pytest.mark.parametrize("broken", ["lineage", "mask", "notebook"])
+@pytest.mark.parametrize(("name", "ok"), [("tools.echo", True), ("nb.fail", False), ("no.such", False)])
+def test_what_breaks_beside_a_call_costs_itself_and_never_the_row(
+    bench: Bench, tmp_path: Path, caplog: pytest.LogCaptureFixture, broken: str, name: str, ok: bool
+) -> None:
+    options: Any = {"mask": _break} if broken == "mask" else {"notebook": _break} if broken == "notebook" else {}
+    log = CallLog(tmp_path / "other", **options)
+    workers, loops = bench.box.workers, {"background": bench.box.background, "tool_loop": bench.box.tool_loop}
+    record = log.recorder(_BrokenLineage() if broken == "lineage" else None)
+    executor = Executor(record=record, workers=workers, **loops)
+    for _ in range(3):
+        executor.call(bench.box.resolve(name, {"message": KEY} if ok else {}))
+
+    rows = log.history()
+    assert [row.ok for row in rows] == [ok] * 3
+    assert {row.tool for row in rows} == {"(no name)" if broken == "mask" and name == "no.such" else name}
+    assert (KEY in str(rows)) == (ok and broken != "mask")
+    (problem,) = log.problems()
+    assert "3 calls of this process were recorded without" in problem.message
+    assert len([line for line in caplog.messages if "recorded without" in line]) == 1
+
+
+def test_a_list_that_is_in_the_arguments_twice_is_recorded_whole(bench: Bench) -> None:
+    """`[row] * 2` was recorded as cut, so that it could not be called again."""
+    row = {"n": 1, "tags": ["a"]}
+    bench.call("tools.echo", {"message": [row] * 2})
+    bench.call("nb.fail", {"rows": [row, [row]], "row": row})
+    second, first = bench.log.history()
+    assert first.arguments == {"message": [row, row]}
+    assert second.arguments == {"rows": [row, [row]], "row": row}

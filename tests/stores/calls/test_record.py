@@ -229,3 +229,18 @@ def test_a_huge_value_costs_no_time_and_no_memory(tmp_path: Path) -> None:
     assert spent < 10
     assert peak < 3_000_000
     assert log.usage().total_calls == 9
+
+
+def test_arguments_that_hold_themselves_or_grow_without_end_are_cut() -> None:
+    """What is in a list twice is written twice; a list that is doubled 150 times is not."""
+    ring: list[Any] = [1]
+    ring.append(ring)
+    tree: list[Any] = []
+    for _ in range(150):
+        tree = [tree, tree]
+    for value in (ring, tree):
+        size = plain_copy({"value": value})[2]
+        assert size == -1 or size > 2**100
+        text, is_whole = excerpt({"value": value}, str, orjson.dumps, size)
+        assert not is_whole
+        assert len(text) <= 4096
