@@ -105,9 +105,8 @@ class ServerSetup:
         config = self._box.config
         checked = check_server(found.name, found.data, config.secrets.get)
         self.require_free(found.name)
-        where, limit, roots = "this session", config.settings.timeouts.mcp_s, config.settings.fs.roots
-        folder = config.paths.project
-        self._box.servers.add(read_server(found.name, checked, where, folder=folder, timeout_s=limit, roots=roots))
+        folder, limit = config.paths.project, config.settings.timeouts.mcp_s
+        self._box.servers.add(read_server(found.name, checked, "this session", folder=folder, timeout_s=limit))
         return f"{found.name}: added for this session.{_doubts(found.data)}"
 
     def _save(self, found: FoundServer) -> str:
