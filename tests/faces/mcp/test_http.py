@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,10 +79,8 @@ class RawClient:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert stream is not None
             # A pipe that nobody reads may hold what was never sent.
-            try:
+            with suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
 
 
 @pytest.fixture
@@ -224,7 +223,7 @@ models = set(below(BaseModel))
 print(sum(model.__pydantic_complete__ for model in models), len(models), file=sys.stderr)
 print(*sorted(sys.modules), file=sys.stderr)
 """
-LATE = ("IPython", "dask", "duckdb", "ipywidgets", "jupyter_server", "matplotlib", "numpy", "pandas", "pyarrow", "tornado")
+LATE = {"IPython", "dask", "duckdb", "ipywidgets", "jupyter_server", "matplotlib", "numpy", "pandas", "pyarrow"}
 
 
 @pytest.mark.slow
