@@ -110,7 +110,7 @@ class RunningCall:
         texts = [*([("system", system)] if system else []), *messages]
         args = tuple((role, json.dumps(text, ensure_ascii=False)) for role, text in texts)
         model = ProposedCall("your model", "Its reply goes to the server.", (*args, ("max_tokens", str(max_tokens))))
-        reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,)))
+        reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,), each_time=True))
         if reply.action != "accept" or 1 not in reply.content.get("run", ()):
             raise QuestionRefused("The user did not allow the use of the model.")
         # Without a scope nobody could have said yes.

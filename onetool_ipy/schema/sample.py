@@ -82,7 +82,8 @@ def _number(schema: Json, kind: type[float], first: int = 1) -> float:
         choices += near
     step = bounds.get("multipleOf", 0)
     if step > 0:
-        choices = [0, *(times * step for each in choices for times in (math.floor(each / step), math.ceil(each / step)))]
+        whole = [way(each / step) for each in choices for way in (math.floor, math.ceil)]
+        choices = [0, *(times * step for times in whole)]
     with suppress(InvalidTool, OverflowError):
         validator = compile_schema(bounds)
         for choice in choices:

@@ -101,7 +101,13 @@ def test_servers_that_were_added_can_be_removed_in_any_order(tmp_path: Path, tex
 
 @pytest.mark.parametrize(
     "text",
-    ["--- {}\n...\n", "http: &h {allowed_hosts: &l [a.com]}\npacks: {x: {hosts: *l}}\n", "http: [1\n", "http: 5\n", "a: 1\na: 2\n"],
+    [
+        "--- {}\n...\n",
+        "http: &h {allowed_hosts: &l [a.com]}\npacks: {x: {hosts: *l}}\n",
+        "http: [1\n",
+        "http: 5\n",
+        "a: 1\na: 2\n",
+    ],
 )
 def test_what_cannot_be_added_to_is_left_alone(tmp_path: Path, text: str) -> None:
     paths = _paths(tmp_path, text)

@@ -92,9 +92,8 @@ def patterns(draw: st.DrawFn) -> dict[str, Any]:
 
 
 def lists(items: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
-    sizes = st.integers(0, 5).flatmap(
-        lambda least: st.sampled_from([{"minItems": least}, {"maxItems": least}, {"minItems": least, "maxItems": least}])
-    )
+    keys = st.sampled_from([("minItems",), ("maxItems",), ("minItems", "maxItems")])
+    sizes = st.builds(dict.fromkeys, keys, st.integers(0, 5))
     return st.builds(lambda inner, size: {"type": "array", "items": inner, **size}, items, sizes)
 
 
