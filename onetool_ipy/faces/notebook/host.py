@@ -117,6 +117,8 @@ class NotebookHost(Host):
         self.offer_packs()
         added = self.box.servers.added()
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in added])
+        packs = {"ot", *self.box.parts.pack_names, *self.box.servers, *self.box.registry.known_packs()}
+        self._names.withdraw(lambda value: isinstance(value, PackProxy) and value._name not in packs)
 
     def has_name(self, name: str) -> bool:
         return not self._names.is_free(name)
