@@ -54,10 +54,10 @@ class Namespace:
         if self._ours and not any(name in hidden for name in self._ours):
             self.offer(list(self._ours.items()))
 
-    def withdraw(self, is_gone: Callable[[object], bool] = lambda _value: True) -> None:
-        """Remove the names that are still ours, or those whose value is gone."""
+    def withdraw(self, is_gone: Callable[[str, object], bool] = lambda _name, _value: True) -> None:
+        """Remove the names that are still ours: all, or those of what is gone."""
         for name, value in list(self._ours.items()):
-            if not is_gone(value):
+            if not is_gone(name, value):
                 continue
             if self._shell.user_ns.get(name) is value:
                 del self._shell.user_ns[name]
