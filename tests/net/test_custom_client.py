@@ -65,8 +65,13 @@ def test_body_beyond_the_limit_is_refused_and_that_of_an_error_is_cut(server: Lo
 
 
 def test_time_limit_holds(server: Loopback, sent: Send) -> None:
-    with pytest.raises(CallTimeout):
+    with pytest.raises(CallTimeout, match=r"127\.0\.0\.1:\d+"):
         sent(httpx.Client(), "GET", server.url("/hang"), timeout=0.3)
+
+
+@pytest.mark.parametrize("timeout", [None, 3, httpx.Timeout(None, connect=2)], ids=["none", "seconds", "parts"])
+def test_client_may_have_no_time_limit_of_its_own(server: Loopback, sent: Send, timeout: Any) -> None:
+    assert sent(httpx.Client(timeout=timeout), "GET", server.url("/echo")).status == 200
 
 
 @pytest.mark.parametrize(("client_follows", "status"), [(False, 302), (True, 200)])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onetool_ipy.core.tool import ServerFacts, ToolSpec
+from onetool_ipy.core.tool import FunctionFacts, ServerFacts, ToolSpec
 from onetool_ipy.llm.programs.stubs import tool_modules
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,8}", fullmatch=True) | st.sampled_from(["class", "time", "__x", "a-b"])
@@ -105,6 +105,16 @@ def test_value_that_a_server_may_have_wrapped_is_not_described() -> None:
 
     assert "class FindRow" in modules["crm"].stub
     assert "class" not in modules["shop"].stub
+
+
+def test_rest_of_the_positions_is_written_with_a_star() -> None:
+    properties = {"a": {"type": "string"}, "more": {"type": "array"}, "b": {"type": "integer"}}
+    parameters = {"type": "object", "properties": properties, "required": ["a"], "additionalProperties": False}
+    function = FunctionFacts(positional=("a", "*more"))
+
+    modules = tool_modules([spec("crm.find", parameters, function=function)], lambda _spec: False)
+
+    assert "def find(a: str, *more: Any, b: int = ...)" in modules.modules["crm"].stub
 
 
 def test_arguments_without_a_default_come_first() -> None:
