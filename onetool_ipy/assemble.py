@@ -145,8 +145,7 @@ def _server_definitions(config: Config) -> list[ServerDefinition]:
     is_free = config.trust.is_given and not config.trust.is_pinned
     definitions = []
     for name, entry in config.settings.servers.items():
-        roots = config.settings.fs.roots
-        definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s, roots=roots)
+        definition = read_server(name, entry.data, entry.where, folder=folder, timeout_s=timeout_s)
         is_allowed = is_free or name in approved
         definitions.append(definition if is_allowed else replace(definition, is_allowed=False, trusted=False))
     return definitions

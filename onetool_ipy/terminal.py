@@ -1,7 +1,8 @@
 """A question in a terminal, or in a notebook whose page shows no form: text lines and `input()`.
 
 Text from models, tools and servers is escaped, and lines are broken here and not by the terminal, so that no foreign
-text can look like one of our lines. Only a listed answer counts; anything else runs and sends nothing.
+text can look like one of our lines. Only a listed answer counts. Any other is asked about once more; the second one
+runs and sends nothing.
 """
 
 from __future__ import annotations
@@ -36,16 +37,20 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
 _NONE = frozenset(("", "n", "no", "none"))
 _NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?[0-9]{1,4})?)*")
 _RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
+_YES_OR_NO = frozenset(("", "y", "yes", "n", "no"))
 _YES_NO = {"y": True, "yes": True, "true": True, "n": False, "no": False, "false": False}
 
 
 def ask_in_terminal(question: Question) -> Reply:
     """Put a question with `input()`. Raises NobodyToAsk where nobody can answer."""
+    if question.calls and question.each_time:
+        lines = [f"{visible(question.subject, _MAX_NAME)} {visible(question.text, _MAX_TEXT)}"]
+        lines += [line for each in question.calls for line in (*_call_lines("  ", each), f"  {each.summary}")]
+        reply = _yes_or_no("\n".join([*lines, "Allow it this once?"]))
+        everything = {"run": list(range(1, len(question.calls) + 1)), "always": False}
+        return Reply("accept", everything) if reply.action == "accept" else reply
     if question.calls:
-        typed = _read_line(program_text(question) if question.program else approval_text(question.calls))
-        if typed is None:
-            raise NobodyToAsk("Nobody could be asked.")
-        return approval_reply(typed, len(question.calls), offers_always=not question.program)
+        return _approval(question)
     if question.trust is not None:
         is_shown = not isinstance(input, types.BuiltinFunctionType)  # a notebook has the text of it in the cell
         return _yes_or_no("Trust it?" if is_shown else f"{printable(question.text)}\nTrust it?")
@@ -65,6 +70,8 @@ def ask_in_terminal(question: Question) -> Reply:
     typed = _read_line("\n".join([*lines, answers]))
     if typed is None:
         raise NobodyToAsk(f"{asker} asks a person, and nobody can be asked here.")
+    if typed.strip().lower() not in _YES_OR_NO:
+        typed = _read_line(f"'{visible(typed, 40)}' is not an answer. {answers}") or ""
     word = typed.strip().lower()
     if word in ("n", "no"):
         return Reply("decline")
@@ -80,8 +87,7 @@ def approval_text(calls: Sequence[ProposedCall]) -> str:
     for number, one in enumerate(calls, start=1):
         lines += _call_lines(f"  {number}. ", one)
         lines += [f"     ({mark})" for mark in (", ".join(one.badges), one.note) if mark]
-    numbers = "" if len(calls) == 1 else ", numbers such as 1,3"
-    lines.append(f"Run? all, none{numbers}, or always (all, and every later call of these tools in this session): ")
+    lines.append(f"{_answers(len(calls))}, or always (all, and every later call of these tools in this session): ")
     return "\n".join(lines)
 
 
@@ -98,6 +104,24 @@ def program_text(question: Question) -> str:
     numbers = "" if len(question.calls) == 1 else ", numbers such as 1,3-5,"
     lines.append(f"Run? all{numbers} or none: ")
     return "\n".join(lines)
+
+
+def _approval(question: Question) -> Reply:
+    """Put a question about calls. A reply that is not understood is asked about once more."""
+    count = len(question.calls)
+    typed = _read_line(program_text(question) if question.program else approval_text(question.calls))
+    if typed is None:
+        raise NobodyToAsk("Nobody could be asked.")
+    reply = approval_reply(typed, count, offers_always=question.offers_always)
+    if not reply.note:
+        return reply
+    always = ", or always" if question.offers_always else ""
+    again = _read_line(f"'{visible(typed, 40)}' is not one of the answers. {_answers(count)}{always}: ")
+    return reply if again is None else approval_reply(again, count, offers_always=question.offers_always)
+
+
+def _answers(count: int) -> str:
+    return f"Run? all, none{'' if count == 1 else ', numbers such as 1,3'}"
 
 
 def approval_reply(typed: str, count: int, *, offers_always: bool = True) -> Reply:
@@ -122,7 +146,11 @@ def _yes_or_no(prompt: str) -> Reply:
     if typed is None:
         raise NobodyToAsk("Nobody could be asked.")
     word = typed.strip().lower()
-    if word not in ("y", "yes", "n", "no", ""):
+    if word not in _YES_OR_NO:
+        again = _read_line(f"'{visible(typed, 40)}' is neither yes nor no. Type yes or no. [y/N] ")
+        typed = typed if again is None else again
+        word = typed.strip().lower()
+    if word not in _YES_OR_NO:
         sys.stdout.write(f"'{visible(typed, 40)}' is neither yes nor no, so it is a no.\n")
     return Reply("accept" if word in ("y", "yes") else "decline")
 

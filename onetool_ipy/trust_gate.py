@@ -136,6 +136,7 @@ def _server_part(pin: Pin) -> tuple[str, list[str]]:
     details += [f"sends the header {key}: {value}" for key, value in _pairs(pin.get("headers"))]
     details += [f"signs in with {key} {value}" for key, value in _pairs(pin.get("auth"))]
     details += ["may ask your models (sampling)"] if pin.get("sampling") else []
+    details += [f"is told of the folder {as_text(root)} (roots)" for root in _listed(pin.get("roots"))]
     details += ["is believed when it says that a tool only reads (trusted)"] if pin.get("trusted") else []
     return as_text(pin["url"]) if pin.get("url") else shlex.join(words), details
 

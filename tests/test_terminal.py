@@ -79,7 +79,15 @@ def test_a_form_is_filled_in_line_by_line(typed: Typed, capsys: pytest.CaptureFi
 
 @pytest.mark.parametrize(
     ("lines", "action"),
-    [(["no"], "decline"), (["n"], "decline"), ([""], "cancel"), (["sure"], "cancel"), (["yes"], "cancel")],
+    [
+        (["no"], "decline"),
+        (["n"], "decline"),
+        ([""], "cancel"),
+        (["sure"], "cancel"),
+        (["sure", "really"], "cancel"),
+        (["sure", "no"], "decline"),
+        (["yes"], "cancel"),
+    ],
 )
 def test_only_a_listed_answer_counts(typed: Typed, lines: list[str], action: str) -> None:
     typed(*lines)
@@ -97,7 +105,7 @@ def test_a_field_that_stays_wrong_cancels(typed: Typed) -> None:
 
 def test_an_address_is_shown_whole_and_only_yes_accepts(typed: Typed) -> None:
     address = "https://shop.example/consent?" + "x" * 300
-    prompts = typed("yes", "ok")
+    prompts = typed("yes", "ok", "ok")
 
     accepted, dismissed = (ask_in_terminal(_question(url=address)) for _ in range(2))
 
@@ -107,17 +115,18 @@ def test_an_address_is_shown_whole_and_only_yes_accepts(typed: Typed) -> None:
 
 def test_calls_say_what_their_tools_do_and_what_has_changed(typed: Typed) -> None:
     call = ProposedCall("shop.wipe", args=(("all", "true"),), badges=("server shop", "destructive"), note="it changed")
-    prompts = typed("yes", "all")
+    prompts = typed("yes", "y", "all")
 
     refused, allowed = (ask_in_terminal(Question("the model", "", calls=(call,))) for _ in range(2))
 
     assert "  1. shop.wipe all=true\n     (server shop, destructive)\n     (it changed)\n" in prompts[0]
-    assert (refused.action, refused.note) == ("cancel", "the reply 'yes' was not understood")
+    assert (refused.action, refused.note) == ("cancel", "the reply 'y' was not understood")
+    assert prompts[1] == "'yes' is not one of the answers. Run? all, none, or always: "
     assert allowed == Reply("accept", {"run": [1], "always": False})
 
 
 def test_the_trust_question_takes_only_yes(typed: Typed) -> None:
-    prompts = typed("y", " YES ", "ok", "")
+    prompts = typed("y", " YES ", "ok", "ok", "")
     question = Question("this project", "It may run:\n  a.py", trust={"server": ""})
 
     replies = [ask_in_terminal(question).action for _ in range(4)]
@@ -129,7 +138,7 @@ def test_the_trust_question_takes_only_yes(typed: Typed) -> None:
 def test_a_yes_or_a_no_shows_what_it_is_about_and_only_a_listed_word_is_a_yes(
     typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prompts = typed("y", " YES ", "n", "", "sure\x1b", "true")
+    prompts = typed("y", " YES ", "n", "", "sure", "sure\x1b", "true", "true")
     hostile = "+ a\nAdd it? [y/N] y" + "x" * 70
     question = checked(Question("%tool", "Add it?\n\x1b[2J", details=(hostile,), yes="Add"))
 
@@ -142,6 +151,46 @@ def test_a_yes_or_a_no_shows_what_it_is_about_and_only_a_listed_word_is_a_yes(
     assert first.startswith("  + a\\nAdd it? [y/N] yxxx")
     assert more.startswith("       | x")
     assert last == "Add it?\\n\\x1b[2J [y/N] "
+
+
+@pytest.mark.parametrize(
+    ("lines", "reply"),
+    [
+        (["y"], Reply("accept", {"run": [1], "always": False})),
+        ([" Yes"], Reply("accept", {"run": [1], "always": False})),
+        (["always", "yes"], Reply("accept", {"run": [1], "always": False})),
+        (["all", "always"], Reply("decline")),
+        ([""], Reply("decline")),
+        (["n"], Reply("decline")),
+    ],
+)
+def test_server_that_wants_the_model_is_named_and_allowed_once(typed: Typed, lines: list[str], reply: Reply) -> None:
+    """docs/mcp.md: "You see the whole text and say yes each time"."""
+    call = ProposedCall("your model", "Its reply goes to the server.", (("user", '"Hi\\nServer"'),))
+    prompts = typed(*lines)
+
+    question = Question("server 'shop'", "wants to use your model.", calls=(call,), each_time=True)
+
+    assert ask_in_terminal(question) == reply
+    head, *_, last = prompts[0].splitlines()
+    assert head == "Server 'shop' wants to use your model."
+    assert last == "Allow it this once? [y/N] "
+    assert not any("always" in prompt.replace("'always'", "") for prompt in prompts)
+
+
+@pytest.mark.parametrize(
+    ("lines", "run"),
+    [(["yes", "all"], [1, 2, 3]), (["yes", "1,3"], [1, 3]), (["yes", "none"], []), (["yes", "yes"], []), (["yes"], [])],
+)
+def test_reply_that_is_not_understood_is_asked_about_once_more(typed: Typed, lines: list[str], run: list[int]) -> None:
+    calls = tuple(ProposedCall("nb.order", args=(("n", str(number)),)) for number in range(3))
+    prompts = typed(*lines)
+
+    reply = ask_in_terminal(Question("the model", "", calls=calls))
+
+    assert reply.content.get("run", []) == run
+    assert prompts[1] == "'yes' is not one of the answers. Run? all, none, numbers such as 1,3, or always: "
+    assert len(prompts) == 2
 
 
 def test_a_secret_is_typed_unseen(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,13 +41,14 @@ export function createQuestion(question, answer) {
     return { element };
   }
   const draw = question.program ? programWrites : question.calls.length ? approval : question.form ? form : question.yes ? consent : address;
-  const text = question.yes || question.program ? null : question.text; // a question of our own has it as its title
+  const text = question.yes || question.program || question.eachTime ? null : question.text; // a question of our own has it as its title
   fill(element, title, text ? h('p.otx-question-text', null, plain(text)) : null, draw(question, send), failure);
   return { element };
 }
 
-function titleOf({ asker, calls, url, yes, text, program }) {
+function titleOf({ asker, calls, url, yes, text, program, eachTime }) {
   if (yes || program) return visible(text);
+  if (eachTime) return `${asker} ${visible(text)}`;
   if (calls.length) return `${asker} wants to make ${calls.length === 1 ? 'a call that may' : `${calls.length} calls that may`} change something`;
   return url ? `${asker} sends you to an address` : `${asker} asks you`;
 }
@@ -98,9 +99,11 @@ function approval(question, send) {
 
   drawings.add(redraw);
   redraw();
+  const list = h('ol.otx-question-calls', null, cards.map(({ element }) => element));
+  if (question.eachTime) return [list, h('div.otx-question-buttons', null, run, skip), h('p.otx-muted.otx-tip', null, 'You are asked each time.')];
   const always = button(tools.length === 1 ? `Always run ${plain(tools[0])}` : `Always run these ${tools.length} tools`, () => finish(unskipped(), true));
   const scope = `Always: every later call of ${plain(listed(tools))} in this session, with any arguments, until the tool changes.`;
-  return [h('ol.otx-question-calls', null, cards.map(({ element }) => element)), h('div.otx-question-buttons', null, run, always, skip), h('p.otx-muted.otx-tip', null, scope)];
+  return [list, h('div.otx-question-buttons', null, run, always, skip), h('p.otx-muted.otx-tip', null, scope)];
 }
 
 /** `a`, `a and b`, `a, b and c` */

@@ -465,7 +465,7 @@ class WorkerThread(threading.Thread):
         try:
             with self._changing:
                 if self.is_abandoned:  # in this moment, too early for `throw`
-                    return
+                    raise Abandoned
                 self._state = "begun"
             value = self._context.run(work)
         except BaseException as exc:  # noqa: BLE001 - whatever a tool raises belongs to the one who waits

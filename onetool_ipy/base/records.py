@@ -4,7 +4,7 @@
 process that is forked while another thread computes one would wait for ever. Two threads may compute a value at the
 same time.
 
-`collector_paused` is for building many records at once.
+`collector_paused` is for building many records at once, `models_built_late` for importing many models of pydantic.
 """
 
 from __future__ import annotations
@@ -48,3 +48,22 @@ def collector_paused() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+
+
+@contextmanager
+def models_built_late() -> Iterator[None]:
+    """Let models of pydantic that are defined meanwhile build their validators at their first use.
+
+    That is most of the time that it takes to import the MCP SDK. A model inherits its settings from its base.
+    """
+    from pydantic import BaseModel
+
+    settings = BaseModel.model_config
+    if "defer_build" in settings:
+        yield
+        return
+    settings["defer_build"] = True
+    try:
+        yield
+    finally:
+        del settings["defer_build"]

@@ -11,6 +11,7 @@ comments in some, and its import takes about 40 ms.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -100,8 +101,16 @@ def remove_server(paths: Paths, name: str) -> Path:
     )
     section = _entry(_compose(text), "servers")
     entry = None if section is None else _entry(section[1], name)
-    if section is None or entry is None or section[1].flow_style:
+    if section is None or entry is None:
         raise by_hand
+    if section[1].flow_style:
+        start, end = entry[0].start_mark.index, entry[1].end_mark.index
+        comma = re.match(r"\s*,\s*", text[end:])
+        head = text[:start] if comma else re.sub(r"\s*,\s*\Z", "", text[:start])
+        rest = {key: each for key, each in servers.items() if key != name}
+        changed = head + text[end + (comma.end() if comma else 0) :]
+        _replace_config(file, text, changed, {**before, "servers": rest}, by_hand)
+        return file
     is_last = len(servers) == 1
     key, value = section if is_last else entry
     start = text.rfind("\n", 0, key.start_mark.index) + 1
@@ -179,7 +188,13 @@ def _with_entry(text: str, section: str, entry: str) -> str:
     """Return the text with `entry` as the first of a top-level section."""
     import yaml
 
-    nodes = _entry(_compose(text), section)
+    root = _compose(text)
+    nodes = _entry(root, section)
+    if nodes is None and isinstance(root, yaml.MappingNode) and root.flow_style:
+        if root.value:
+            return _insert(text, root.start_mark.index + 1, f"{section}: {{{entry}}}, ")
+        # `{}` says nothing, and nothing can stand behind it.
+        text = text[: root.start_mark.index] + text[root.end_mark.index :]
     if nodes is None:
         return f"{_ended(text)}\n{section}:\n  {entry}\n"
     key, node = nodes
@@ -262,7 +277,11 @@ def _replace_config(file: Path, text: str, changed: str, after: Json, problem: U
     """Write the changed onetool.yaml if it parses to `after`; otherwise raise the problem."""
     if not text.strip():
         changed, after = f"version: 1\n{changed.lstrip()}", {"version": 1, **after}
-    if _parse(file, changed) != after:
+    try:
+        is_right = _parse(file, changed) == after
+    except UsageProblem:  # the user's text was good; what we made of it is not
+        is_right = False
+    if not is_right:
         raise problem
     _write(file, changed)
 

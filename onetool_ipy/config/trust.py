@@ -31,7 +31,10 @@ Pin = Mapping[str, Any]
 Pins = Mapping[str, Mapping[str, Pin]]
 """Definitions by kind and name. The kinds are words for people: `server`, `model`, `folder`, `host` and so on."""
 
-_OF_SERVER = ("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "auth", "trusted", "sampling")
+_OF_SERVER = (
+    *("type", "command", "args", "cwd", "env", "inherit", "url", "headers", "auth"),
+    *("trusted", "sampling", "roots"),
+)
 _VERSION = 2
 _MAX_BYTES = 4 * 1024 * 1024
 _NAME = r"\$\$\{|\$\{([A-Za-z_][A-Za-z0-9_]*)(?:\|[a-z]*)?\}"

@@ -76,7 +76,7 @@ class Question:
     `trust` is what a yes to the trust question would let run; `text` says the same. A question of our own commands has
     `yes` and `no`, the words of its two buttons, and `details`: the lines that a yes is about. Only such a question may
     have a form with a field for a secret (`takes_secret`, and the field's format is `password`). A question about the
-    calls of a program has its text, and offers no "always".
+    calls of a program has its text. It offers no "always", and neither does one that is `each_time`.
     """
 
     asker: str
@@ -90,6 +90,12 @@ class Question:
     no: str = "No"
     takes_secret: bool = False
     program: str = ""
+    each_time: bool = False
+
+    @property
+    def offers_always(self) -> bool:
+        """Whether a yes may also hold for later calls of the same tools."""
+        return not (self.program or self.each_time)
 
     @property
     def subject(self) -> str:

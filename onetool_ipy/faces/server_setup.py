@@ -44,6 +44,10 @@ _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
 _LAUNCHERS = ("npx", "uvx", "bunx", "pnpm", "npm", "uv", "docker", "python", "python3", "node")
 _RUN_WORDS = ("run", "exec", "dlx", "x", "tool")
 _ENDING = "_server"
+_INSTALLS = re.compile(
+    r"(?:(?:sudo )?(?:pip3?|pipx|npm|pnpm|yarn|brew|apt|apt-get|cargo|gem|conda|mamba|go|uv|uv pip|uv tool"
+    r"|python3? -m pip)) (?:install|i|add|get)(?= |$)|docker pull(?= |$)"
+)
 _OUR_FLAGS = ("--url", "--env", "--header", "--cwd", "--save", "--trusted", "--yes")
 _ENTRY_KEYS = ("command", "url", "serverUrl", "httpUrl")
 
@@ -60,6 +64,7 @@ class ServerSetup:
         The name of a server that is there stays: it is the same server, most likely, and is refused as such.
         """
         servers = self._box.servers
+        found = [self._apart(server) for server in found]
         names = [
             (server.name, "") if server.name in servers else proposed_name(self._box, server.name, _ENDING)
             for server in found
@@ -67,12 +72,24 @@ class ServerSetup:
         renamed = [server._replace(name=name) for server, (name, _) in zip(found, names, strict=True)]
         return renamed, [note for _, note in names if note]
 
+    def _apart(self, server: FoundServer) -> FoundServer:
+        """Return a server by the whole name of its host, if its short name belongs to one at another address."""
+        url, servers = str(server.data.get("url") or ""), self._box.servers
+        if not url or server.name not in servers or servers.definition(server.name).url in ("", url):
+            return server
+        parts = urlsplit(url)
+        name = re.sub(r"\W+", "_", parts.hostname or "").strip("_")
+        if not name[:1].isalpha() or name == server.name:
+            name = f"{server.name}_{parts.port or name}"
+        return server if name in servers else server._replace(name=name)
+
     def add(self, found: list[FoundServer], *, is_saved: bool) -> list[str]:
         """Add servers and say what was done; a bad one does not stop the others. Raises UsageProblem if all are bad."""
         lines: list[str] = []
         added = 0
         for each in found:
             try:
+                _require_server(each.data)
                 lines.append(self._save(each) if is_saved else self._for_session(each))
                 added += 1
             except UsageProblem as exc:
@@ -91,8 +108,10 @@ class ServerSetup:
             with self._box.gate.saving():
                 file = remove_server(self._box.config.paths, name)
             self._box.reload()
+            self._box.host.reloaded()
             return f"{name} is removed, also from {file}."
         self._box.servers.remove(name)
+        self._box.host.reloaded()
         return f"{name} is removed."
 
     def _for_session(self, found: FoundServer) -> str:
@@ -105,9 +124,8 @@ class ServerSetup:
         config = self._box.config
         checked = check_server(found.name, found.data, config.secrets.get)
         self.require_free(found.name)
-        where, limit, roots = "this session", config.settings.timeouts.mcp_s, config.settings.fs.roots
-        folder = config.paths.project
-        self._box.servers.add(read_server(found.name, checked, where, folder=folder, timeout_s=limit, roots=roots))
+        folder, limit = config.paths.project, config.settings.timeouts.mcp_s
+        self._box.servers.add(read_server(found.name, checked, "this session", folder=folder, timeout_s=limit))
         return f"{found.name}: added for this session.{_doubts(found.data)}"
 
     def _save(self, found: FoundServer) -> str:
@@ -159,6 +177,17 @@ class ServerSetup:
 
         entry: dict[str, Any] = values.map_text(data, unfilled)
         return entry
+
+
+def _require_server(data: Json) -> None:
+    """Raise UsageProblem for the line that installs a server: it is not the one that starts it."""
+    words = [Path(str(data.get("command") or "")).name, *map(str, data.get("args") or ())]
+    hit = _INSTALLS.match(" ".join(words))
+    if hit is not None:
+        raise UsageProblem(
+            f"'{hit[0]}' installs a program and does not run a server.",
+            hint=f"Run it in a terminal. Then add what it installed: %tool server add NAME {words[-1]}",
+        )
 
 
 def _doubts(data: Json) -> str:

@@ -110,7 +110,7 @@ class RunningCall:
         texts = [*([("system", system)] if system else []), *messages]
         args = tuple((role, json.dumps(text, ensure_ascii=False)) for role, text in texts)
         model = ProposedCall("your model", "Its reply goes to the server.", (*args, ("max_tokens", str(max_tokens))))
-        reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,)))
+        reply = await self.ask(Question(asker, "wants to use your model.", calls=(model,), each_time=True))
         if reply.action != "accept" or 1 not in reply.content.get("run", ()):
             raise QuestionRefused("The user did not allow the use of the model.")
         # Without a scope nobody could have said yes.
@@ -149,11 +149,14 @@ class ServerCallbacks:
         """The arguments of the SDK's `Client` that say what the server may ask of us."""
         callbacks = {
             "elicitation_callback": self._elicit,
-            "list_roots_callback": self._roots,
             "logging_callback": self._logged,
             "log_level": self._definition.log_level,
         }
-        return {**callbacks, "sampling_callback": self._sample} if self._definition.sampling else callbacks
+        # A callback declares its capability. A server that may list roots uses those alone: server-filesystem
+        # then refuses the folders of its own command line.
+        roots = {"list_roots_callback": self._roots} if self._definition.roots else {}
+        sampling = {"sampling_callback": self._sample} if self._definition.sampling else {}
+        return {**callbacks, **roots, **sampling}
 
     @asynccontextmanager
     async def call(self) -> AsyncIterator[RunningCall]:
@@ -218,7 +221,7 @@ class ServerCallbacks:
         return calls[-1] if len(places) == 1 else None
 
     async def _roots(self, _context: object) -> ListRootsResult:
-        """Name the folders that `fs.roots` opens to tools."""
+        """Name the folders in `roots` of the server's definition."""
         roots = [Path(root) for root in self._definition.roots]
         return ListRootsResult(roots=[Root(uri=FileUrl(root.as_uri()), name=root.name or None) for root in roots])
 

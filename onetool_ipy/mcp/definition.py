@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -76,8 +76,8 @@ class ServerDefinition:
     """One server. `timeout_s` limits a call and a start, `idle_s` how long a call may be silent.
 
     `protocol` is "auto", "legacy" (with a handshake) or a revision without one. `roots` are the folders that we tell it
-    of when it asks; with `sampling` it may ask for a reply of the user's model. `log_level` is
-    the least important log messages that it should send.
+    of when it asks; without any it cannot ask. With `sampling` it may ask for a reply of the
+    user's model. `log_level` is the least important log messages that it should send.
 
     A server that the user's trust does not cover (`is_allowed`) is never started.
     """
@@ -132,14 +132,12 @@ class ServerDefinition:
         return f"ServerDefinition({self.name!r}, {self.type})"
 
 
-def read_server(
-    name: str, data: Mapping[str, Any], where: str, *, folder: Path, timeout_s: float, roots: Iterable[str] = ()
-) -> ServerDefinition:
+def read_server(name: str, data: Mapping[str, Any], where: str, *, folder: Path, timeout_s: float) -> ServerDefinition:
     """Read a checked entry. Relative folders start at `folder`; `timeout_s` is the default limit."""
     # The schema of the configuration allows no keys but those that are fields here.
     fields: dict[str, Any] = {key: value for key, value in data.items() if value not in (None, "")}
     fields |= {key: tuple(fields.get(key, ())) for key in ("args", "inherit")}
     fields["auth"] = AuthSettings(**fields.get("auth", {}))
     fields["cwd"] = str(folder / Path(fields.get("cwd", ".")).expanduser())
-    fields["roots"] = tuple(os.path.abspath(folder / Path(root).expanduser()) for root in roots)
+    fields["roots"] = tuple(os.path.abspath(folder / Path(root).expanduser()) for root in fields.get("roots", ()))
     return ServerDefinition(**{"timeout_s": timeout_s, **fields, "name": name, "where": where})

@@ -323,6 +323,9 @@ class Servers(Mapping[str, State]):
         if self._background.is_here() or self._is_closed:
             return
         servers = [server for server in self._servers.values() if server.is_stale]
+        if self._is_prepared and wait:
+            # A screen that did not wait has begun to start them.
+            servers += [s for s in self._servers.values() if s.listing is None and s.state == "starting"]
         if not self._is_prepared:
             self._is_prepared = True
             servers += [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]

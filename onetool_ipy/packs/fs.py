@@ -205,7 +205,8 @@ class Confined:
         roots = ", ".join(f"'{root}'" for root in self._roots) or "none"
         named = real if path.startswith("~") else path
         raise OutsideRoots(
-            f"'{named}' is outside the allowed folders ({roots}).", hint="Add it to fs.roots, then run: %tool trust"
+            f"'{named}' is outside the allowed folders ({roots}).",
+            hint="Add it to fs.roots in .onetool/onetool.yaml, then run: %tool trust",
         )
 
     def _refuse_secrets(self, status: os.stat_result, lies: str, path: str) -> None:

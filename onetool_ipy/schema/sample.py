@@ -9,6 +9,7 @@ expression of somebody else is run here: a bad one would take for ever.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -20,6 +21,8 @@ from onetool_ipy.schema.check import compile_schema
 from onetool_ipy.schema.read import params, resolve
 
 _MAX_DEPTH = 5
+_MAX_ITEMS = 20
+_MAX_TEXT = 10_000
 _LONGEST = 500
 _LETTERS = "abcxyz0123456789ABC_-. /:@#,+" + "".join(map(chr, range(33, 127))) + " é\n"
 
@@ -57,21 +60,36 @@ def _value(node: object, root: Mapping[str, object], depth: int) -> Any:
     if kind in ("integer", "number"):
         return _number(schema, int if kind == "integer" else float)
     if kind == "array":
-        count = max(1, int(schema.get("minItems", 1)))
-        return [_value(schema.get("items", {}), root, depth + 1) for _ in range(min(count, 20))]
+        count = min(max(1, int(schema.get("minItems", 1))), int(schema.get("maxItems", _MAX_ITEMS)), _MAX_ITEMS)
+        return [_value(schema.get("items", {}), root, depth + 1) for _ in range(count)]
     if kind == "object" or "properties" in schema:
         inner = schema.get("properties") or {}
         return {name: _value(inner.get(name, {}), root, depth + 1) for name in schema.get("required") or list(inner)}
     return {"boolean": True, "null": None}.get(str(kind), "text")
 
 
-def _number(schema: Json, kind: type[float]) -> float:
-    low = schema.get("minimum", schema.get("exclusiveMinimum"))
-    high = schema.get("maximum", schema.get("exclusiveMaximum"))
-    number: float = 1 if low is None else low + (1 if "exclusiveMinimum" in schema else 0)
-    if high is not None and number > high:
-        number = high - (1 if "exclusiveMaximum" in schema else 0)
-    return kind(number)
+def _number(schema: Json, kind: type[float], first: int = 1) -> float:
+    """The first of some usual numbers that is within the bounds: `first`, a bound, or the nearest beside one."""
+    limits = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf")
+    bounds = {key: schema[key] for key in limits if isinstance(schema.get(key), (int, float))}
+    choices: list[float] = [first]
+    for bound in (value for key, value in bounds.items() if key != "multipleOf"):
+        near = [bound, bound + 1, bound - 1, math.floor(bound), math.ceil(bound)]
+        if kind is float:
+            others = [value for key, value in bounds.items() if key != "multipleOf"]
+            near += [(bound + other) / 2 for other in others]
+            near += [math.nextafter(bound, math.inf), math.nextafter(bound, -math.inf)]
+        choices += near
+    step = bounds.get("multipleOf", 0)
+    if step > 0:
+        whole = [way(each / step) for each in choices for way in (math.floor, math.ceil)]
+        choices = [0, *(times * step for times in whole)]
+    with suppress(InvalidTool, OverflowError):
+        validator = compile_schema(bounds)
+        for choice in choices:
+            if validator.is_valid(number := kind(choice)):
+                return number
+    return kind(choices[0])
 
 
 def _text(schema: Json) -> str:
@@ -85,7 +103,7 @@ def _text(schema: Json) -> str:
         "path": ".",
     }
     text = examples.get(str(schema.get("format")), "text")
-    least = int(schema.get("minLength", 0))
+    least, most = min(int(schema.get("minLength", 0)), _MAX_TEXT), int(schema.get("maxLength", _MAX_TEXT))
     if isinstance(schema.get("pattern"), str):
         usual = (text, "", "1", *examples.values())
         longer = (text_for(schema["pattern"], more=more) for more in (0, 1, 3, 8, 20, least))
@@ -95,7 +113,7 @@ def _text(schema: Json) -> str:
             for choice in (*usual, *longer):
                 if choice is not None and validator.is_valid(choice):
                     return choice
-    return (text + "x" * least)[: schema.get("maxLength")] if len(text) < least else text[: schema.get("maxLength")]
+    return (text + "x" * max(0, least - len(text)))[:most]
 
 
 def _edge(node: object, root: Mapping[str, object]) -> Any:
@@ -111,8 +129,8 @@ def _edge(node: object, root: Mapping[str, object]) -> Any:
         return []
     if kind == "boolean":
         return False
-    if kind in ("integer", "number") and not {"minimum", "exclusiveMinimum"} & set(schema):
-        return 0
+    if kind in ("integer", "number") and not {"default", "examples"} & set(schema):
+        return _number(schema, int if kind == "integer" else float, first=0)
     return _value(schema, root, 0)
 
 

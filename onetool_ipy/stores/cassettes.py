@@ -117,7 +117,7 @@ class Cassette:
         if mode == "replay" and not path.exists():
             raise UsageProblem(
                 f"There is no replay file '{path}', and only recorded calls may be answered here.",
-                hint='Record it first with mode="auto", where there is a network, and keep the file.',
+                hint=f"Record it first where there is a network: %tool replay {path}   or ot.replay() without a mode.",
             )
         self._calls = read_calls(path) if path.exists() else []
         self._unplayed: dict[str, deque[RecordedCall]] = {}
@@ -279,7 +279,7 @@ class Cassette:
             message = f"'{call.tool}' was not recorded with these arguments."
         else:
             message = f"'{call.tool}' was not recorded."
-        hint = 'Run it once with mode="auto", where there is a network, to keep its answer.'
+        hint = f"Run it once where there is a network, to keep its answer, after: %tool replay {self.path}"
         return NotRecorded(f"{message} Only recorded calls may be answered here, from '{self.path}'.", hint=hint)
 
 

@@ -28,7 +28,7 @@ snippets:
     body: "search('{{ topic }}', {{ count }})"
 servers:
   github: {type: stdio, command: npx, args: [-y, 8080, true], env: {PORT: 80, DEBUG: false, X: y}}
-  docs: {type: http, url: "http://127.0.0.1:9/mcp", headers: {A: b}, trusted: true, sampling: true}
+  docs: {type: http, url: "http://127.0.0.1:9/mcp", headers: {A: b}, trusted: true, sampling: true, roots: [a, ~/b]}
 topics: [{pattern: "notes", file: notes.yaml}, {pattern: "a:*", file: a.yaml}]
 http:
   allowed_hosts: ["API.example.com", "*.example.org:8443", "[::1]:80"]
@@ -122,6 +122,7 @@ def test_a_server_has_its_keys_and_the_defaults_of_the_others(project: Project) 
         "enabled": True,
         "trusted": False,
         "sampling": False,
+        "roots": [],
         "log_level": "info",
         "protocol": "auto",
         "timeout_s": None,
@@ -135,6 +136,7 @@ def test_a_server_has_its_keys_and_the_defaults_of_the_others(project: Project) 
         "enabled": True,
         "trusted": True,
         "sampling": True,
+        "roots": ["a", "~/b"],
         "log_level": "info",
         "protocol": "auto",
         "timeout_s": None,

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from onetool_ipy import UsageProblem
-from onetool_ipy.config.edit import add_server, allow_host, save_secret
+from onetool_ipy.config.edit import add_server, allow_host, remove_server, save_secret
 from onetool_ipy.config.load import load_config
 
 HOST = "api.example.com"
@@ -28,6 +28,11 @@ def _paths(folder: Path, text: str | None):  # noqa: ANN202 - Paths
         None,
         "",
         "# nothing but words\n",
+        "---\n",
+        "--- # a document\n# with words\n",
+        "{version: 1}\n",
+        "{version: 1, fs: {roots: ['.']}}  # no newline at the end",
+        "--- {'version': 1,\n  # words\n}\n",
         "version: 1\n# http:\n#   allowed_hosts: []\n",
         "version: 1\nfs: {roots: ['.']}  # no newline at the end",
         "http:\n",
@@ -62,8 +67,47 @@ def test_a_host_is_added_and_every_other_byte_stays(tmp_path: Path, text: str | 
 
 
 @pytest.mark.parametrize(
+    ("text", "rest"),
+    [("{}", ""), ("{}\n", "\n"), (" { } # words\n", "  # words\n"), ("# words\n--- {}\n", "# words\n--- \n")],
+)
+def test_file_that_says_nothing_in_braces_can_be_edited(tmp_path: Path, text: str, rest: str) -> None:
+    paths = _paths(tmp_path, text)
+
+    allow_host(paths, HOST)
+    file = add_server(paths, "clock", {"command": "uvx"})
+
+    assert file.read_text(encoding="utf-8").startswith(rest)
+    assert yaml.safe_load(file.read_text(encoding="utf-8")) == {
+        "servers": {"clock": {"command": "uvx"}},
+        "http": {"allowed_hosts": [HOST]},
+    }
+    assert load_config(env={"HOME": str(tmp_path)}, cwd=tmp_path).problems == ()
+
+
+@pytest.mark.parametrize("text", [None, "{}", "{version: 1}", "servers: {}\n", "servers: { 'b': {command: b} , }\n"])
+def test_servers_that_were_added_can_be_removed_in_any_order(tmp_path: Path, text: str | None) -> None:
+    paths = _paths(tmp_path, text)
+    before = yaml.safe_load(text or "") or {}
+    file = add_server(paths, "one", {"command": "a", "args": ["}", "},"]})
+    add_server(_paths(tmp_path, None), "two", {"command": "a"})
+
+    for name in ("two", "one"):
+        remove_server(_paths(tmp_path, None), name)
+
+    after = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    assert (after.get("servers") or {}) == before.get("servers", {})
+    assert {key: value for key, value in after.items() if key not in ("servers", "version")} == {}
+
+
+@pytest.mark.parametrize(
     "text",
-    ["http: &h {allowed_hosts: &l [a.com]}\npacks: {x: {hosts: *l}}\n", "http: [1\n", "http: 5\n", "a: 1\na: 2\n"],
+    [
+        "--- {}\n...\n",
+        "http: &h {allowed_hosts: &l [a.com]}\npacks: {x: {hosts: *l}}\n",
+        "http: [1\n",
+        "http: 5\n",
+        "a: 1\na: 2\n",
+    ],
 )
 def test_what_cannot_be_added_to_is_left_alone(tmp_path: Path, text: str) -> None:
     paths = _paths(tmp_path, text)

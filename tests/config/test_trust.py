@@ -254,6 +254,7 @@ class TestPins:
             ("topics: [{pattern: n, file: n.yaml}]", "topics: [{pattern: n, file: /n.yaml}]", "file"),
             ("version: 1", "state_dir: ../kept", "state folder"),
             ("servers: {s: {command: a}}", "servers: {s: {command: a, sampling: true}}", "server"),
+            ("servers: {s: {command: a}}", "servers: {s: {command: a, roots: [/]}}", "server"),
             ("servers: {s: {command: a, inherit: [X]}}", "servers: {s: {command: a, inherit: [Y]}}", "server"),
             ("servers: {s: {command: a, env: {A: b}}}", "servers: {s: {command: a, env: {A: '${B}'}}}", "server"),
         ],

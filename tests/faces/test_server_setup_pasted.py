@@ -57,6 +57,37 @@ def test_what_a_readme_says_is_a_server(text: str, name: str, data: dict[str, An
     assert read_pasted(text, "mine") == [FoundServer("mine", found.data)]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "pip install mcp-server-time",
+        "/usr/bin/pip3 install mcp-server-time",
+        "python3 -m pip install mcp-server-time",
+        "uv tool install mcp-server-time",
+        "npm i -g mcp-server-time",
+        "docker pull mcp-server-time",
+    ],
+)
+def test_line_that_installs_a_server_is_not_added(tmp_path: Path, text: str) -> None:
+    with open_leniently(cwd=tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        with pytest.raises(UsageProblem, match="installs a program and does not run a server") as caught:
+            ServerSetup(box).add(read_pasted(text), is_saved=False)
+        assert "%tool server add NAME mcp-server-time" in caught.value.message
+        assert list(box.servers) == []
+
+
+def test_second_address_of_a_short_name_takes_the_name_of_its_host(tmp_path: Path) -> None:
+    urls = ["https://mcp.acme.com/mcp", "https://mcp.acme.org/mcp", "http://127.0.0.1:9/mcp", "http://127.0.0.1:8/mcp"]
+    with open_leniently(cwd=tmp_path, env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        setup = ServerSetup(box)
+        for url in urls:
+            setup.add(setup.proposed(read_pasted(url))[0], is_saved=False)
+        with pytest.raises(UsageProblem, match="There is a server 'acme'"):
+            setup.add(setup.proposed(read_pasted(urls[0]))[0], is_saved=False)
+
+        assert list(box.servers) == ["acme", "mcp_acme_org", "server", "server_8"]
+
+
 def test_several_servers_keep_their_names() -> None:
     found = read_pasted('{"mcpServers": {"a": {"command": "x"}, "b": {"url": "https://b.example"}}}', "ignored")
     assert [each.name for each in found] == ["a", "b"]

@@ -34,13 +34,15 @@ def opened(tmp_path: Path) -> Iterator[Open]:
 def real_box(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Toolbox]:
     """All servers that others wrote, started by the first who lists."""
     folder = tmp_path_factory.mktemp("real")
-    (folder / "files").mkdir()
-    (folder / "files" / "hello.txt").write_text("hello, world\n", encoding="utf-8")
+    # This folder is not in the project: what the server's command line names is what the server opens.
+    files = tmp_path_factory.mktemp("files")
+    (files / "hello.txt").write_text("hello, world\n", encoding="utf-8")
     memory = {"MEMORY_FILE_PATH": str(folder / "memory.jsonl")}
     special = {
+        "everything": harness.real("everything", roots=["."]),
         "clock": harness.real("time", "--local-timezone", "UTC"),
         "fetch": harness.real("fetch", "--allow-private-ips"),
-        "filesystem": harness.real("filesystem", str(folder / "files")),
+        "filesystem": harness.real("filesystem", str(files)),
         "memory": harness.real("memory", env=memory),
         "sqlite": harness.real("sqlite"),
     }

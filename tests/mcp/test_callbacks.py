@@ -46,7 +46,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """A toolbox with the server that asks, by either protocol."""
     folder = tmp_path_factory.mktemp("shop")
     (folder / "data").mkdir()
-    write_project(folder, {"shop": asking(request.param)}, "fs: {roots: ['.', data]}")
+    write_project(folder, {"shop": asking(request.param, roots=[".", "data"])}, "fs: {roots: [other]}")
     with open_toolbox(folder) as box:
         yield box
 
@@ -209,11 +209,22 @@ async def test_time_of_the_person_counts_towards_no_limit() -> None:
     assert len(asked) == 2
 
 
-def test_roots_are_the_folders_of_fs(shop: Toolbox) -> None:
-
+def test_roots_are_the_folders_of_the_definition(shop: Toolbox) -> None:
     project = shop.config.paths.project
 
     assert shop.call("shop.roots").unwrap() == [project.as_uri(), (project / "data").as_uri()]
+
+
+@pytest.mark.parametrize("roots", [{}, {"roots": []}], ids=["none", "empty"])
+def test_server_without_roots_in_its_definition_cannot_ask_for_them(opened: Open, roots: dict[str, Any]) -> None:
+    """`fs.roots` opens folders to our own tools; it is not for servers."""
+    box = opened({"every": real("everything", **roots)}, "fs: {roots: ['.']}")
+
+    assert box.servers.start("every") == "connected"
+    (asked,) = [row for row in box.servers.trace("every") if row["method"] == "initialize" and row["way"] == "→"]
+    assert '"roots"' not in asked["message"]
+    assert '"elicitation"' in asked["message"]
+    assert "every.get-roots-list" not in {spec.name for spec in box.registry.packs()["every"]}
 
 
 def test_log_messages_stand_in_the_log_of_the_server(shop: Toolbox) -> None:
@@ -243,7 +254,7 @@ def test_server_that_takes_no_log_level_is_used_all_the_same(opened: Open) -> No
 
 
 def test_everything_has_its_tools_that_ask(opened: Open, tmp_path: Path) -> None:
-    box = opened({"every": real("everything")})
+    box = opened({"every": real("everything", roots=["."])})
     person = box.host = Person(Reply("accept", {"name": "Ada", "integer": 7}))
 
     names = {spec.name for spec in box.registry.packs()["every"]}

@@ -56,6 +56,14 @@ def test_nothing_starts_before_it_is_needed(opened: Open, tmp_path: Path) -> Non
     assert dict(box.servers) == {"srv": "connected"}
 
 
+def test_listing_waits_for_a_server_that_a_screen_began_to_start(opened: Open) -> None:
+    """The panel lists and does not wait; the line that follows must not say that the server has no tools."""
+    box = opened({"srv": hostile()})
+    box.servers.prepare(wait=False)
+
+    assert "srv.echo" in {spec.name for spec in box.registry.list()}
+
+
 def test_known_tools_are_listed_without_starting_anything(opened: Open, tmp_path: Path) -> None:
     flags = (f"--journal={tmp_path / 'journal'}", "--instructions=Be kind to it.")
     with opened({"srv": hostile(*flags)}) as first:

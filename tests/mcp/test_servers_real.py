@@ -167,10 +167,11 @@ def test_fetch_reads_a_page(real_box: Toolbox, page: str) -> None:
     assert "The quick brown fox" in result.text
 
 
-def test_filesystem_reads_a_file(real_box: Toolbox) -> None:
-    (place,) = list((real_box.config.paths.project / "files").iterdir())
+def test_filesystem_reads_a_file_of_the_folder_on_its_command_line(real_box: Toolbox) -> None:
+    """`server-filesystem DIR` forgets DIR for a client that declares roots."""
+    folder = Path(real_box.config.settings.servers["filesystem"].data["args"][-1])
 
-    found = real_box.pack("filesystem").read_text_file(path=str(place))
+    found = real_box.pack("filesystem").read_text_file(path=str(folder / "hello.txt"))
 
     assert found == {"content": "hello, world\n"}
 

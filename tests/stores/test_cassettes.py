@@ -155,7 +155,7 @@ def test_a_miss_says_what_to_do(bench: Open) -> None:
     assert miss.error.message.startswith(
         "'nb.ask' was not recorded with these arguments. Only recorded calls may be answered here, from '"
     )
-    assert 'Run it once with mode="auto"' in miss.error.hint
+    assert "Run it once where there is a network" in miss.error.hint
     with made.box.ot.replay(made.file, mode="replay"):
         other = made.box.call("time.now")
         wrong = made.box.call("nb.ask", {"nope": 1})

@@ -11,7 +11,7 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidRequest
-from onetool_ipy.base.printable import printable
+from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.config import yaml_text
 from onetool_ipy.schema.read import at_ref
@@ -105,6 +105,7 @@ def parse_document(source: bytes | str | Mapping[str, Any], notes: ImportNotes) 
     if len(data) > MAX_BYTES:
         raise InvalidRequest(f"The document has {len(data):,} bytes; at most {MAX_BYTES:,} are read.")
     data = data.removeprefix(b"\xef\xbb\xbf").strip()
+    _refuse_what_is_none(data)
     # YAML in flow style begins with a brace too.
     document = _json(data) if data[:1] == b"{" else None
     if document is not None:
@@ -119,6 +120,24 @@ def parse_document(source: bytes | str | Mapping[str, Any], notes: ImportNotes) 
     if not isinstance(text.data, Mapping):
         raise InvalidRequest("The document is not an object.")
     return text.data
+
+
+def _refuse_what_is_none(data: bytes) -> None:
+    """Raise InvalidRequest for a web page, and for one line of text: a parser's words say nothing of these."""
+    if data[:1] == b"<":
+        raise InvalidRequest(
+            "This is a web page or XML, and not the description of an API.",
+            hint="Look on the page for a link to openapi.json, openapi.yaml or swagger.json, and import that.",
+        )
+    if data and b"\n" not in data and data[:1] not in b"{[" and b":" not in data:
+        try:
+            line = printable_line(data.decode("utf-8")[:80])
+        except UnicodeDecodeError:
+            return
+        raise InvalidRequest(
+            f"'{line}' is one line of text, and not the description of an API.",
+            hint="Paste the whole document, or its address. A file is read by: %tool import FILE",
+        )
 
 
 def _encodable(document: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -135,6 +135,10 @@ def list_tools(context: CommandContext, options: Options) -> Page:
     pattern = " ".join(options.words).lower()
     specs = [spec for spec in context.box.registry.list() if pattern in spec.name.lower()]
     if not specs:
+        states = context.box.servers.items()
+        late = [name for name, state in states if state == "starting" and pattern in name.lower()]
+        if late:
+            raise UsageProblem(f"The server '{late[0]}' is starting.", hint=f"Wait for it: %tool server test {late[0]}")
         raise UsageProblem(f"No tool has '{pattern}' in its name.", hint="See all with: %tool list")
     return Pages(context.box).list_page(specs)
 

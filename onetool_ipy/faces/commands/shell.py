@@ -17,6 +17,7 @@ from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
 from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.records import collector_paused, models_built_late
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.template import init_project, pack_template
 from onetool_ipy.config.trust import TrustList
@@ -197,7 +198,9 @@ def serve(context: CommandContext, options: Options) -> None:
     if "--attach" in flags:
         _attach(options)
         return
-    from onetool_ipy.faces.mcp.http import serve_stdio  # it imports the SDK: 2 s
+    # It imports the SDK, which defines hundreds of models. Most clients need a few of them.
+    with collector_paused(), models_built_late():
+        from onetool_ipy.faces.mcp.http import serve_stdio
 
     box = context.box
     for problem in box.config.problems:
@@ -205,7 +208,7 @@ def serve(context: CommandContext, options: Options) -> None:
     if "--http" in flags:
         _serve_http(context, options)
         return
-    if sys.stdin.isatty():
+    if sys.stdin is not None and sys.stdin.isatty():
         say("Waiting for an MCP client on standard input. Give this command to your client, or use --http.")
     serve_stdio(box, allow=flags.get("--tool-allow"), say=say)
 

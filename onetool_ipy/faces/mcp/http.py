@@ -11,10 +11,13 @@ import asyncio
 import hmac
 import ipaddress
 import json
+import os
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +25,7 @@ import anyio
 import uvicorn
 from mcp.server.stdio import stdio_server
 
-from onetool_ipy.base.background import Background
+from onetool_ipy.base.background import Background, Workers
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import is_running, write_whole
 from onetool_ipy.base.values import Json
@@ -42,6 +45,7 @@ MAX_SESSIONS = 200
 _STOP_S = 5.0
 _IDLE_S = 1800.0
 _POLL_S = 1.0
+_CHUNK = 65_536
 
 
 class Serving:
@@ -224,14 +228,52 @@ def serve_stdio(
     box: Toolbox, *, allow: Sequence[str] | None = None, say: Callable[[str], None] = lambda _text: None
 ) -> None:
     """Serve the client on standard input; what tools print goes to standard error. `say` gets what is offered."""
+    # Descriptor 0 may be another file by now, so Python's own look at the start is what counts.
+    if sys.stdin is None:
+        raise UsageProblem("Standard input is closed: no client is there.", hint="Serve on a port with --http.")
 
     async def serve() -> None:
         server = ToolboxServer(box, allow=allow)
         say(server.offer("--tool-allow"))
         try:
-            async with stdio_server() as (incoming, outgoing):
-                await server.server.run(incoming, outgoing, server.options())
+            with _standard_input() as fd:
+                lines: Any = _lines(fd)  # the SDK says that it wants a file, and only iterates over it
+                async with stdio_server(stdin=lines) as (incoming, outgoing):
+                    await server.server.run(incoming, outgoing, server.options())
         finally:
             server.close()
 
-    anyio.run(serve)
+    is_read = True
+    try:
+        anyio.run(serve)
+    except* (BrokenPipeError, ConnectionResetError):
+        is_read = False
+    if not is_read:
+        raise BrokenPipeError  # the client went away: the command ends as it does before `| head`
+
+
+@contextmanager
+def _standard_input() -> Iterator[int]:
+    """Give a descriptor for standard input. Meanwhile tools and their processes have an empty one, as the SDK does."""
+    private, empty = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(empty, 0)
+    os.close(empty)
+    try:
+        yield private
+    finally:
+        # The private one stays open: a thread may still wait for its next bytes.
+        os.dup2(private, 0)
+
+
+async def _lines(fd: int) -> AsyncIterator[str]:
+    """Give the lines of a descriptor. The SDK's own reader would hold the process until the next line comes."""
+    workers = Workers()
+    pieces: list[bytes] = []
+    while data := await asyncio.wrap_future(workers.submit(partial(os.read, fd, _CHUNK)).future):
+        first, *others = data.split(b"\n")
+        pieces.append(first)
+        for other in others:
+            yield b"".join(pieces).decode("utf-8", "replace")
+            pieces = [other]
+    if any(pieces):
+        yield b"".join(pieces).decode("utf-8", "replace")

@@ -49,6 +49,7 @@ from onetool_ipy.base.errors import NotAllowed, OneToolError, TooLarge, UsagePro
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current, names
+from onetool_ipy.core.registry import Registry
 from onetool_ipy.core.resolve import Allow, ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import ToolSpec
@@ -88,6 +89,42 @@ Paging = types.PaginatedRequestParams | None
 logging.getLogger("mcp").setLevel(logging.CRITICAL)  # it prints tracebacks of client errors
 
 
+class _Listed(NamedTuple):
+    """What clients may have seen: tools by wire name with their fingerprints, prompts, addresses."""
+
+    tools: frozenset[tuple[str, str]]
+    prompts: frozenset[str]
+    resources: frozenset[str]
+
+
+class _Catalog(NamedTuple):
+    """The tools that are switched on in one generation of a registry, and the wire names of all its tools.
+
+    Tools and names are of the same moment: each tool here has its wire name here.
+    """
+
+    registry: Registry
+    generation: int
+    specs: list[ToolSpec]
+    wire: dict[str, str]
+    names: dict[str, str]
+
+    @classmethod
+    def of(cls, box: Toolbox) -> _Catalog:
+        """Return what the registry has now."""
+        registry = box.registry
+        # The generation is read first: what changes meanwhile makes this catalog out of date, not wrong for ever.
+        generation = registry.generation
+        specs = registry.known()
+        wire = names.wire_names(spec.name for spec in specs)
+        enabled = [spec for spec in specs if not spec.disabled]
+        return cls(registry, generation, enabled, wire, {each: name for name, each in wire.items()})
+
+    def holds_for(self, registry: Registry) -> bool:
+        """Whether the registry is still the same: a reload makes another one."""
+        return self.registry is registry and self.generation == registry.generation
+
+
 class ToolboxServer:
     """One toolbox as an MCP server. `allow` is an allow-list; None offers the tools that only read."""
 
@@ -102,11 +139,12 @@ class ToolboxServer:
         self._clients: weakref.WeakSet[Any] = weakref.WeakSet()
         self._log_levels: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._watched: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
-        self._listed: tuple[frozenset[str], frozenset[str]] | None = None
-        self._wire: tuple[dict[str, str], dict[str, str]] | None = None
+        self._listed: _Listed | None = None
+        self._will_notify = False
+        self._catalog = _Catalog.of(box)
         self._outputs: dict[str, DeclaredOutput] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
-        reader = self._wire_names()[0].get(_RESULT_TOOL, _RESULT_TOOL)
+        reader = self._catalog.wire.get(_RESULT_TOOL, _RESULT_TOOL)
         self.server: Server[Any] = Server(
             _NAME,
             version=__version__,
@@ -162,23 +200,22 @@ class ToolboxServer:
             self._loop.call_soon_threadsafe(self._waiting.close)
 
     async def _list(self, context: Context, params: Paging) -> types.ListToolsResult:
-        specs = await self._look(context)
-        wire = self._wire_names()[0]
-        page, more = _page([spec for spec in specs if self._is_listed(spec)], params)
-        return types.ListToolsResult(tools=[self._tool(spec, wire[spec.name]) for spec in page], next_cursor=more)
+        tools = await self._look(context)
+        page, more = _page([(wire, spec) for wire, spec in tools if self._is_listed(spec)], params)
+        return types.ListToolsResult(tools=[self._tool(spec, wire) for wire, spec in page], next_cursor=more)
 
-    async def _look(self, context: Context) -> list[ToolSpec]:
-        """Return the tools that may be listed now, with their schemas: imports the packs they are from."""
-        registry = self._box.registry
+    async def _look(self, context: Context) -> list[tuple[str, ToolSpec]]:
+        """Return the tools that may be listed now by wire name, with their schemas: imports the packs they are from."""
 
-        def look() -> list[ToolSpec]:
-            registry.refresh()
-            specs = [spec for spec in registry.known() if not spec.disabled]
-            return registry.loaded(spec for spec in specs if self._is_offered(spec) or self._is_listed(spec))
+        def look() -> list[tuple[str, ToolSpec]]:
+            catalog = self._current(is_fresh=True)
+            specs = [spec for spec in catalog.specs if self._is_offered(spec) or self._is_listed(spec)]
+            wire = [catalog.wire[spec.name] for spec in specs]
+            return list(zip(wire, catalog.registry.loaded(specs), strict=True))
 
-        specs = await asyncio.to_thread(look)
+        tools = await asyncio.to_thread(look)
         self._note_client(context)
-        return specs
+        return tools
 
     def _tool(self, spec: ToolSpec, wire: str) -> types.Tool:
         return types.Tool(
@@ -208,12 +245,12 @@ class ToolboxServer:
 
     def _input_schema(self, name: str) -> Any:
         """Return the schema by which the SDK compares the headers of a call with its arguments."""
-        spec = self._box.registry.get(self._wire_names()[1].get(name, name))
+        spec = self._box.registry.get(self._current().names.get(name, name))
         return None if spec is None else spec.parameters
 
     async def _run_tool(self, params: types.CallToolRequestParams, request: ServedRequest) -> types.CallToolResult:
         # A client may use the wire name of a tool or its own name.
-        name, args = self._wire_names()[1].get(params.name, params.name), params.arguments or {}
+        name, args = self._current().names.get(params.name, params.name), params.arguments or {}
         resolved = await self._box.aresolve(name, args, source="mcp", allow=self._allow_for(name, args))
         result = await self._run(resolved, request)
         answer = await asyncio.to_thread(call_result, self._box, result, self._declared(resolved.spec))
@@ -369,8 +406,8 @@ class ToolboxServer:
 
     def _offered(self) -> dict[str, ToolSpec]:
         """Return the tools that are offered, by wire name."""
-        wire, specs = self._wire_names()[0], self._box.registry.known()
-        return {wire[spec.name]: spec for spec in specs if not spec.disabled and self._is_offered(spec)}
+        catalog = self._current(is_fresh=True)
+        return {catalog.wire[spec.name]: spec for spec in catalog.specs if self._is_offered(spec)}
 
     def _is_offered(self, spec: ToolSpec) -> bool:
         if spec.name in names.FOR_PEOPLE or not spec.is_listed:
@@ -410,12 +447,15 @@ class ToolboxServer:
         if is_first and reader is not None and not self._is_offered(reader):
             self._changed()
 
-    def _wire_names(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Return the wire names of all tools by their canonical names, and these by those."""
-        if self._wire is None:
-            wire = names.wire_names(spec.name for spec in self._box.registry.known())
-            self._wire = (wire, {each: name for name, each in wire.items()})
-        return self._wire
+    def _current(self, *, is_fresh: bool = False) -> _Catalog:
+        """Return the tools and their wire names as they are now. With `is_fresh`, sources are asked for news."""
+        if is_fresh:
+            self._box.registry.refresh()
+        catalog = self._catalog
+        if not catalog.holds_for(self._box.registry):
+            # Another thread may do the same. What it finds is as true as this, and is found out of date as this is.
+            catalog = self._catalog = _Catalog.of(self._box)
+        return catalog
 
     def _note_client(self, context: Context) -> object:
         """Remember the client of a request, to tell it of changes; return its connection."""
@@ -424,34 +464,44 @@ class ToolboxServer:
         connection = getattr(context.session, "_connection", context.session)
         self._clients.add(connection)
         if self._listed is None:
-            self._listed = self._list_names()
+            self._listed = self._what_is_listed()
         return connection
 
     def _changed(self) -> None:
         """The tools of the registry changed. Called in any thread."""
-        self._wire, self._outputs = None, {}
+        self._outputs = {}
         loop = self._loop
-        if loop is not None and not loop.is_closed():
+        # Changes in quick succession are told once: a notification that has not begun will see this one, too.
+        if loop is not None and not loop.is_closed() and not self._will_notify:
+            self._will_notify = True
             asyncio.run_coroutine_threadsafe(self._notify_all(), loop)
 
-    def _list_names(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the prompts and the addresses that clients may have seen, to tell what changed."""
+    def _what_is_listed(self) -> _Listed:
+        """Return what clients may have seen, to tell what changed."""
         offered = self._offered()
+        # The import of a pack file changes the schemas, and not the fingerprint: every list has the schemas of the
+        # code, so there is nothing to tell a client whose own call imported it.
+        tools = {(wire, spec.fingerprint) for wire, spec in offered.items()}
+        tools |= {(_RESULT_TOOL, "")} if self._handles else set()
         resources = (spec.resource or _DOCS + spec.pack for spec in offered.values())
-        return frozenset(self._prompts.all(offered)), frozenset(resources)
+        return _Listed(frozenset(tools), frozenset(self._prompts.all(offered)), frozenset(resources))
 
     async def _notify_all(self) -> None:
-        before, now = self._listed, self._list_names()
+        self._will_notify = False
+        before, now = self._listed, self._what_is_listed()
         self._listed = now
-        events: list[Any] = [ToolsListChanged()]
-        events += [PromptsListChanged()] if before is None or before[0] != now[0] else []
-        events += [ResourcesListChanged()] if before is None or before[1] != now[1] else []
+        if before is None or before == now:
+            return
+        events: list[Any] = [ToolsListChanged()] if before.tools != now.tools else []
+        events += [PromptsListChanged()] if before.prompts != now.prompts else []
+        events += [ResourcesListChanged()] if before.resources != now.resources else []
         watched = {uri for uris in self._watched.values() for uri in uris}
-        for event in (*events, *(ResourceUpdated(uri=uri) for uri in sorted(now[1] | watched))):
+        for event in (*events, *(ResourceUpdated(uri=uri) for uri in sorted(now.resources | watched))):
             await self._bus.publish(event)
         for client in list(self._clients):
             try:
-                await client.send_tool_list_changed()
+                if ToolsListChanged() in events:
+                    await client.send_tool_list_changed()
                 if PromptsListChanged() in events:
                     await client.send_prompt_list_changed()
                 if ResourcesListChanged() in events:

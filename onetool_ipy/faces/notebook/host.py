@@ -117,6 +117,9 @@ class NotebookHost(Host):
         self.offer_packs()
         added = self.box.servers.added()
         self._names.offer([(identifier(name), PackProxy(self.box, name)) for name in added])
+        packs = {"ot", *self.box.parts.pack_names, *self.box.servers, *self.box.registry.known_packs()}
+        names = set(map(identifier, packs))
+        self._names.withdraw(lambda name, value: isinstance(value, PackProxy) and name not in names)
 
     def has_name(self, name: str) -> bool:
         return not self._names.is_free(name)

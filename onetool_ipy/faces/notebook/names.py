@@ -54,13 +54,15 @@ class Namespace:
         if self._ours and not any(name in hidden for name in self._ours):
             self.offer(list(self._ours.items()))
 
-    def withdraw(self) -> None:
-        """Remove the names that are still ours."""
-        for name, value in self._ours.items():
+    def withdraw(self, is_gone: Callable[[str, object], bool] = lambda _name, _value: True) -> None:
+        """Remove the names that are still ours: all, or those of what is gone."""
+        for name, value in list(self._ours.items()):
+            if not is_gone(name, value):
+                continue
             if self._shell.user_ns.get(name) is value:
                 del self._shell.user_ns[name]
                 self._shell.user_ns_hidden.pop(name, None)
-        self._ours.clear()
+            del self._ours[name]
 
     def is_free(self, name: str) -> bool:
         """Whether a name is unused or ours."""

@@ -233,7 +233,7 @@ async def answer(
     """Answer a request. A refusal is masked like a response, and so is the log of an error of ours."""
     async with projects.use(project) as opened:
         try:
-            outcome = await projects.work(lambda: route.run(request(opened.current())))
+            outcome = await projects.work(opened, lambda: route.run(request(opened.current())))
         except OneToolError as exc:
             outcome = refused(exc)
         except Exception as exc:  # noqa: BLE001 - the REST boundary
@@ -313,15 +313,29 @@ class Projects:
         try:
             yield project
         finally:
-            project.users -= 1
-            idle = [each for each in self._open.values() if not each.users]
-            for each in idle[: max(0, len(self._open) - self._max_open)]:
-                del self._open[each.folder]
-                self._workers.submit(each.close)
+            self._release(project)
 
-    async def work(self, do: Callable[[], _T]) -> _T:
+    def _release(self, project: _OpenProject) -> None:
+        """End one use of a project. Those that nobody uses are closed if too many are open."""
+        project.users -= 1
+        idle = [each for each in self._open.values() if not each.users]
+        for each in idle[: max(0, len(self._open) - self._max_open)]:
+            del self._open[each.folder]
+            self._workers.submit(each.close)
+
+    async def work(self, project: _OpenProject, do: Callable[[], _T]) -> _T:
         """Run a blocking function in a worker thread and wait for it. A client that leaves ends its wait for an API."""
+        loop = asyncio.get_running_loop()
+
+        def over(_done: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed, and the server with it
+                loop.call_soon_threadsafe(self._release, project)
+
+        # The worker uses the project until it is done, also when its client left before: no toolbox is closed
+        # under a call that runs.
+        project.users += 1
         task = self._workers.submit(do)
+        task.future.add_done_callback(over)
         try:
             done: _T = await asyncio.wrap_future(task.future)
             return done

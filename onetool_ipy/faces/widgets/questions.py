@@ -87,7 +87,7 @@ class OpenQuestions:
                 run = reply.content.get("run")
                 if not isinstance(run, list) or not run or not all(type(n) is int and 1 <= n <= count for n in run):
                     raise UsageProblem("The answer names no call of this question.")
-                always = reply.content.get("always") is True and not one.question.program
+                always = reply.content.get("always") is True and one.question.offers_always
                 reply = Reply(action, {"run": sorted(set(run)), "always": always})
         one.reply = reply if reply.action == "accept" else Reply(reply.action)
         one.seen.set()
@@ -113,6 +113,7 @@ class _OpenQuestion:
             "yes": question.yes,
             "no": question.no,
             "program": question.program,
+            "eachTime": question.each_time,
             "trust": None if question.trust is None else dict(question.trust),
             "form": None if question.form is None else dict(question.form),
             "calls": [

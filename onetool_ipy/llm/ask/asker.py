@@ -33,7 +33,7 @@ from onetool_ipy.llm.ask.session import IMAGE_CHARS, Session, SessionFile, json_
 from onetool_ipy.llm.ask.setup import ModelSetup
 from onetool_ipy.llm.ask.tools import ToolSelection
 from onetool_ipy.llm.messages import ImageLimits, ModelClient, System, TakesImages, TokenUsage, image_limits
-from onetool_ipy.render.views import Listing
+from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.snippets.definition import read_shortcuts
 from onetool_ipy.stores.calls.record import encode_inputs, short_text
 
@@ -158,8 +158,8 @@ class Asker:
         texts = [
             ("instructions", system.text, size(system)),
             ("how to write a program, and its modules", selection.guide, len(selection.guide)),
-            (f"{len(offered)} tools", ", ".join(tool.tool for tool in offered), len(tool_text) if offered else 0),
-            (f"{len(earlier)} messages of the session", "", sum(map(size, earlier))),
+            (counted(len(offered), "tool"), ", ".join(tool.tool for tool in offered), len(tool_text) if offered else 0),
+            (f"{counted(len(earlier), 'message')} of the session", "", sum(map(size, earlier))),
             ("prompt", prompt, len(prompt)),
             *([] if answer_type is None else [("type", answer_type.instruction, len(answer_type.instruction))]),
             *((part.line, part.text, len(part.text) + IMAGE_CHARS * len(part.images)) for part in attached.parts),

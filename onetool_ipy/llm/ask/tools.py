@@ -55,12 +55,13 @@ def allow_list(allow: Sequence[str] | str | None, shortcuts: Shortcuts) -> tuple
 def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str] | None:
     """Return the tools that `+pack.tool`, `+pack` or `+alias` in a prompt name; None if nothing is named.
 
-    A name that is close to one of ours is an error: as text it would offer every tool instead of one.
+    A name that is not there is an error: as text it would offer every tool instead of one. A line of several may begin
+    with a plus of its own, as those of a diff do: it is an error only if it comes close to one of ours.
     """
-    mentions = [hit["name"].rstrip("./-") for hit in _MENTION.finditer(prompt)]
+    mentions = [(hit["name"].rstrip("./-"), _begins_a_line(prompt, hit.start())) for hit in _MENTION.finditer(prompt)]
     listing = registry.known() if mentions else []
     tools: dict[str, None] = {}
-    for name in mentions:
+    for name, may_be_text in mentions:
         # A mention stands for the tool of that name, those of a pack, or those called so.
         spec = registry.find(_target(name, shortcuts))
         spellings = (name, name.replace("-", "_"))
@@ -70,14 +71,20 @@ def mentioned(prompt: str, registry: Registry, shortcuts: Shortcuts) -> list[str
         if not matches:
             candidates = [*(spec.name for spec in listing), *(spec.pack for spec in listing), *shortcuts.aliases]
             near = did_you_mean(name, dict.fromkeys(candidates))
-            if near or "." in name:
-                missing = registry.missing(name)
-                raise UsageProblem(
-                    f"The prompt names a tool '+{name}' that is not there. {near or missing.message}",
-                    hint="" if near else missing.hint,
-                )
+            if may_be_text and not near and "." not in name:
+                continue
+            missing = registry.missing(name)
+            raise UsageProblem(
+                f"The prompt names a tool '+{name}' that is not there. {near or missing.message}",
+                hint="" if near else missing.hint,
+            )
         tools.update(dict.fromkeys(matches))
     return list(tools) or None
+
+
+def _begins_a_line(prompt: str, start: int) -> bool:
+    """Whether a place is the beginning of a line in a text of several lines."""
+    return "\n" in prompt.strip() and (start == 0 or prompt[start - 1] == "\n")
 
 
 def _target(name: str, shortcuts: Shortcuts) -> str:

@@ -58,7 +58,7 @@ def test_the_context_manager_does_the_same(shell: Kernel) -> None:
         ("%tool replay --refresh", "takes one file"),
         ("%tool replay a.jsonl --only --refresh", "at most one of"),
         ("%tool replay a.jsonl --onyl", "--onyl"),
-        ("%tool replay nowhere.jsonl --only", "There is no replay file"),
+        ("%tool replay nowhere.jsonl --only", "Record it first where there is a network: %tool replay"),
         ("%tool replay /dev", "Cannot read '/dev': it is a folder"),
         ("with ot.replay('x.jsonl', mode='often'): pass", "No mode 'often' of replay"),
     ],
@@ -77,7 +77,7 @@ def test_a_miss_is_an_error_that_stops_the_cell(shell: Kernel) -> None:
     outcome = shell.execute("%tool nb.dice sides=2", allow_errors=True)
     assert not outcome.ok
     assert "'nb.dice' was not recorded with these arguments" in outcome.text
-    assert 'Run it once with mode="auto", where there is a network' in outcome.text
+    assert "Run it once where there is a network, to keep its answer, after: %tool replay" in outcome.text
 
 
 def test_replay_is_completed_and_in_the_help(shell: Kernel) -> None:

@@ -185,6 +185,8 @@ def test_a_command_line_of_any_readme_is_taken_as_it_is_and_is_a_python_name_at_
     assert loaded.execute("sums.total(a=1, b=2)", timeout=HANG_S).result_text == "30"
     assert not (loaded.cwd / ".onetool").exists()
 
+    loaded.execute("%tool server remove sums")
+    assert loaded.evaluate("'sums' in globals()") == "False", "a name of a server that is gone stays"
     missing = loaded.execute("%tool server add every npx-that-is-not-there -y @scope/server DIR").text
     assert "There is no program 'npx-that-is-not-there' on your PATH." in missing
 
@@ -202,6 +204,7 @@ def test_a_saved_server_is_removed_from_the_file(loaded: Kernel) -> None:
     assert loaded.execute("%tool server").text.count("not started") == 2, "nobody waits for a server by adding one"
     said = loaded.execute("%tool server remove sums").text
     assert f"sums is removed, also from {file}" in said
+    assert loaded.evaluate("'sums' in globals()") == "False"
     assert file.read_text(encoding="utf-8") == mine
     loaded.execute("%tool server remove other")
     assert file.read_text(encoding="utf-8") == "version: 1  # mine\n"

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
 
 from onetool_ipy import Toolbox, open_toolbox
+from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.faces.mcp.http import MAX_SESSIONS
 from onetool_ipy.faces.mcp.server import ToolboxServer
 from tests.faces.mcp.conftest import Connect
@@ -120,6 +122,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 ALL = ("--tool-allow", "*")
+ANY: dict[str, Any] = {"type": "object"}
 
 
 def command(*args: str) -> list[str]:
@@ -673,12 +676,17 @@ async def test_a_listing_has_the_schemas_of_the_code(shop: Toolbox, connect: Con
     assert set(listed.input_schema["$defs"]["Item"]["properties"]) == {"name", "count"}
 
 
-async def test_an_import_that_changes_what_is_listed_is_told(shop: Toolbox, connect: Connect) -> None:
-    """The client calls by a name that it knows from elsewhere, before it lists."""
+@pytest.mark.parametrize("is_listed_before", [False, True], ids=["first call", "after a list"])
+async def test_call_that_imports_a_pack_is_not_told_as_a_change(
+    shop: Toolbox, connect: Connect, *, is_listed_before: bool
+) -> None:
+    """Every list has the schemas of the code, so its import changes no list. A change of the file does."""
+    heard: list[str] = []
     changed = asyncio.Event()
 
     async def hear(message: Any) -> None:
         if "ListChanged" in type(message).__name__:
+            heard.append(type(message).__name__)
             changed.set()
 
     folder = shop.config.paths.onetool_dir
@@ -686,7 +694,36 @@ async def test_an_import_that_changes_what_is_listed_is_told(shop: Toolbox, conn
     (folder / "tools" / "till.py").write_text(TYPED_PACK)
     shop.registry.refresh()
     async with connect(mode="legacy", allow=["till.*"], message_handler=hear) as client:
+        if is_listed_before:
+            await client.list_tools()
         result = await client.call_tool("till_total", {"items": [{"name": "pear", "count": 2}]})
+        # A notification would come before this answer.
+        await client.list_prompts()
+        before = list(heard)
+        (folder / "tools" / "till.py").write_text(TYPED_PACK.replace("Add up.", "Add all up."))
+        await client.list_tools()
         await asyncio.wait_for(changed.wait(), HANG_S)
 
     assert result.structured_content == {"result": 2}
+    assert (before, heard) == ([], ["ToolListChangedNotification"])
+
+
+@pytest.mark.slow
+async def test_lists_hold_while_other_threads_change_the_tools(shop: Toolbox, connect: Connect) -> None:
+    """A tool and its wire name are of the same moment: no list fails, and the last one has all."""
+
+    def change(first: str) -> None:
+        for count in range(1, 401):
+            shop.registry.register(ToolSpec(name=f"{first}.t{count % 40}", description="x", parameters=ANY, run=len))
+            shop.registry.session.specs.pop(f"{first}.t{(count + 20) % 40}", None)
+            shop.registry.rebuild()
+
+    threads = [threading.Thread(target=change, args=(first,)) for first in ("left", "right")]
+    async with connect(allow=["left.*", "right.*"]) as client:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            await client.list_tools()
+        tools = {tool.title for tool in (await client.list_tools()).tools}
+
+    assert tools == {spec.name for spec in shop.registry.known() if spec.pack in ("left", "right")}

@@ -392,13 +392,13 @@ def test_rule_12_show_prints_what_would_be_sent(loaded: Kernel) -> None:
 
     assert "Nothing was sent." in text.splitlines()[0]
     assert all(
-        part in text for part in ("instructions · about", "1 tools · about", "time.now", "@notes: 0.0 kB", "buy ink")
+        part in text for part in ("instructions · about", "1 tool · about", "time.now", "@notes: 0.0 kB", "buy ink")
     )
     typed = loaded.execute('%ask --show --model m --no-tools --as "list[int]" Count').result_text
     assert '"type": "array"' in typed
     code = loaded.execute('%ask --show --code --as int --model m --allow "time.*" Read @notes').result_text
     parts = ("how to write a program, and its modules · about", "# import time_tools", "def now(", "plain data: notes")
-    assert all(part in code for part in (*parts, "The last value must fit", "1 tools · about", "prompt · about"))
+    assert all(part in code for part in (*parts, "The last value must fit", "1 tool · about", "prompt · about"))
     assert loaded.evaluate("m.requests") == "[]"
 
 

@@ -34,7 +34,7 @@ def loaded(kernel: Kernel) -> Kernel:
         ("%tool fs.read_file", "'fs.read_file': missing argument 'path'", "Usage: fs.read_file(path: str"),
         ("%tool fs.read_file path=a pth=b", "unknown argument 'pth' (did you mean 'path'?)", "Usage"),
         ("%tool fs.list_dir path=. maxDepth=x", "argument 'maxDepth'", "Usage"),
-        ("%tool fs.read_file path=/etc/passwd", "outside the allowed folders", "fs.roots"),
+        ("%tool fs.read_file path=/etc/passwd", "outside the allowed folders", "fs.roots in .onetool/onetool.yaml"),
         ("%tool time now", "'time' is a pack, not a tool.", "%tool time"),
         ("%tool tools.echo message==5", "'=='", ""),
         ("%tool tools.echo --softt message=5", "No flag '--softt'. Did you mean '--soft'?", ""),

@@ -13,10 +13,12 @@ import pytest
 import uuid_utils
 
 from onetool_ipy.base.errors import Forbidden
+from onetool_ipy.core.result import ToolResult
 from onetool_ipy.faces.rest.extension import Projects
 from tests.conftest import FreshKernel
 from tests.faces.rest.conftest import Api, write_config
 from tests.faces.rest.serving import Server, Upstream, http_tool
+from tests.harness.patience import HANG_S
 
 _BUNDLES = "onetool/tools/bundles"
 
@@ -198,9 +200,46 @@ async def test_few_toolboxes_stay_open_and_none_that_is_used_is_closed(tmp_path:
     assert projects.boxes() == []
 
 
+async def test_project_stays_open_until_the_worker_of_a_client_that_left_is_done(
+    tmp_path: Path, upstream: Upstream
+) -> None:
+    projects = Projects(tmp_path, env={"HOME": str(tmp_path / "home"), "ONETOOL_STATE": str(tmp_path)}, max_open=1)
+    for name in "ab":
+        write_config(tmp_path / name, upstream)
+    has_begun, may_end = threading.Event(), threading.Event()
+    calls: list[ToolResult] = []
+
+    async def request() -> None:
+        async with projects.use("a") as project:
+
+            def work() -> None:
+                box = project.current()
+                has_begun.set()
+                may_end.wait(HANG_S)
+                calls.append(box.call("tools.echo", {"message": "still"}))
+
+            await projects.work(project, work)
+
+    client = asyncio.ensure_future(request())
+    assert await asyncio.to_thread(has_begun.wait, HANG_S)
+    client.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await client
+    assert await _opened(projects, "b") == str(tmp_path / "b")
+    is_open = {box.config.paths.project.name for box in projects.boxes()}
+    may_end.set()
+    # The worker's end is told to the loop; then "a" is the one that is used least.
+    while [box.config.paths.project.name for box in projects.boxes()] != ["b"]:
+        assert await _opened(projects, "b") == str(tmp_path / "b")
+
+    assert is_open == {"a"}
+    assert [call.data for call in calls] == ["still"]
+    projects.close()
+
+
 async def _opened(projects: Projects, name: str) -> str:
     async with projects.use(name) as project:
-        return str((await projects.work(project.current)).config.paths.project)
+        return str((await projects.work(project, project.current)).config.paths.project)
 
 
 def test_many_folders_asked_for_at_once_are_all_answered(server: Server, upstream: Upstream) -> None:

@@ -45,7 +45,9 @@ def test_naming_tools_in_the_prompt_offers_just_these(make_box: MakeBox, prompt:
     assert model.requests[0].prompt == prompt
 
 
-@pytest.mark.parametrize("prompt", ["2 +3 is?", "a C++ question", "call +49 30 1234", "more +xylophones", "x+time.now"])
+@pytest.mark.parametrize(
+    "prompt", ["2 +3 is?", "a C++ question", "call +49 30 1234", "a diff:\n+xylophones\n", "x+time.now"]
+)
 def test_other_plus_signs_are_text(box: Toolbox, prompt: str) -> None:
     model = ScriptedModel(["ok"])
 
@@ -54,7 +56,7 @@ def test_other_plus_signs_are_text(box: Toolbox, prompt: str) -> None:
     assert len(model.requests[0].offered) == len([s for s in box.registry.known() if s.is_offered])
 
 
-@pytest.mark.parametrize("prompt", ["+time.nwo", "+fs.read_fil", "+tim.now", "+nothing.like_it"])
+@pytest.mark.parametrize("prompt", ["+time.nwo", "+fs.read_fil", "+tim.now", "+nothing.like_it", "hi +qqq"])
 def test_a_mistyped_name_is_an_error_and_never_offers_everything(box: Toolbox, prompt: str) -> None:
     model = ScriptedModel(["ok"])
 

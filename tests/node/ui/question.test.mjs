@@ -31,6 +31,15 @@ test('one call has three buttons, and each sends its own answer', () => {
   }
 });
 
+test('a question that is asked each time names its asker and offers no always', () => {
+  const { element, sent, press } = draw({ asker: "Server 'shop'", text: 'wants to use your model.', calls: [call('your model')], eachTime: true });
+  assert.deepEqual([...element.querySelectorAll('button')].map(each => each.textContent), ['Run', 'Skip']);
+  assert.match(element.textContent, /^Server 'shop' wants to use your model\./);
+  assert.doesNotMatch(element.textContent, /always/i);
+  press('Run');
+  assert.deepEqual(sent, [{ action: 'accept', content: { run: [1], always: false } }]);
+});
+
 test('calls are decided one by one; the answer is sent with the last, or by skipping the rest', () => {
   const each = draw({ calls: three });
   each.press('Run a.two');
