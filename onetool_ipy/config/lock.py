@@ -1,7 +1,8 @@
 """The lock file `.onetool/onetool.lock`: what every server, pack, bundle and tool of a project was when it was written.
 
 It is committed with the project. The same project gives the same bytes; nothing in it names a path of this machine that
-the project's own files do not name. Tools that this package ships, and those of a cell, are not in it.
+the project's own files do not name. Tools that this package ships, and what a session added (tools of cells, adopted
+tools, servers), are not in it. The code of a pack file is in it as `sources/pack_code.py` sees it.
 """
 
 from __future__ import annotations
@@ -52,8 +53,15 @@ class Drift:
 
 
 def lock_of(specs: Iterable[ToolSpec], servers: Mapping[str, Pin], mask: Callable[[str], str]) -> Json:
-    """Return the content of a lock file for these tools and servers, without secrets."""
-    tools = {spec.name: spec for spec in specs if spec.origin not in _LEFT_OUT}
+    """Return the content of a lock file for these servers and the tools of the project's files, without secrets."""
+    # A server that was added in this session is in no file of the project, so its tools are not, either.
+    named = (spec for spec in specs if spec.origin not in _LEFT_OUT and (not spec.server or spec.server in servers))
+    # The servers of the lock file stand there as they are written. How one is started on this machine, with its
+    # folders and variables filled in, differs from machine to machine.
+    tools = {
+        spec.name: spec.replace(server_facts=spec.server_facts._replace(definition="")) if spec.server else spec
+        for spec in named
+    }
     described = {name: facts(spec) for name, spec in tools.items()}
     packs: dict[str, dict[str, list[str]]] = {"pack": {}, "bundle": {}}
     for name, spec in tools.items():

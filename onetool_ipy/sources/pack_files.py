@@ -44,6 +44,7 @@ from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import FunctionFacts, Origin, Problem, ToolSpec
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
+from onetool_ipy.sources.pack_code import PackCode
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -199,11 +200,13 @@ class _Look(NamedTuple):
 
 
 class _Loaded(NamedTuple):
-    """The tools of an imported file. `outline` is that of the text that was run."""
+    """The tools of an imported file. `outline` is that of the text that was run, `helpers` the modules that it ran."""
 
     outline: PackOutline
     specs: dict[str, ToolSpec]
     faults: dict[str, str]
+    helpers: dict[Path, str]
+    stamps: tuple[Stamp | None, ...]
 
 
 class PackFile:
@@ -233,6 +236,7 @@ class PackFile:
         self._stem = pack or path.stem
         self._module = module
         self._cache = cache
+        self._code = PackCode(path, module)
         self._seen = _Look(PackOutline(self._stem, error="The file is gone."))
         self._loaded: _Loaded | None = None
         self._last_listed: tuple[PackOutline, _Loaded | None] = (self._seen.outline, None)
@@ -301,27 +305,20 @@ class PackFile:
             where=f"{self._shown}:{tool.line}",
             load=partial(self._load, tool.name),
             deps=tool.deps,
-            identity=self._identity,
+            identity=self._code.identity,
             resource=tool.resource,
             prompt=tool.prompt,
         )
-
-    def _identity(self) -> str:
-        """Return the hash of the file's current text; empty if it cannot be read."""
-        try:
-            return hashlib.sha256(self.path.read_bytes()).hexdigest()
-        except OSError:
-            return ""
 
     def _load(self, name: str) -> ToolSpec:
         """Return the tool as the file has it now; import the file if needed."""
         self._look()
         loaded = self._loaded
-        if loaded is None or loaded.outline is not self._seen.outline:
+        if loaded is None or not self._is_current(loaded):
             before = loaded
             with self._importing:
                 loaded = self._loaded
-                if loaded is None or loaded.outline is not self._seen.outline:
+                if loaded is None or not self._is_current(loaded):
                     loaded = self._loaded = self._import()
             # The import tells schemas that the text cannot tell: whoever lists the tools hears of it.
             if loaded is not before:
@@ -332,6 +329,14 @@ class PackFile:
         if name in loaded.faults:
             raise Unavailable(f"The tool '{name}' of '{self._shown}' {loaded.faults[name]}")
         raise ToolNotFound(f"The tool '{name}' is no longer in '{self._shown}'.")
+
+    def _is_current(self, loaded: _Loaded) -> bool:
+        """Whether what was imported is what the file, and the modules that it imports, hold now."""
+        if loaded.outline is not self._seen.outline:
+            return False
+        stamps = tuple(map(stamp_of, loaded.helpers))
+        is_quiet = stamps == loaded.stamps and not any(stamp is not None and is_young(stamp) for stamp in stamps)
+        return is_quiet or self._code.helpers() == loaded.helpers
 
     def _look(self, stamp: Stamp | None = None) -> None:
         """Outline the file again if its text changed."""
@@ -388,6 +393,11 @@ class PackFile:
             raise Unavailable(f"The pack file '{self._shown}' cannot be used: {outline.error}")
         outer = current.scope()
         inside = outer or current.Scope(current.toolbox())
+        # The modules are looked at first: one that is edited during the import is run again at the next call.
+        helpers = self._code.helpers()
+        stamps = tuple(map(stamp_of, helpers))
+        if self._loaded is not None and self._loaded.helpers != helpers:
+            self._code.forget()
         token = current.enter(inside.while_importing())
         try:
             module = self._import_installed() if self._module else self._run_file(look)
@@ -400,7 +410,7 @@ class PackFile:
         finally:
             current.leave(token)
         self._fault = ""
-        return self._described(module, outline)
+        return self._described(module, _Loaded(outline, {}, {}, helpers, stamps))
 
     def _run_file(self, look: _Look) -> types.ModuleType:
         """Run the file as a module of its own. Compiles it here, because cached bytecode may be older than an edit."""
@@ -441,12 +451,12 @@ class PackFile:
         if own != origin and not (folder and own.startswith(folder + os.sep)):
             raise ImportError(f"'{top}' would be imported from '{printable(origin)}', which is not the installed pack")
 
-    def _described(self, module: types.ModuleType, outline: PackOutline) -> _Loaded:
+    def _described(self, module: types.ModuleType, loaded: _Loaded) -> _Loaded:
         # late: they are needed for a pack that is called, and not to list it
         from onetool_ipy.sdk.requirements import merge_deps
         from onetool_ipy.sources.functions import spec_of
 
-        loaded = _Loaded(outline, {}, {})
+        outline = loaded.outline
         for tool in outline.tools:
             fn = getattr(module, tool.function, None)
             if not callable(fn):
@@ -461,7 +471,7 @@ class PackFile:
                 name=tool.name,
                 deps=merge_deps(tool.deps, spec.deps),
                 load=partial(self._load, tool.name),
-                identity=self._identity,
+                identity=self._code.identity,
             )
         return loaded
 
