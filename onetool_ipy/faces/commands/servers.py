@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import write_whole
-from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.printable import printable, visible
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core.question import Question
 from onetool_ipy.core.result import ToolResult
@@ -386,7 +386,7 @@ def _one(context: CommandContext, words: list[str], verb: str) -> str:
 
 def _difference(sign: str, name: str, entry: Mapping[str, Any]) -> str:
     """One line of a difference. The whole entry is shown: a yes belongs to what was shown."""
-    return printable_line(f"  {sign} {name}: {json.dumps(entry, ensure_ascii=False)}")
+    return visible(f"  {sign} {name}: {json.dumps(entry, ensure_ascii=False)}")
 
 
 def _kept_secrets(secrets: Mapping[str, str]) -> list[str]:
