@@ -17,6 +17,7 @@ from typing import Literal
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.trust import Pin, difference
 from onetool_ipy.core.drift import changes, facts
@@ -25,7 +26,6 @@ from onetool_ipy.core.tool import ToolSpec
 NAME = "onetool.lock"
 VERSION = 1
 _LEFT_OUT = ("builtin", "cell")
-_MAX_BYTES = 64 << 20
 
 LockedKind = Literal["server", "pack", "bundle", "tool"]
 _KINDS: dict[str, LockedKind] = {"servers": "server", "packs": "pack", "bundles": "bundle", "tools": "tool"}
@@ -94,15 +94,13 @@ def read_lock(path: Path) -> Json:
     """Read a lock file. Raises LockProblem."""
     hint = "Write a new one, and look at what changed in it: onetool-ipy lock"
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise LockProblem(f"'{path.name}' is larger than {_MAX_BYTES >> 20} MB.", hint=hint)
-        lock = values.from_json(path.read_bytes())
+        lock = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise LockProblem(f"There is no lock file '{path}'.", hint="Write one: onetool-ipy lock") from None
     except OSError as exc:
         raise LockProblem(f"'{path}' cannot be read: {exc.strerror}.") from exc
-    except (ValueError, RecursionError) as exc:
-        raise LockProblem(f"'{path}' is damaged: it is not JSON.", hint=hint) from exc
+    except NotJson as exc:
+        raise LockProblem(f"'{path}' is damaged: it {exc}.", hint=hint) from exc
     version = lock.get("version") if isinstance(lock, dict) else None
     if isinstance(version, int) and version > VERSION:
         later = f"'{path}' was written by a later version of onetool-ipy (its version is {version})."
