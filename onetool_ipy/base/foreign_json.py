@@ -1,4 +1,4 @@
-"""JSON that others wrote -> plain values, or NotJson with the reason in words. The one reader for it.
+"""JSON that others wrote -> plain values, or NotJson with the reason in words: the one reader.
 
 Files of a project, of another client, of a recording, a notebook or an archive come through here.
 What passes can be written again: it is bounded in size and depth, its numbers are finite and its
@@ -19,7 +19,7 @@ class NotJson(ValueError):
 
 
 def parse_json(text: str | bytes, *, limit: int = MAX_BYTES, depth: int = MAX_DEPTH) -> Any:
-    """Parse JSON text of at most `limit` bytes and `depth` levels, with or without a byte order mark.
+    """Parse JSON text of at most `limit` bytes and `depth` levels; it may have a byte order mark.
 
     Raises NotJson.
     """
@@ -49,7 +49,7 @@ def _refuse(word: str) -> NoReturn:
 
 
 def _require_plain(value: Any, most: int) -> None:
-    """Raise NotJson for what could not be written again: too deep, a number without end, half a character."""
+    """Raise NotJson for what could not be written again: too deep, infinite, half a character."""
     level = [value]
     for depth in range(most + 1):
         following: list[Any] = []

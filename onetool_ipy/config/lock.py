@@ -53,11 +53,11 @@ class Drift:
 
 
 def lock_of(specs: Iterable[ToolSpec], servers: Mapping[str, Pin], mask: Callable[[str], str]) -> Json:
-    """Return the content of a lock file for these servers and the tools of the project's files, without secrets."""
-    # A server that was added in this session is in no file of the project, so its tools are not, either.
+    """Return a lock file for these servers and the tools of the project's files, without secrets."""
+    # A server of this session is in no file of the project, so its tools are not, either.
     named = (spec for spec in specs if spec.origin not in _LEFT_OUT and (not spec.server or spec.server in servers))
-    # The servers of the lock file stand there as they are written. How one is started on this machine, with its
-    # folders and variables filled in, differs from machine to machine.
+    # The servers of the lock file stand there as they are written. How one is started here, with
+    # its folders and variables filled in, differs from machine to machine.
     tools = {
         spec.name: spec.replace(server_facts=spec.server_facts._replace(definition="")) if spec.server else spec
         for spec in named

@@ -21,7 +21,7 @@ _MAPS = ("properties", "required")
 
 
 def facts(spec: ToolSpec) -> Json:
-    """Return what is remembered of a tool: its words, its schemas, whether it only reads, and its fingerprint."""
+    """Return what is remembered of a tool: words, schemas, whether it only reads, fingerprint."""
     plain: Json = values.to_json(
         {
             "fingerprint": spec.fingerprint,

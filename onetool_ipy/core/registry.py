@@ -217,7 +217,7 @@ class Registry:
         return self.register_all([tool])[0]
 
     def register_all(self, tools: Iterable[ToolSpec], *, replacing: Collection[str] = ()) -> Specs:
-        """Add tools to this session, all of them or none. `replacing` names tools of this session that go then.
+        """Add tools to this session, all or none. `replacing` names tools of it that go then.
 
         Raises InvalidTool or DuplicateTool, as `register` does.
         """

@@ -251,7 +251,7 @@ def entry_of_project(project: Path, env: Mapping[str, str]) -> FoundServer:
 
 
 def with_entry(client: str, path: Path, text: str, server: FoundServer) -> str:
-    """Return the text of a client's file with one entry more, put in at one place; every other byte stays.
+    """Return the text of a client's file with one entry put in at one place; the rest stays.
 
     The same text comes back where the entry is there. Raises UsageProblem for another entry of that name, and for a
     file that cannot be changed so, with what to paste.
@@ -296,7 +296,7 @@ def _appended(text: str, entry: str) -> str:
 
 
 def _inserted(client: str, text: str, server: FoundServer) -> str | None:
-    """Put an entry in front of the other ones, or a list of it in front of all; None if there is no place for it.
+    """Put an entry in front of the others, or its list in front of all; None without a place for it.
 
     In front, the entry needs nothing but a comma behind it, whatever commas and comments the file has.
     """
@@ -323,7 +323,7 @@ def _only(whole: Any) -> Any:
 
 
 def _container(tokens: Sequence[re.Match[str]], key: str) -> int | None:
-    """Return the place of the bracket that opens the value of a key of the document, or the document itself for ""."""
+    """Return the place of the bracket that opens the value of a key; "" is the document itself."""
     if not key:
         return 0 if tokens else None
     depth, value = 0, None
@@ -337,7 +337,7 @@ def _container(tokens: Sequence[re.Match[str]], key: str) -> int | None:
 
 
 def _placed(text: str, start: int, first: int, is_alone: bool, name: str, value: Any) -> str:
-    """Put a member behind an opening bracket at `start`; `first` is where the next member or the end is."""
+    """Put a member behind the bracket at `start`; the next member or the end is at `first`."""
     newline = "\r\n" if "\r\n" in text else "\n"
     margin = re.search(r'\n([ \t]+)"', text)
     unit = margin[1] if margin else "  "
@@ -362,7 +362,7 @@ def _placed(text: str, start: int, first: int, is_alone: bool, name: str, value:
 
 
 def _with_added(client: str, document: Json, server: FoundServer) -> Json:
-    """Return the document with an entry in front. Jupyter AI has lists where the others have objects."""
+    """Return the document with one entry more. Jupyter AI has a list where others have an object."""
     key = CLIENTS[client].key
     if client == "jupyter-ai":
         env = [{"name": name, "value": value} for name, value in server.data.get("env", {}).items()]

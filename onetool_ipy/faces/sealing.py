@@ -111,12 +111,12 @@ def run_sealed(file: Path) -> list[str]:
 
 @contextmanager
 def _unpacked(file: Path) -> Iterator[tuple[Path, Json]]:
-    """Unpack an archive into a new folder. Raises UsageProblem for one that is hostile or damaged."""
+    """Unpack an archive into a new folder. Raises UsageProblem if it is hostile or damaged."""
     if not file.is_file():
         raise UsageProblem(f"There is no file '{file}'.", hint="Make one: onetool-ipy seal NB.ipynb")
     with tempfile.TemporaryDirectory(prefix="onetool-sealed-") as place:
         folder = Path(place).resolve() / "work"
-        # Only what reads the archive is guarded: a failure of the notebook is not one of the archive.
+        # Only the unpacking is guarded: a failure of the notebook is not one of the archive.
         try:
             names = _unpack(file, folder)
         except _DAMAGE as exc:
@@ -144,7 +144,7 @@ def _unpack(file: Path, folder: Path) -> set[str]:
 
 
 def _require_harmless(archive: zipfile.ZipFile) -> None:
-    """Raise UsageProblem unless every part is a plain file of its own, inside the folder, and none is too large."""
+    """Raise UsageProblem unless every part is a plain file of its own inside the folder."""
     entries = archive.infolist()
     size, packed = (sum(getattr(each, name) for each in entries) for name in ("file_size", "compress_size"))
     if len(entries) > _MAX_PARTS or size > _MAX_BYTES or size > _MAX_RATIO * max(packed, 1 << 12):
@@ -253,7 +253,7 @@ def _run(notebook: Path, folder: Path) -> list[Json]:
 
 
 def _restore_results(parts: Path, results: Path) -> None:
-    """Put the stored results of an archive where the notebook's kernel looks for them, without an end."""
+    """Put the stored results of an archive where the kernel looks for them. They do not expire."""
     for part in sorted(parts.glob("*")) if parts.is_dir() else ():
         if not (is_handle(part.stem) and part.suffix in (".txt", ".json") and part.is_file()):
             continue

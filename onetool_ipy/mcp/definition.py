@@ -117,7 +117,7 @@ class ServerDefinition:
         return hashlib.sha256(mask(json.dumps([self.name, *parts])).encode("utf-8", "replace")).hexdigest()[:32]
 
     def identity(self, mask: Callable[[str], str]) -> str:
-        """Return what a yes to a tool of the server covers of the server itself, without secrets."""
+        """Return what a yes to one of its tools covers of the server itself, without secrets."""
         return " ".join((self.fingerprint(mask), *sorted(self.inherit)))
 
     def runs_like(self, other: ServerDefinition) -> bool:

@@ -132,7 +132,7 @@ class Adoptions:
 
 
 def _marked(tools: Iterable[ToolSpec], read_only: Iterable[str]) -> dict[str, ToolSpec]:
-    """Return the tools by name, those that `read_only` names marked so. Raises for a name twice, or of none."""
+    """Return the tools by name, marked by `read_only`. Raises for a name twice, or of no tool."""
     specs: dict[str, ToolSpec] = {}
     names_given = {read_only} if isinstance(read_only, str) else set(read_only)
     for spec in tools:
@@ -196,7 +196,7 @@ def _require_plain(thing: object) -> None:
 
 
 def _is_installed(module: str) -> bool:
-    """Whether a module is part of a distribution: one of the user's own may be called `agents`, too."""
+    """Whether a module is of a distribution: one of the user's own may be called `agents`."""
     return module.partition(".")[0] in metadata.packages_distributions()
 
 

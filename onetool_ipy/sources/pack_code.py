@@ -29,14 +29,14 @@ _IMPORTERS = ("import_module", "__import__")
 
 
 class _Import(NamedTuple):
-    """One imported module: `level` counts the leading dots; `*` stands for all modules of a package."""
+    """One imported module: `level` counts the leading dots; `*` is every module of a package."""
 
     level: int
     parts: tuple[str, ...]
 
 
 class PackCode:
-    """The code of one pack file. `module` is its module name if it is part of an installed package."""
+    """The code of one pack file. `module` is its module name in an installed package."""
 
     def __init__(self, path: Path, module: str = "") -> None:
         self._path = path
@@ -49,7 +49,7 @@ class PackCode:
         self._imports: dict[str, tuple[_Import, ...]] = {}
 
     def identity(self) -> str | list[object]:
-        """Return the hash of the file, with those of the modules that it imports; empty if it cannot be read."""
+        """Return the hash of the file, with those of its imports; empty if it cannot be read."""
         modules = self.modules()
         own = modules.pop(self._path, "")
         names = {path.relative_to(self._root).as_posix(): digest for path, digest in modules.items()}
@@ -62,7 +62,7 @@ class PackCode:
         return modules
 
     def forget(self) -> None:
-        """Let the next import run these modules again: drop them, and the bytecode that may be older than an edit."""
+        """Let the next import run these modules again, and not their bytecode, which may be old."""
         files = {os.path.realpath(path) for path in self.helpers()}
         outer = {".".join(self._outer[:depth]) for depth in range(len(self._outer) + 1)}
         for name, module in list(sys.modules.items()):
@@ -98,7 +98,7 @@ class PackCode:
         return digest
 
     def _beside(self, path: Path, imports: tuple[_Import, ...]) -> Iterator[Path]:
-        """Yield the files of these imports that are in the folder of the pack file, or in its package."""
+        """Yield the files of these imports in the pack file's folder, or in its package."""
         for level, parts in imports:
             places = {self._root, path.parent} if level == 0 else {path.parents[min(level, len(path.parents)) - 1]}
             for place in places:

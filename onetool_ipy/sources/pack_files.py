@@ -193,7 +193,7 @@ class _Look(NamedTuple):
 
 
 class _Loaded(NamedTuple):
-    """The tools of an imported file. `outline` is that of the text that was run, `helpers` the modules that it ran."""
+    """The tools of an imported file: the outline of the text, and the modules, that were run."""
 
     outline: PackOutline
     specs: dict[str, ToolSpec]
@@ -386,7 +386,7 @@ class PackFile:
             raise Unavailable(f"The pack file '{self._shown}' cannot be used: {outline.error}")
         outer = current.scope()
         inside = outer or current.Scope(current.toolbox())
-        # The modules are looked at first: one that is edited during the import is run again at the next call.
+        # Modules are hashed first: one that is edited during the import runs again at the next call.
         helpers = self._code.helpers()
         stamps = tuple(map(stamp_of, helpers))
         if self._loaded is not None and self._loaded.helpers != helpers:

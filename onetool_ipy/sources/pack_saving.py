@@ -101,7 +101,7 @@ def _parse(text: str, what: str) -> ast.Module:
 
 
 def _spans(data: bytes, tree: ast.Module) -> list[tuple[int, int]]:
-    """Return where each statement begins, decorators included, and ends, with a comment behind it."""
+    """Return where each statement begins, with its decorators, and ends, with its comment."""
     starts = [0, *(match.end() for match in re.finditer(_LINE_END, data))]
     spans: list[tuple[int, int]] = []
     end = 0
@@ -116,7 +116,7 @@ def _spans(data: bytes, tree: ast.Module) -> list[tuple[int, int]]:
 
 
 def _merged(old: str, text: str, cell: ast.Module) -> str:
-    """Return the file's text with the functions of the cell, and with its other statements that it lacks."""
+    """Return the file's text with the cell's functions and the other statements that it lacks."""
     data = text.encode()
     pieces = [data[start:end].decode() for start, end in _spans(data, cell)]
     present = {ast.dump(node) for node in ast.parse(old).body}

@@ -77,7 +77,7 @@ class RestMock:
                 url = urlsplit(str(last["url"]))
                 route = _route(str(last.get("method", "GET")), url.path, url.query)
                 self._answers.setdefault(route, deque()).append(call)
-        # A secret is masked in the recording, and is whatever the caller sends: its place fits any value.
+        # A secret is masked in the recording. Callers send their own: its place fits any value.
         self._masked = [route for route in self._answers if MASK in f"{route}"]
 
     def __len__(self) -> int:
