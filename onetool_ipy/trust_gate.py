@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import TRUST_IT, Untrusted, UsageProblem
-from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.printable import visible
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.trust import Pin, Pins, as_text, difference, referenced_names
@@ -69,7 +69,7 @@ class Part(NamedTuple):
     def lines(self) -> list[str]:
         """Return the part as the question shows it."""
         below = (f"  {line}" for line in (*self.details, *self.changes))
-        return [printable_line(line) for line in (f"{self.key}: {self.text}", *below)]
+        return [visible(line) for line in (f"{self.key}: {self.text}", *below)]
 
 
 class Inventory(NamedTuple):
@@ -84,13 +84,13 @@ class Inventory(NamedTuple):
 
     def lines(self) -> list[str]:
         """Return lines that name each thing that would run or be reached. None is left out."""
-        lines = [f"pack file {printable_line(file)}" for file in self.pack_files]
+        lines = [f"pack file {visible(file)}" for file in self.pack_files]
         lines += [line for part in self.parts for line in part.lines()]
         if self.http_tools:
-            hosts = ", ".join(map(printable_line, self.hosts)) or "no host"
+            hosts = ", ".join(map(visible, self.hosts)) or "no host"
             lines.append(f"{self.http_tools} HTTP tool{'s' * (self.http_tools > 1)} to {hosts}")
         if self.snippets:
-            lines.append(f"snippets {', '.join(printable_line(f'${name}') for name in self.snippets)}")
+            lines.append(f"snippets {', '.join(visible(f'${name}') for name in self.snippets)}")
         return lines or ["nothing that runs by itself or reaches out of the folder"]
 
     def to_dict(self) -> Json:
@@ -103,7 +103,7 @@ class Inventory(NamedTuple):
             "hosts": self.hosts,
             "snippets": self.snippets,
         }
-        plain: Json = values.map_text(values.to_json(covered), printable_line)
+        plain: Json = values.map_text(values.to_json(covered), visible)
         return plain
 
 
@@ -352,16 +352,16 @@ class TrustGate:
         trust, inventory = self._box.parts.config.trust, self.inventory()
         if trust.how not in _WHY and not (trust.how == "listed" and not inventory.parts):
             return ""
-        return f"{printable_line(inventory.folder)} is trusted already. {_WHY.get(trust.how, '')}".rstrip()
+        return f"{visible(inventory.folder)} is trusted already. {_WHY.get(trust.how, '')}".rstrip()
 
     def question_lines(self, part: str = "") -> list[str]:
         """The question as lines: what a yes to the project covers, or what one new or changed part of it does."""
         config, inventory = self._box.parts.config, self.inventory()
-        folder, body = printable_line(inventory.folder), inventory.lines()
+        folder, body = visible(inventory.folder), inventory.lines()
         if part:
             parts = [each for each in inventory.parts if each.key == part]
             how = "has changed since you trusted it" if any(each.changes for each in parts) else "is new"
-            head = [f"The {printable_line(part)} of this project {how}:"]
+            head = [f"The {visible(part)} of this project {how}:"]
             body = [line for each in parts for line in each.lines()]
         elif config.trust.is_given:
             head = [f"This project has changed since you trusted it: {folder}", "A yes covers:"]
@@ -374,13 +374,13 @@ class TrustGate:
         if settled := self.settled_line():
             return [settled]
         inventory = self.inventory()
-        head = f"{printable_line(inventory.folder)} is trusted from now on. This covers:"
+        head = f"{visible(inventory.folder)} is trusted from now on. This covers:"
         return [head, *(f"  {line}" for line in inventory.lines()), "To take it back, run: %tool trust --remove"]
 
     def removal_lines(self, *, was_listed: bool) -> list[str]:
         """Lines that say what `--remove` did."""
         config = self._box.parts.config
-        folder = printable_line(str(config.paths.project))
+        folder = visible(str(config.paths.project))
         if config.trust.how in _WHY:
             return [f"{folder} is still trusted. {_WHY[config.trust.how]}"]
         return [f"{folder} is no longer trusted." if was_listed else f"{folder} was not trusted."]

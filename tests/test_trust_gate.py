@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -13,6 +14,7 @@ import pytest
 
 from onetool_ipy.assemble import open_leniently, open_toolbox
 from onetool_ipy.base.errors import OneToolError, Untrusted, UsageProblem
+from onetool_ipy.base.printable import visible
 from onetool_ipy.config.edit import allow_host
 from onetool_ipy.host import Host
 from onetool_ipy.llm import ScriptedModel
@@ -545,6 +547,21 @@ def test_a_folder_with_an_odd_name_cannot_add_lines_to_the_question(tmp_path: Pa
     with open_leniently(env=env, cwd=folder) as box:
         said = [*box.gate.question_lines(), *box.gate.covered_lines(), *box.gate.removal_lines(was_listed=True)]
         assert not [line for line in said if "\n" in line or "\x1b" in line]
+
+
+HIDDEN = "\u200b\u00ad\u3164\u115f\u2800\ufeff\ufe0f\U000e0041\u034f\U000e0100"
+
+
+def test_no_character_of_the_question_is_hidden(clone: Clone) -> None:
+    """A server's command and variable, and a pack file, each with characters without ink."""
+    (clone.onetool / "tools" / f"pay{HIDDEN}.py").write_text("x = 1", encoding="utf-8")
+    server = {"command": f"npx{HIDDEN}", "args": [f"a{HIDDEN}"], "env": {"KEY": f"v{HIDDEN}"}}
+    clone.write_config(f"servers: {{shop: {json.dumps(server, ensure_ascii=False)}}}\n")
+    with clone.open() as box:
+        text = "\n".join(box.gate.question_lines())
+        form = json.dumps(box.gate.inventory().to_dict(), ensure_ascii=False)
+    assert not {*HIDDEN} & {*text, *form}
+    assert all(text.count(visible(char)) >= 4 for char in HIDDEN)
 
 
 @pytest.mark.parametrize("way", ["nested", "moved", "parent's other folder", "link"])

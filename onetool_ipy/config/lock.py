@@ -1,7 +1,8 @@
 """The lock file `.onetool/onetool.lock`: what every server, pack, bundle and tool of a project was when it was written.
 
 It is committed with the project. The same project gives the same bytes; nothing in it names a path of this machine that
-the project's own files do not name. Tools that this package ships, and those of a cell, are not in it.
+the project's own files do not name. Tools that this package ships, and what a session added (tools of cells, adopted
+tools, servers), are not in it. The code of a pack file is in it as `sources/pack_code.py` sees it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Literal
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.files import write_whole
+from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.trust import Pin, difference
 from onetool_ipy.core.drift import changes, facts
@@ -24,7 +26,6 @@ from onetool_ipy.core.tool import ToolSpec
 NAME = "onetool.lock"
 VERSION = 1
 _LEFT_OUT = ("builtin", "cell")
-_MAX_BYTES = 64 << 20
 
 LockedKind = Literal["server", "pack", "bundle", "tool"]
 _KINDS: dict[str, LockedKind] = {"servers": "server", "packs": "pack", "bundles": "bundle", "tools": "tool"}
@@ -52,8 +53,15 @@ class Drift:
 
 
 def lock_of(specs: Iterable[ToolSpec], servers: Mapping[str, Pin], mask: Callable[[str], str]) -> Json:
-    """Return the content of a lock file for these tools and servers, without secrets."""
-    tools = {spec.name: spec for spec in specs if spec.origin not in _LEFT_OUT}
+    """Return a lock file for these servers and the tools of the project's files, without secrets."""
+    # A server of this session is in no file of the project, so its tools are not, either.
+    named = (spec for spec in specs if spec.origin not in _LEFT_OUT and (not spec.server or spec.server in servers))
+    # The servers of the lock file stand there as they are written. How one is started here, with
+    # its folders and variables filled in, differs from machine to machine.
+    tools = {
+        spec.name: spec.replace(server_facts=spec.server_facts._replace(definition="")) if spec.server else spec
+        for spec in named
+    }
     described = {name: facts(spec) for name, spec in tools.items()}
     packs: dict[str, dict[str, list[str]]] = {"pack": {}, "bundle": {}}
     for name, spec in tools.items():
@@ -86,15 +94,13 @@ def read_lock(path: Path) -> Json:
     """Read a lock file. Raises LockProblem."""
     hint = "Write a new one, and look at what changed in it: onetool-ipy lock"
     try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise LockProblem(f"'{path.name}' is larger than {_MAX_BYTES >> 20} MB.", hint=hint)
-        lock = values.from_json(path.read_bytes())
+        lock = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise LockProblem(f"There is no lock file '{path}'.", hint="Write one: onetool-ipy lock") from None
     except OSError as exc:
         raise LockProblem(f"'{path}' cannot be read: {exc.strerror}.") from exc
-    except (ValueError, RecursionError) as exc:
-        raise LockProblem(f"'{path}' is damaged: it is not JSON.", hint=hint) from exc
+    except NotJson as exc:
+        raise LockProblem(f"'{path}' is damaged: it {exc}.", hint=hint) from exc
     version = lock.get("version") if isinstance(lock, dict) else None
     if isinstance(version, int) and version > VERSION:
         later = f"'{path}' was written by a later version of onetool-ipy (its version is {version})."

@@ -6,12 +6,8 @@ The lock file, `verify` and the questions about changed tools all use these word
 from __future__ import annotations
 
 import difflib
-import hashlib
-import inspect
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from onetool_ipy.base import values
@@ -20,23 +16,15 @@ from onetool_ipy.core.tool import ToolSpec
 
 _MAX_VALUE = 80
 _MAX_LINES = 12
-_DEEP = 8
 _WORDS = ("title", "description", "examples")
 _MAPS = ("properties", "required")
 
 
 def facts(spec: ToolSpec) -> Json:
-    """Return what is remembered of a tool: its words, its schemas, whether it only reads, and its fingerprint.
-
-    Of a pack file that is the hash of the tool's own function, so that a tool beside it changes nothing.
-    """
-    function = _own_function(spec.run) if spec.origin in ("file", "entry_point") else None
-    source = None
-    with suppress(OSError, TypeError):
-        source = None if function is None else inspect.getsource(function)
+    """Return what is remembered of a tool: words, schemas, whether it only reads, fingerprint."""
     plain: Json = values.to_json(
         {
-            "fingerprint": spec.fingerprint if source is None else hashlib.sha256(source.encode()).hexdigest()[:32],
+            "fingerprint": spec.fingerprint,
             "description": spec.description,
             "parameters": spec.parameters,
             "returns": spec.output_schema,
@@ -44,18 +32,6 @@ def facts(spec: ToolSpec) -> Json:
         }
     )
     return plain
-
-
-def _own_function(fn: Any, depth: int = 0) -> Any:
-    """Return the pack author's function inside what runs a tool; None if there is none."""
-    fn = inspect.unwrap(fn.func if isinstance(fn, partial) else fn)
-    if depth > _DEEP or not hasattr(fn, "__code__"):
-        return None
-    if not str(getattr(fn, "__module__", "")).startswith("onetool_ipy."):
-        return fn
-    cells = (cell.cell_contents for cell in fn.__closure__ or ())
-    inner = (_own_function(part, depth + 1) for part in cells if callable(part))
-    return next((part for part in inner if part is not None), None)
 
 
 def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

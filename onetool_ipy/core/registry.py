@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -212,25 +212,41 @@ class Registry:
 
         A definition replaces nothing (spec 003). What is given is copied: changing it later changes no tool.
         """
-        is_definition = not isinstance(tool, ToolSpec)
-        if isinstance(tool, ToolSpec):
-            spec = tool
-            # Its author may still hold and change the schemas. A subclass is read when it is looked at.
-            if type(tool) is ToolSpec:
-                # The check of the schema reports what cannot be copied.
-                with suppress(Exception):
-                    schemas = copy.deepcopy((tool.parameters, tool.output_schema))
-                    spec = tool.replace(parameters=schemas[0], output_schema=schemas[1])
-        else:
-            spec = self._from_definition(tool)
-        spec = _validated(spec)
+        if not isinstance(tool, ToolSpec):
+            return self._add([_validated(self._from_definition(tool))], are_definitions=True)[0]
+        return self.register_all([tool])[0]
+
+    def register_all(self, tools: Iterable[ToolSpec], *, replacing: Collection[str] = ()) -> Specs:
+        """Add tools to this session, all or none. `replacing` names tools of it that go then.
+
+        Raises InvalidTool or DuplicateTool, as `register` does.
+        """
+        return self._add([_validated(_copied(tool)) for tool in tools], replacing=replacing)
+
+    def _add(self, specs: Specs, *, replacing: Collection[str] = (), are_definitions: bool = False) -> Specs:
         with self._building:
-            holder = self._index.ordered.get(spec.name)
-            if holder is not None and (is_definition or not holder.origin == spec.origin == "cell"):
-                raise _duplicate(spec, holder)
-            self.session.specs[spec.name] = spec
-            self.rebuild()
-        return spec
+            session, fresh = self.session.specs, {spec.name: spec for spec in specs}
+            before = {name: session[name] for name in {*replacing, *fresh} if name in session}
+            for spec in specs:
+                holder = self._index.ordered.get(spec.name)
+                is_replaced = spec.name in replacing and before.get(spec.name) is holder
+                if holder is None or is_replaced:
+                    continue
+                if are_definitions or not holder.origin == spec.origin == "cell":
+                    raise _duplicate(spec, holder)
+            try:
+                for name in replacing:
+                    session.pop(name, None)
+                session.update(fresh)
+                # Nobody sees the tools before this: a look-up reads the index.
+                self.rebuild()
+            except BaseException:
+                for name in fresh:
+                    session.pop(name, None)
+                session.update(before)
+                self._is_stale = self._was_stopped = True
+                raise
+        return specs
 
     def expire(self) -> None:
         """Make the next look-up ask the sources again. Can be called from any thread; does not wait."""
@@ -306,6 +322,17 @@ def _guarded(source: Source, ask: Callable[[], Iterable[object]]) -> tuple[list[
         return list(ask()), []
     except Exception as exc:  # noqa: BLE001 - a source runs foreign code (style 16)
         return [], [Problem(type(source).__name__, f"failed with {type(exc).__name__}: {exc}")]
+
+
+def _copied(tool: ToolSpec) -> ToolSpec:
+    """Return the tool with schemas of its own: its author may still hold and change those."""
+    # A subclass is read when it is looked at.
+    if type(tool) is ToolSpec:
+        # The check of the schema reports what cannot be copied.
+        with suppress(Exception):
+            parameters, output_schema = copy.deepcopy((tool.parameters, tool.output_schema))
+            return tool.replace(parameters=parameters, output_schema=output_schema)
+    return tool
 
 
 def _validated(spec: ToolSpec) -> ToolSpec:

@@ -84,9 +84,11 @@ class ServerFacts(NamedTuple):
     """What an MCP server says of its tool besides words and schemas. All of it is for people and for other clients.
 
     `hints` are "destructive", "idempotent" and "open world"; `icon` is a `data:` address, `meta` is `_meta`.
+    `definition` is our own word for the server: the fingerprint of how it is started or reached here.
     """
 
     server: str = ""
+    definition: str = ""
     title: str = ""
     hints: Mapping[str, bool] = {}
     icon: str = ""
@@ -363,7 +365,8 @@ def fingerprint(spec: ToolSpec) -> str:
     """Hash all that a tool is."""
     words = [spec.description, spec.parameters, spec.read_only]
     own = spec.identity() if spec.identity is not None else [*words, code_of(spec.run)]
-    text = json.dumps(values.to_json([spec.name, spec.origin, spec.server, own]), sort_keys=True)
+    place = [spec.name, spec.origin, spec.server, spec.server_facts.definition]
+    text = json.dumps(values.to_json([*place, own]), sort_keys=True)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -7,7 +7,9 @@ Nothing here asks or writes.
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import re
 import sys
 import tomllib
@@ -16,15 +18,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
 
-from onetool_ipy.base import values
+from onetool_ipy.base import foreign_json, values
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.files import Unreadable, read
+from onetool_ipy.base.foreign_json import NotJson
 from onetool_ipy.base.values import Json
 
 _TAKEN = ("command", "args", "env", "cwd", "url", "headers")
 # What has no end (a text, a comment) goes on to the end of the file; to look for other ends of it would be slow.
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*+"?)|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
 _COMMA = re.compile(r'("(?:\\.|[^"\\])*+"?)|,(?=\s*[}\]])', re.DOTALL)
+# Blanks and comments of JSON with comments, or a token of it in a group.
+_TOKEN = re.compile(
+    r"\s++|//[^\n]*+|/\*.*?(?:\*/|\Z)|"
+    r'("(?:\\.|[^"\\])*+"?|[{}\[\]:,]|[^\s{}\[\]:,"/]++|/)',
+    re.DOTALL,
+)
 _VARIABLE = re.compile(r"\$\{(?:env:|input:)?([A-Za-z_][A-Za-z0-9_-]*)(?::-[^{}]*)?\}")
 _MOST_BYTES = 5_000_000
 _CARRIED = ("ONETOOL_STATE", "JUPYTER_RUNTIME_DIR")
@@ -86,23 +96,47 @@ def read_client_file(path: Path) -> list[FoundServer]:
 
 def read_json(path: Path) -> Any:
     """A JSON file with comments and trailing commas, or a TOML file. Raises UsageProblem."""
+    if not os.path.lexists(path):
+        raise UsageProblem(f"'{path}' cannot be read: there is no such file.")
+    text = read_text(path)
     try:
-        if path.stat().st_size > _MOST_BYTES:
-            raise UsageProblem(f"'{path}' is too large for a configuration.")
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeError, ValueError) as exc:
-        reason = getattr(exc, "strerror", None) or exc
-        raise UsageProblem(f"'{path}' cannot be read: {reason}.") from exc
-    kind = "TOML" if path.suffix == ".toml" else "JSON"
+        return _parse_toml(text) if path.suffix == ".toml" else parse_json(text)
+    except ValueError as exc:
+        raise UsageProblem(f"'{path}' {exc}.") from exc
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a client's file with its own line ends and mark; empty if it is missing.
+
+    Raises UsageProblem.
+    """
     try:
-        return tomllib.loads(text) if kind == "TOML" else parse_json(text)
-    except (ValueError, RecursionError) as exc:
-        raise UsageProblem(f"'{path}' is not {kind}: {exc}.") from exc
+        content = read(path)
+    except Unreadable as exc:
+        reason = str(exc).removeprefix("cannot be read: ")
+        words = f"it {reason}" if reason.startswith("is ") else reason
+        raise UsageProblem(f"'{path}' cannot be read: {words}") from exc
+    try:
+        text = "" if content is None else content.data.decode()
+    except UnicodeDecodeError as exc:
+        raise UsageProblem(f"'{path}' cannot be read: it is not UTF-8 text.") from exc
+    if len(text) > _MOST_BYTES:
+        raise UsageProblem(f"'{path}' is too large for a configuration.")
+    return text
 
 
 def parse_json(text: str) -> Any:
-    """JSON with comments and trailing commas."""
-    return json.loads(_COMMA.sub(r"\1", _COMMENT.sub(r"\1", text)))
+    """Parse JSON with comments and trailing commas. Raises NotJson."""
+    bare = _COMMENT.sub(lambda match: match[1] or " ", text)
+    return foreign_json.parse_json(_COMMA.sub(r"\1", bare))
+
+
+def _parse_toml(text: str) -> Json:
+    """Parse TOML. Raises NotJson, as for a file that is not JSON."""
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+    except (ValueError, RecursionError) as exc:
+        raise NotJson(f"is not TOML: {exc}") from exc
 
 
 def without_secrets(found: FoundServer) -> tuple[Json, dict[str, str]]:
@@ -217,49 +251,133 @@ def entry_of_project(project: Path, env: Mapping[str, str]) -> FoundServer:
 
 
 def with_entry(client: str, path: Path, text: str, server: FoundServer) -> str:
-    """Return the text of a client's file with one entry more, and all else as it is.
+    """Return the text of a client's file with one entry put in at one place; the rest stays.
 
     The same text comes back where the entry is there. Raises UsageProblem for another entry of that name, and for a
-    file that cannot be changed without a loss, with what to paste.
+    file that cannot be changed so, with what to paste.
     """
-    entry, is_toml = _entry_text(client, server), client == "codex"
+    is_toml, entry = client == "codex", _entry_text(client, server)
+    paste = f"Paste this there:\n{entry}"
+    parse = _parse_toml if is_toml else parse_json
+    is_empty = not text.removeprefix("\ufeff").strip()
     try:
-        document = (tomllib.loads(text) if is_toml else json.loads(text)) if text.strip() else {}
-        present = servers_in(document).get(server.name)
-        if present is not None:
-            if {key: as_ours(server.name, present).data.get(key) for key in server.data} == server.data:
-                return text
-            message = f"'{path}' is not changed: it has another entry '{server.name}'."
-            raise UsageProblem(message, hint=f"Replace that one by:\n{entry}")
+        document = {} if is_empty else parse(text)
+    except ValueError as exc:
+        raise UsageProblem(f"'{path}' is not changed: it {exc}.", hint=paste) from exc
+    present = servers_in(document).get(server.name)
+    if present is not None:
+        if {key: as_ours(server.name, present).data.get(key) for key in server.data} == server.data:
+            return text
+        message = f"'{path}' is not changed: it has another entry '{server.name}'."
+        raise UsageProblem(message, hint=f"Replace that one by:\n{entry}")
+    after = _appended(text, entry) if is_toml or is_empty else _inserted(client, text, server)
+    # Nothing is written that reads as anything but the old file with one entry more.
+    try:
+        read_again = {} if after is None else parse(after)
         if is_toml:
-            after = f"{text.rstrip()}\n\n{entry}\n".lstrip()
-            tomllib.loads(after)
-            return after
-        _add(client, document, server)
-    except (ValueError, TypeError, AttributeError) as exc:
-        message = f"'{path}' is not changed: it has comments, or is broken."
-        raise UsageProblem(message, hint=f"Paste this there:\n{entry}") from exc
-    margin = re.search(r'\n( +|\t)"', text)
-    return json.dumps(document, indent=margin[1] if margin else 2, ensure_ascii=False) + "\n"
+            expected = copy.deepcopy(document)
+            expected.setdefault("mcp_servers", {})[server.name] = _parse_toml(entry)["mcp_servers"][server.name]
+        else:
+            expected = _with_added(client, document, server)
+    except (ValueError, TypeError, AttributeError, KeyError):
+        read_again, expected = None, document
+    if after is None or read_again != expected:
+        message = f"'{path}' is not changed: it holds its servers in another way than this client."
+        raise UsageProblem(message, hint=paste)
+    return after
 
 
-def _add(client: str, document: Json, server: FoundServer) -> None:
-    """Add an entry to a document of JSON. Jupyter AI has lists where the others have objects."""
+def _appended(text: str, entry: str) -> str:
+    """Put an entry behind the end of a text, with the line ends of the file."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    is_empty = not text.removeprefix("\ufeff").strip()
+    gap = "" if is_empty else newline if text.endswith("\n") else newline * 2
+    return f"{text}{gap}{entry.replace(chr(10), newline)}{newline}"
+
+
+def _inserted(client: str, text: str, server: FoundServer) -> str | None:
+    """Put an entry in front of the others, or its list in front of all; None without a place for it.
+
+    In front, the entry needs nothing but a comma behind it, whatever commas and comments the file has.
+    """
+    bracket = "[" if client == "jupyter-ai" else "{"
+    whole = _with_added(client, {}, server)[CLIENTS[client].key]
+    for key, opening, name, value in (
+        (CLIENTS[client].key, bracket, "" if bracket == "[" else server.name, _only(whole)),
+        ("", "{", CLIENTS[client].key, whole),
+    ):
+        # The mark at the beginning of a file is no token.
+        tokens = [match for match in _TOKEN.finditer(text, text.startswith("\ufeff")) if match[1]]
+        place = _container(tokens, key)
+        if place is None:
+            continue
+        if tokens[place][1] != opening or place + 1 >= len(tokens):
+            return None
+        first = tokens[place + 1]
+        return _placed(text, tokens[place].end(), first.start(), first[1] in "}]", name, value)
+    return None
+
+
+def _only(whole: Any) -> Any:
+    return whole[0] if isinstance(whole, list) else next(iter(whole.values()))
+
+
+def _container(tokens: Sequence[re.Match[str]], key: str) -> int | None:
+    """Return the place of the bracket that opens the value of a key; "" is the document itself."""
+    if not key:
+        return 0 if tokens else None
+    depth, value = 0, None
+    for place, token in enumerate(tokens):
+        depth += (token[1] in "{[") - (token[1] in "}]")
+        is_key = depth == 1 and token[1][0] == '"' and [one[1] for one in tokens[place + 1 : place + 2]] == [":"]
+        # Of two equal keys the last counts, as in every reader.
+        if is_key and place + 2 < len(tokens) and json.loads(token[1], strict=False) == key:
+            value = place + 2
+    return value
+
+
+def _placed(text: str, start: int, first: int, is_alone: bool, name: str, value: Any) -> str:
+    """Put a member behind the bracket at `start`; the next member or the end is at `first`."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    margin = re.search(r'\n([ \t]+)"', text)
+    unit = margin[1] if margin else "  "
+    label = f"{json.dumps(name, ensure_ascii=False)}: " if name else ""
+    gap = text[start:first]
+    if not is_alone and "\n" not in gap:
+        return f"{text[:start]}{label}{json.dumps(value, ensure_ascii=False)}, {text[start:]}"
+    line = text[text.rfind("\n", 0, start) + 1 : start]
+    outer = line[: len(line) - len(line.lstrip(" \t\ufeff"))].replace("\ufeff", "")
+    inner = outer + unit if is_alone else gap[gap.rfind("\n") + 1 :]
+    if inner.strip():
+        inner = outer + unit
+    body = json.dumps(value, ensure_ascii=False, indent=unit).replace("\n", newline + inner)
+    if is_alone:
+        # Up to a comment, the blanks between the two brackets stay behind the entry.
+        end = newline + outer if "\n" not in gap else ""
+        return f"{text[:start]}{newline}{inner}{label}{body}{end}{text[start:]}"
+    # A comment behind the bracket stays on its line.
+    remark = re.match(r"[ \t]*//[^\r\n]*", gap)
+    place = start + (remark.end() if remark else 0)
+    return f"{text[:place]}{newline}{inner}{label}{body},{text[place:]}"
+
+
+def _with_added(client: str, document: Json, server: FoundServer) -> Json:
+    """Return the document with one entry more. Jupyter AI has a list where others have an object."""
+    key = CLIENTS[client].key
     if client == "jupyter-ai":
         env = [{"name": name, "value": value} for name, value in server.data.get("env", {}).items()]
-        document.setdefault(CLIENTS[client].key, []).append({"name": server.name, **server.data, "env": env})
-    else:
-        document.setdefault(CLIENTS[client].key, {})[server.name] = {"type": "stdio", **server.data}
+        return {**document, key: [{"name": server.name, **server.data, "env": env}, *document.get(key, [])]}
+    return {**document, key: {**document.get(key, {}), server.name: {"type": "stdio", **server.data}}}
 
 
 def _entry_text(client: str, server: FoundServer) -> str:
     """Return an entry as a client writes it, for a person to paste."""
     if client != "codex":
-        document: dict[str, Any] = {}
-        _add(client, document, server)
-        return json.dumps(document, indent=2, ensure_ascii=False)
+        return json.dumps(_with_added(client, {}, server), indent=2, ensure_ascii=False)
     # Basic strings of TOML are those of JSON, as far as paths and names go.
     lines = [f"[mcp_servers.{server.name}]"]
     lines += [f"{key} = {json.dumps(server.data[key], ensure_ascii=False)}" for key in ("command", "args")]
-    env = ", ".join(f"{name} = {json.dumps(value)}" for name, value in server.data.get("env", {}).items())
+    env = ", ".join(
+        f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in server.data.get("env", {}).items()
+    )
     return "\n".join([*lines, *([f"env = {{ {env} }}"] if env else [])])

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-import json
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
 from onetool_ipy.base.errors import CallFailure, OneToolError, UsageProblem
+from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
 from onetool_ipy.faces.line.grammar import (
     read_arguments,
@@ -96,11 +96,13 @@ def _awaits(source: str) -> bool:
 
 def _code_cells(file: Path) -> list[tuple[int, str]]:
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = parse_json(file.read_bytes())
         cells = [
             (i, "".join(cell["source"])) for i, cell in enumerate(document["cells"], 1) if cell["cell_type"] == "code"
         ]
-    except (OSError, ValueError, KeyError, TypeError) as exc:
+    except NotJson as exc:
+        raise UsageProblem(f"'{file}' is not a notebook: it {exc}.") from exc
+    except (OSError, KeyError, TypeError) as exc:
         raise UsageProblem(f"'{file}' is not a notebook: {type(exc).__name__}: {exc}") from exc
     return [(number, text) for number, text in cells if text.strip()]
 

@@ -16,7 +16,7 @@ from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.schema.read import identifier
-from onetool_ipy.sources.pack_files import save_functions
+from onetool_ipy.sources.pack_saving import save_functions
 from onetool_ipy.toolbox import Toolbox
 
 _PACK_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")

@@ -7,12 +7,15 @@ an archive is written outside that folder: names, kinds and sizes of its parts a
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
 import stat
+import struct
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -20,7 +23,9 @@ from typing import Any
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.files import make_folder
+from onetool_ipy.base.files import make_folder, write_whole
+from onetool_ipy.base.foreign_json import NotJson, parse_json
+from onetool_ipy.base.printable import visible
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.lock import NAME as LOCK
 from onetool_ipy.config.paths import FOLDER, state_folder
@@ -37,6 +42,8 @@ _MAX_PARTS = 1_000
 _MAX_BYTES = 1 << 30
 _MAX_RATIO = 500
 _CELL_LIMIT_S = 600
+_DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError, RuntimeError, ValueError)
+"""What the library raises for an archive with other bytes than it was written with."""
 
 
 def seal(notebook: Path, box: Toolbox) -> Path:
@@ -68,11 +75,17 @@ def seal(notebook: Path, box: Toolbox) -> Path:
                 raise UsageProblem(f"The result '{handle}' holds a secret of this project.", hint="Clear that output.")
             parts |= texts
     manifest = {"version": VERSION, "notebook": notebook.name, "recordings": names}
-    target = notebook.with_suffix(".sealed.zip")
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in {_MANIFEST: json.dumps(manifest, indent=1).encode(), **parts}.items():
+    if taken := {_MANIFEST, LOCK, notebook.name} & {PurePosixPath(name).as_posix() for name in names}:
+        raise UsageProblem(f"A recording cannot be called '{min(taken)}' in a sealed notebook.", hint="Rename it.")
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, part in {_MANIFEST: json.dumps(manifest, indent=1).encode(), **parts}.items():
             # A fixed time makes the same bytes of the same parts.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), part, zipfile.ZIP_DEFLATED)
+        # What cannot be opened again is not sealed.
+        _require_harmless(archive)
+    target = notebook.with_suffix(".sealed.zip")
+    write_whole(target, data.getvalue(), mode=0o644)
     return target
 
 
@@ -98,56 +111,83 @@ def run_sealed(file: Path) -> list[str]:
 
 @contextmanager
 def _unpacked(file: Path) -> Iterator[tuple[Path, Json]]:
-    """Unpack an archive into a new folder. Raises UsageProblem for one that is not a sealed notebook, or is hostile."""
+    """Unpack an archive into a new folder. Raises UsageProblem if it is hostile or damaged."""
     if not file.is_file():
         raise UsageProblem(f"There is no file '{file}'.", hint="Make one: onetool-ipy seal NB.ipynb")
-    try:
-        with tempfile.TemporaryDirectory(prefix="onetool-sealed-") as place, zipfile.ZipFile(file) as archive:
-            folder = Path(place).resolve() / "work"
-            _require_harmless(archive)
-            for entry in archive.infolist():
-                target = folder / entry.filename
-                target.parent.mkdir(parents=True, exist_ok=True)
-                with archive.open(entry) as source:
-                    data = source.read(entry.file_size + 1)
-                if len(data) > entry.file_size:
-                    raise UsageProblem(f"'{entry.filename}' in '{file.name}' is larger than it says.")
-                target.write_bytes(data)
-            yield folder, _manifest(folder, file)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as exc:
-        raise UsageProblem(f"'{file.name}' is not a sealed notebook: it is damaged, or no zip file.") from exc
+    with tempfile.TemporaryDirectory(prefix="onetool-sealed-") as place:
+        folder = Path(place).resolve() / "work"
+        # Only the unpacking is guarded: a failure of the notebook is not one of the archive.
+        try:
+            names = _unpack(file, folder)
+        except _DAMAGE as exc:
+            message = f"'{file.name}' is not a sealed notebook: it is damaged, or no zip file."
+            raise UsageProblem(message) from exc
+        except OSError as exc:
+            reason = exc.strerror or str(exc)
+            raise UsageProblem(f"'{file.name}' cannot be unpacked: {reason}.") from exc
+        yield folder, _manifest(folder, file, names)
+
+
+def _unpack(file: Path, folder: Path) -> set[str]:
+    """Write the parts of an archive into a folder and return their names."""
+    with zipfile.ZipFile(file) as archive:
+        _require_harmless(archive)
+        for entry in archive.infolist():
+            target = folder / entry.filename
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(entry) as source:
+                data = source.read(entry.file_size + 1)
+            if len(data) > entry.file_size:
+                raise UsageProblem(f"'{entry.filename}' in '{file.name}' is larger than it says.")
+            target.write_bytes(data)
+        return set(archive.namelist())
 
 
 def _require_harmless(archive: zipfile.ZipFile) -> None:
+    """Raise UsageProblem unless every part is a plain file of its own inside the folder."""
     entries = archive.infolist()
     size, packed = (sum(getattr(each, name) for each in entries) for name in ("file_size", "compress_size"))
     if len(entries) > _MAX_PARTS or size > _MAX_BYTES or size > _MAX_RATIO * max(packed, 1 << 12):
-        raise UsageProblem(f"The archive would unpack to {size:,} bytes in {len(entries):,} parts, which is too much.")
-    names = set()
+        count = f"{size:,} bytes in {len(entries):,} parts"
+        raise UsageProblem(f"The archive would unpack to {count}, which is too much.")
+    files: set[str] = set()
+    folders: set[str] = set()
     for entry in entries:
-        path = PurePosixPath(entry.filename)
-        kind = stat.S_IFMT(entry.external_attr >> 16)
-        is_inside = not (path.is_absolute() or ".." in path.parts or "\\" in entry.filename or ":" in entry.filename)
-        if not is_inside or entry.is_dir() or path.parts[:1] == (FOLDER,) or entry.filename in names:
-            raise UsageProblem(f"The archive has a part with the name '{entry.filename[:80]}', which it may not have.")
-        if kind not in (0, stat.S_IFREG):
-            raise UsageProblem(f"The part '{entry.filename[:80]}' of the archive is a link or no plain file.")
-        names.add(entry.filename)
+        label, path = visible(entry.filename, 80), PurePosixPath(entry.filename)
+        # Some file systems do not tell capital letters from small ones.
+        plain = entry.filename.casefold()
+        is_inside = not (path.is_absolute() or {"..", FOLDER} & {part.casefold() for part in path.parts})
+        is_plain = entry.filename.isprintable() and path.as_posix() == entry.filename and path.parts
+        if not (is_inside and is_plain) or {"\\", ":"} & set(entry.filename) or plain in files:
+            raise UsageProblem(f"The archive has a part with the name '{label}', which it may not have.")
+        if stat.S_IFMT(entry.external_attr >> 16) not in (0, stat.S_IFREG) or entry.is_dir():
+            raise UsageProblem(f"The part '{label}' of the archive is a link or no plain file.")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise UsageProblem(f"The part '{label}' of the archive is packed in a way that is not supported.")
+        files.add(plain)
+        folders |= {outer.as_posix() for outer in PurePosixPath(plain).parents}
+    if both := sorted(files & folders):
+        raise UsageProblem(f"'{visible(both[0], 80)}' is a file and a folder in the archive.")
 
 
-def _manifest(folder: Path, file: Path) -> Json:
+def _manifest(folder: Path, file: Path, names: set[str]) -> Json:
+    """Return the list of parts. What it names are parts of the archive."""
     try:
-        manifest = values.from_json((folder / _MANIFEST).read_bytes())
-    except (OSError, ValueError, RecursionError):
+        manifest = parse_json((folder / _MANIFEST).read_bytes()) if _MANIFEST in names else None
+    except NotJson:
         manifest = None
-    version = manifest.get("version") if isinstance(manifest, dict) else None
+    manifest = manifest if isinstance(manifest, dict) else {}
+    version, notebook, recordings = (manifest.get(key) for key in ("version", "notebook", "recordings"))
     if isinstance(version, int) and version > VERSION:
         hint = "Upgrade: pip install --upgrade onetool-ipy"
         raise UsageProblem(f"'{file.name}' was sealed by a later version of onetool-ipy.", hint=hint)
-    named = [] if version != VERSION else [manifest.get("notebook"), *(manifest.get("recordings") or [""])]
-    if not named or not all(isinstance(name, str) and name and (folder / name).is_file() for name in named):
+    recordings = recordings if isinstance(recordings, list) else []
+    # Each is another part: recordings are written anew before the notebook runs.
+    known = names - {_MANIFEST, LOCK}
+    is_known = all(isinstance(name, str) and name in known for name in (notebook, *recordings))
+    if version != VERSION or not recordings or not is_known or notebook in recordings:
         raise UsageProblem(f"'{file.name}' is not a sealed notebook: its list of parts is missing or wrong.")
-    return dict(manifest)
+    return {"notebook": notebook, "recordings": list(dict.fromkeys(recordings))}
 
 
 def _offer_recorded_tools(folder: Path, recordings: list[str]) -> None:
@@ -173,7 +213,9 @@ def _offer_recorded_tools(folder: Path, recordings: list[str]) -> None:
 def _run(notebook: Path, folder: Path) -> list[Json]:
     """Run all cells in a kernel with a home of its own, in which only recordings answer."""
     import nbformat
+    from jupyter_client.kernelspec import NoSuchKernel
     from nbclient import NotebookClient
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
     home, state = folder.parent / "home", folder.parent / "state"
     env = {**os.environ, "HOME": str(home), "IPYTHONDIR": str(home / "ipython"), "JUPYTER_DATA_DIR": str(home / "data")}
@@ -181,23 +223,50 @@ def _run(notebook: Path, folder: Path) -> list[Json]:
     results = state_folder(folder, env=env, home=home) / "results"
     for place in (home, results):
         make_folder(place)
-    for part in (folder / "results").glob("*") if (folder / "results").is_dir() else ():
-        data = part.read_bytes()
-        if part.suffix == ".json":
-            data = json.dumps({**json.loads(data), "expires": "9999-01-01T00:00:00+00:00"}).encode()
-        (results / part.name).write_bytes(data)
+    _restore_results(folder / "results", results)
     env.pop("ONETOOL_CONFIG", None)
-    node = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # it ships no types
-    client = NotebookClient(
-        node,
-        timeout=_CELL_LIMIT_S,
-        kernel_name="python3",
-        allow_errors=True,
-        resources={"metadata": {"path": str(folder)}},
-    )
-    client.execute(env=env)
+    started: list[int] = []
+    try:
+        node = nbformat.read(notebook, as_version=4)  # type: ignore[no-untyped-call]  # it ships no types
+        client = NotebookClient(
+            node,
+            timeout=_CELL_LIMIT_S,
+            kernel_name="python3",
+            allow_errors=True,
+            resources={"metadata": {"path": str(folder)}},
+            on_cell_start=lambda **about: started.append(about["cell_index"]),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, nbformat.ValidationError) as exc:
+        raise UsageProblem(f"'{notebook.name}' is not a notebook that can be run.") from exc
+    try:
+        client.execute(env=env)
+    except (DeadKernelError, CellTimeoutError) as exc:
+        where = f"in cell {started[-1] + 1}" if started else "before the first cell"
+        is_dead = isinstance(exc, DeadKernelError)
+        message = "The kernel died" if is_dead else f"A cell ran for more than {_CELL_LIMIT_S} s"
+        raise UsageProblem(f"{message} {where} of '{notebook.name}'.", hint="The archive is whole.") from exc
+    except (NoSuchKernel, OSError) as exc:
+        hint = "Install one: pip install ipykernel"
+        raise UsageProblem(f"No kernel could be started for '{notebook.name}': {exc}.", hint=hint) from exc
     cells: list[Json] = list(node.cells)
     return cells
+
+
+def _restore_results(parts: Path, results: Path) -> None:
+    """Put the stored results of an archive where the kernel looks for them. They do not expire."""
+    for part in sorted(parts.glob("*")) if parts.is_dir() else ():
+        if not (is_handle(part.stem) and part.suffix in (".txt", ".json") and part.is_file()):
+            continue
+        data = part.read_bytes()
+        if part.suffix == ".json":
+            try:
+                about = parse_json(data)
+            except NotJson as exc:
+                raise UsageProblem(f"The part 'results/{part.name}' of the archive {exc}.") from exc
+            if not isinstance(about, dict):
+                raise UsageProblem(f"The part 'results/{part.name}' of the archive is not a stored result.")
+            data = json.dumps({**about, "expires": "9999-01-01T00:00:00+00:00"}).encode()
+        (results / part.name).write_bytes(data)
 
 
 def _read_text(path: Path) -> str:
@@ -211,22 +280,33 @@ def _read_text(path: Path) -> str:
 
 def _cells(text: str, path: Path) -> list[Json]:
     try:
-        cells = json.loads(text)["cells"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise UsageProblem(f"'{path.name}' is not a notebook.") from None
-    return [cell for cell in cells if isinstance(cell, dict)]
+        document = parse_json(text)
+    except NotJson as exc:
+        raise UsageProblem(f"'{path.name}' is not a notebook: it {exc}.") from None
+    cells = document.get("cells") if isinstance(document, dict) else None
+    if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
+        raise UsageProblem(f"'{path.name}' is not a notebook.")
+    return cells
 
 
 def _source(cell: Json) -> str:
-    source = cell.get("source", "")
-    return source if isinstance(source, str) else "".join(source)
+    return _text(cell.get("source"))
+
+
+def _text(value: object) -> str:
+    """Return a text of a notebook, which may be a list of lines."""
+    return "".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
 
 
 def _outputs(cell: Json) -> str:
     """Return what a cell shows as text, without what differs from run to run: times, durations, addresses."""
     texts = []
-    for output in cell.get("outputs", []):
-        data = output.get("data", {}).get("text/plain", output.get("text", ""))
-        text = f"{output.get('ename')}: {output.get('evalue')}" if output.get("output_type") == "error" else data
-        texts.append(text if isinstance(text, str) else "".join(text))
+    outputs = cell.get("outputs")
+    for output in outputs if isinstance(outputs, list) else ():
+        if not isinstance(output, dict):
+            continue
+        data = output.get("data")
+        plain = data.get("text/plain", "") if isinstance(data, dict) else output.get("text", "")
+        is_error = output.get("output_type") == "error"
+        texts.append(f"{output.get('ename')}: {output.get('evalue')}" if is_error else _text(plain))
     return _VARIES.sub("…", "\n".join(texts).strip())

@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.foreign_json import NotJson
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.check import check_server
 from onetool_ipy.config.edit import add_server, remove_server, save_secret
@@ -380,8 +381,8 @@ def _client_words(words: Sequence[str]) -> tuple[str, list[str], dict[str, str]]
 def _from_json(text: str, name: str) -> list[FoundServer]:
     try:
         document = parse_json(text)
-    except (ValueError, RecursionError) as exc:
-        raise UsageProblem(f"This is not JSON: {exc}.", hint="Paste the whole of it, from { to }.") from exc
+    except NotJson as exc:
+        raise UsageProblem(f"This text {exc}.", hint="Paste the whole of it, from { to }.") from exc
     servers = servers_in(document)
     if not servers:  # the inside of such a file: entries by name, or one entry
         is_one = any(key in document for key in _ENTRY_KEYS)

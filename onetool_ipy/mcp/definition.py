@@ -116,6 +116,10 @@ class ServerDefinition:
         parts += [self.protocol] if self.protocol != "auto" else []
         return hashlib.sha256(mask(json.dumps([self.name, *parts])).encode("utf-8", "replace")).hexdigest()[:32]
 
+    def identity(self, mask: Callable[[str], str]) -> str:
+        """Return what a yes to one of its tools covers of the server itself, without secrets."""
+        return " ".join((self.fingerprint(mask), *sorted(self.inherit)))
+
     def runs_like(self, other: ServerDefinition) -> bool:
         """Whether a running server with the other definition can stay for this one."""
         return replace(self, where="") == replace(other, where="")

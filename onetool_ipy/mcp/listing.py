@@ -156,6 +156,7 @@ def to_specs(
 ) -> list[ToolSpec]:
     """Return the tools of a server, ready to be called. `mask` keeps secrets out of their fingerprints."""
     specs: dict[str, ToolSpec] = {}
+    here = definition.identity(mask)
     for tool in listing.tools:
         wire = tool["name"]
         name = f"{definition.name}.{'_'.join(wire.split())}"
@@ -174,6 +175,7 @@ def to_specs(
             read_only=definition.trusted and hints.get("readOnlyHint") is True,
             server_facts=ServerFacts(
                 server=definition.name,
+                definition=here,
                 title=tool.get("title", ""),
                 hints=_hints(hints, is_trusted=definition.trusted),
                 icon=tool.get("icon", listing.icon),
@@ -182,7 +184,7 @@ def to_specs(
             timeout_s=definition.timeout_s,
             output_schema=tool.get("outputSchema"),
             where=definition.where,
-            identity=partial(lambda tool: [definition.fingerprint(mask), sorted(definition.inherit), tool], identity),
+            identity=partial(dict, identity),
         )
     return list(specs.values())
 

@@ -100,12 +100,12 @@ def offer_specs(
             run=run,
             is_async=True,
             origin="mcp",
-            server_facts=ServerFacts(server=definition.name),
+            server_facts=ServerFacts(server=definition.name, definition=definition.identity(mask)),
             read_only=definition.trusted,
             timeout_s=definition.timeout_s,
             tags=(tag,),
             where=definition.where,
-            identity=lambda: [definition.fingerprint(mask), sorted(definition.inherit), name, parameters],
+            identity=lambda: [name, parameters],
             is_listed=False,
         )
 

@@ -14,6 +14,7 @@ import inspect
 import json
 import re
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -22,7 +23,7 @@ from operator import attrgetter
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
-from onetool_ipy.base import values
+from onetool_ipy.base import forks, values
 from onetool_ipy.base.errors import DuplicateTool, InvalidTool, UsageProblem
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.base.values import Json
@@ -37,6 +38,20 @@ PLACE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 
 _NOT_IN_NAMES = re.compile(r"[^\w-]+")
 _OTHER_PACK = 'Put the tools into another pack: ot.adopt(..., pack="name")'
+_FRAMEWORKS = re.compile(
+    r"(agents|agno|autogen(_\w+)?|camel|crewai(_\w+)?|dspy|fastmcp|google\.adk|griptape|haystack(_\w+)?|lang(chain|graph)(_\w+)?"
+    r"|llama_index|llm|mcp(_types)?|phi|pydantic_ai|semantic_kernel|smolagents|strands(_\w+)?)(\.|$)"
+)
+"""Modules of agent frameworks. A class of one is a kind that `_kinds` has, or is not adopted."""
+_TOOL_WORDS = ("name", "description")
+_TOOL_SCHEMAS = (
+    "args_schema",
+    "input_schema",
+    "inputSchema",
+    "params_json_schema",
+    "parameters",
+    "json_schema",
+)
 _JSON_TYPES = {"string", "boolean", "integer", "number", "array", "object", "null"}
 
 Wait = Callable[[Callable[[], Awaitable[Any]]], Any]
@@ -77,6 +92,12 @@ class Adoptions:
     def __init__(self, wait: Wait) -> None:
         self._wait = wait
         self._by_name: dict[str, tuple[object, str]] = {}
+        self.after_fork()
+        forks.register(self)
+
+    def after_fork(self) -> None:
+        """Take a lock of this process's own."""
+        self._adopting = threading.RLock()
 
     def adopt(
         self, registry: Registry, thing: object, *, pack: str, deps: object, read_only: Iterable[str]
@@ -87,28 +108,19 @@ class Adoptions:
         tools = _read(thing, pack, deps, self._wait)
         if not tools:
             raise InvalidTool(f"There are no tools in {values.safe_repr(thing, 80)}.")
-        specs: dict[str, ToolSpec] = {}
-        owners: dict[str, tuple[object, str]] = {}
-        marked = {read_only} if isinstance(read_only, str) else set(read_only)
-        for spec, owner in tools:
-            if spec.name in specs:
-                raise DuplicateTool(f"Two of these tools are called '{spec.name}'.", hint=_OTHER_PACK)
-            is_marked = not marked.isdisjoint((spec.name, spec.short_name))
-            specs[spec.name] = spec.replace(read_only=True) if is_marked else spec
+        specs = _marked([spec for spec, _ in tools], read_only)
+        owners = {spec.name: (owner, current.cell()) for spec, owner in tools if owner is not None}
+        with self._adopting:
             # A function of a cell may replace another one, as with `@tool`.
-            if owner is not None:
-                self._require_free(registry, spec.name, owner)
-                owners[spec.name] = (owner, current.cell())
-        for unknown in marked - set(specs) - {spec.short_name for spec in specs.values()}:
-            near = did_you_mean(unknown, [spec.short_name for spec in specs.values()])
-            raise UsageProblem(f"read_only names '{unknown}', which is not one of these tools. {near}".rstrip())
-        # Where a tool of an object is replaced, all tools of that object go: the new one may have fewer.
-        replaced = {id(self._by_name[name][0]) for name in owners if name in self._by_name}
-        for name in [name for name, (owner, _) in self._by_name.items() if id(owner) in replaced]:
-            del self._by_name[name]
-            registry.session.specs.pop(name, None)
-        self._by_name.update(owners)
-        return [registry.register(spec) for spec in specs.values()]
+            for name, (owner, _) in owners.items():
+                self._require_free(registry, name, owner)
+            # Where a tool of an object is replaced, all tools of that object go: the new one may have fewer.
+            replaced = {id(self._by_name[name][0]) for name in owners if name in self._by_name}
+            gone = [name for name, (owner, _) in self._by_name.items() if id(owner) in replaced]
+            registered = registry.register_all(specs.values(), replacing=gone)
+            kept = {name: entry for name, entry in self._by_name.items() if name not in (*gone, *specs)}
+            self._by_name = {**kept, **owners}
+        return registered
 
     def _require_free(self, registry: Registry, name: str, owner: object) -> None:
         """Raise DuplicateTool unless the name is free, or of the same object, or of this cell, which runs again."""
@@ -117,6 +129,21 @@ class Adoptions:
         if other is not None and not (other.origin == "cell" and is_same):
             place = f" ({other.where})" if other.where else ""
             raise DuplicateTool(f"The name '{name}' is taken by a {other.origin} tool{place}.", hint=_OTHER_PACK)
+
+
+def _marked(tools: Iterable[ToolSpec], read_only: Iterable[str]) -> dict[str, ToolSpec]:
+    """Return the tools by name, marked by `read_only`. Raises for a name twice, or of no tool."""
+    specs: dict[str, ToolSpec] = {}
+    names_given = {read_only} if isinstance(read_only, str) else set(read_only)
+    for spec in tools:
+        if spec.name in specs:
+            raise DuplicateTool(f"Two of these tools are called '{spec.name}'.", hint=_OTHER_PACK)
+        is_marked = not names_given.isdisjoint((spec.name, spec.short_name))
+        specs[spec.name] = spec.replace(read_only=True) if is_marked else spec
+    for unknown in names_given - set(specs) - {spec.short_name for spec in specs.values()}:
+        near = did_you_mean(unknown, [spec.short_name for spec in specs.values()])
+        raise UsageProblem(f"read_only names '{unknown}', which is not one of these tools. {near}".rstrip())
+    return specs
 
 
 def _read(thing: Any, pack: str, deps: object, wait: Wait) -> list[tuple[ToolSpec, object | None]]:
@@ -142,11 +169,44 @@ def _read(thing: Any, pack: str, deps: object, wait: Wait) -> list[tuple[ToolSpe
         raise InvalidTool(f"'{thing.__name__}' is a class.", hint=f"Adopt an object of it: {thing.__name__}(...)")
     if type(thing).__module__ == "builtins":
         raise InvalidTool(f"{values.safe_repr(thing, 80)} is not a tool, nor an object with tools.")
+    _require_plain(thing)
     members = _methods(thing)
     if not members:
-        hint = f"Known are: {', '.join(dict.fromkeys(kind.distribution for kind in _kinds()))}."
-        raise InvalidTool(f"The object of class '{type(thing).__name__}' has no public methods.", hint=hint)
+        raise InvalidTool(f"The object of class '{type(thing).__name__}' has no public methods.", hint=_known_words())
     return [(spec, thing) for spec in _functions(members, pack or type(thing).__name__.lower(), type(thing))]
+
+
+def _require_plain(thing: object) -> None:
+    """Raise InvalidTool for an object of an agent framework, or one that looks like a tool.
+
+    Its methods are how the framework runs it, and no tools: none is adopted by accident. Nothing of it runs here.
+    """
+    cls = type(thing)
+    homes = (str(each.__module__) for each in cls.__mro__)
+    home = next((home for home in homes if _FRAMEWORKS.match(home) and _is_installed(home)), "")
+    named = [name for name in (*_TOOL_WORDS, *_TOOL_SCHEMAS) if _has(thing, name)]
+    looks_like_one = {*_TOOL_WORDS} <= {*named} and len(named) > len(_TOOL_WORDS)
+    if not home and not looks_like_one:
+        return
+    reason = f"comes from '{home}'" if home else f"looks like a tool ({', '.join(named)})"
+    raise InvalidTool(
+        f"The object of class '{cls.__name__}' {reason}, and is of no kind that can be adopted.",
+        hint=f"{_known_words()} Adopt a function or method of it instead: ot.adopt(thing.method)",
+    )
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module is of a distribution: one of the user's own may be called `agents`."""
+    return module.partition(".")[0] in metadata.packages_distributions()
+
+
+def _has(thing: object, name: str) -> bool:
+    """Whether an object or its class has an attribute. No property runs."""
+    return inspect.getattr_static(thing, name, None) is not None
+
+
+def _known_words() -> str:
+    return f"Known are: {', '.join(dict.fromkeys(kind.distribution for kind in _kinds()))}."
 
 
 def _imported(place: str) -> object:

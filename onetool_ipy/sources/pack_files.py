@@ -11,16 +11,10 @@ module. They are pack files too, imported at first use by their own module name.
 distribution offers a pack, because `importlib.metadata` takes ten times as long. The working directory is on `sys.path`
 in a kernel and under `python -m`; a distribution found there came with the folder and was not installed by the user, so
 it does not count.
-
-`save_functions` writes functions of a cell into a pack file (`%%tool save PACK`). A function of the same name is
-replaced in place; a new function and its imports are added, also those of earlier cells that it needs; `__all__` is
-updated. A function that uses another name of the notebook is refused, since its first call would fail.
 """
 
 from __future__ import annotations
 
-import ast
-import builtins
 import fnmatch
 import hashlib
 import logging
@@ -29,7 +23,7 @@ import stat
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -37,13 +31,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from onetool_ipy.base import forks
 from onetool_ipy.base.errors import InvalidTool, ToolNotFound, Unavailable
-from onetool_ipy.base.files import Stamp, StoreError, Unreadable, is_young, read, stamp_from, stamp_of, write_whole
+from onetool_ipy.base.files import Stamp, Unreadable, is_young, read, stamp_from, stamp_of
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.records import collector_paused
 from onetool_ipy.config.paths import Owners
 from onetool_ipy.core import current
 from onetool_ipy.core.tool import FunctionFacts, Origin, Problem, ToolSpec
 from onetool_ipy.sources.outline import OutlineCache, PackOutline, ToolOutline
+from onetool_ipy.sources.pack_code import PackCode
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -54,7 +49,6 @@ _MAX_ENTRIES = 20_000
 _MAX_DEPTH = 20
 _MAGIC = frozenset("*?[")
 _SUFFIXES = (".dist-info", ".egg-info")
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
 _MAX_BYTES = 1_000_000
 _log = logging.getLogger("onetool_ipy.sources")
 
@@ -199,11 +193,13 @@ class _Look(NamedTuple):
 
 
 class _Loaded(NamedTuple):
-    """The tools of an imported file. `outline` is that of the text that was run."""
+    """The tools of an imported file: the outline of the text, and the modules, that were run."""
 
     outline: PackOutline
     specs: dict[str, ToolSpec]
     faults: dict[str, str]
+    helpers: dict[Path, str]
+    stamps: tuple[Stamp | None, ...]
 
 
 class PackFile:
@@ -233,6 +229,7 @@ class PackFile:
         self._stem = pack or path.stem
         self._module = module
         self._cache = cache
+        self._code = PackCode(path, module)
         self._seen = _Look(PackOutline(self._stem, error="The file is gone."))
         self._loaded: _Loaded | None = None
         self._last_listed: tuple[PackOutline, _Loaded | None] = (self._seen.outline, None)
@@ -301,27 +298,20 @@ class PackFile:
             where=f"{self._shown}:{tool.line}",
             load=partial(self._load, tool.name),
             deps=tool.deps,
-            identity=self._identity,
+            identity=self._code.identity,
             resource=tool.resource,
             prompt=tool.prompt,
         )
-
-    def _identity(self) -> str:
-        """Return the hash of the file's current text; empty if it cannot be read."""
-        try:
-            return hashlib.sha256(self.path.read_bytes()).hexdigest()
-        except OSError:
-            return ""
 
     def _load(self, name: str) -> ToolSpec:
         """Return the tool as the file has it now; import the file if needed."""
         self._look()
         loaded = self._loaded
-        if loaded is None or loaded.outline is not self._seen.outline:
+        if loaded is None or not self._is_current(loaded):
             before = loaded
             with self._importing:
                 loaded = self._loaded
-                if loaded is None or loaded.outline is not self._seen.outline:
+                if loaded is None or not self._is_current(loaded):
                     loaded = self._loaded = self._import()
             # The import tells schemas that the text cannot tell: whoever lists the tools hears of it.
             if loaded is not before:
@@ -332,6 +322,14 @@ class PackFile:
         if name in loaded.faults:
             raise Unavailable(f"The tool '{name}' of '{self._shown}' {loaded.faults[name]}")
         raise ToolNotFound(f"The tool '{name}' is no longer in '{self._shown}'.")
+
+    def _is_current(self, loaded: _Loaded) -> bool:
+        """Whether what was imported is what the file, and the modules that it imports, hold now."""
+        if loaded.outline is not self._seen.outline:
+            return False
+        stamps = tuple(map(stamp_of, loaded.helpers))
+        is_quiet = stamps == loaded.stamps and not any(stamp is not None and is_young(stamp) for stamp in stamps)
+        return is_quiet or self._code.helpers() == loaded.helpers
 
     def _look(self, stamp: Stamp | None = None) -> None:
         """Outline the file again if its text changed."""
@@ -388,6 +386,11 @@ class PackFile:
             raise Unavailable(f"The pack file '{self._shown}' cannot be used: {outline.error}")
         outer = current.scope()
         inside = outer or current.Scope(current.toolbox())
+        # Modules are hashed first: one that is edited during the import runs again at the next call.
+        helpers = self._code.helpers()
+        stamps = tuple(map(stamp_of, helpers))
+        if self._loaded is not None and self._loaded.helpers != helpers:
+            self._code.forget()
         token = current.enter(inside.while_importing())
         try:
             module = self._import_installed() if self._module else self._run_file(look)
@@ -400,7 +403,7 @@ class PackFile:
         finally:
             current.leave(token)
         self._fault = ""
-        return self._described(module, outline)
+        return self._described(module, _Loaded(outline, {}, {}, helpers, stamps))
 
     def _run_file(self, look: _Look) -> types.ModuleType:
         """Run the file as a module of its own. Compiles it here, because cached bytecode may be older than an edit."""
@@ -441,12 +444,12 @@ class PackFile:
         if own != origin and not (folder and own.startswith(folder + os.sep)):
             raise ImportError(f"'{top}' would be imported from '{printable(origin)}', which is not the installed pack")
 
-    def _described(self, module: types.ModuleType, outline: PackOutline) -> _Loaded:
+    def _described(self, module: types.ModuleType, loaded: _Loaded) -> _Loaded:
         # late: they are needed for a pack that is called, and not to list it
         from onetool_ipy.sdk.requirements import merge_deps
         from onetool_ipy.sources.functions import spec_of
 
-        loaded = _Loaded(outline, {}, {})
+        outline = loaded.outline
         for tool in outline.tools:
             fn = getattr(module, tool.function, None)
             if not callable(fn):
@@ -461,7 +464,7 @@ class PackFile:
                 name=tool.name,
                 deps=merge_deps(tool.deps, spec.deps),
                 load=partial(self._load, tool.name),
-                identity=self._identity,
+                identity=self._code.identity,
             )
         return loaded
 
@@ -538,129 +541,6 @@ class PackFiles:
         if self._cache is not None:
             self._cache.save()
         return changed
-
-
-def save_functions(file: Path, text: str, *, pack: str, cells: Iterable[str] = ()) -> list[str]:
-    """Put the functions of `text` into a pack file and return their names. `cells` are what the notebook ran before."""
-    if not pack.isidentifier():
-        raise InvalidTool(f"'{pack}' is not a valid pack name.", hint="Use letters, digits and _.")
-    cell = _parse(text, "The cell")
-    functions = [node for node in cell.body if isinstance(node, _Function)]
-    if all(node.name.startswith("_") for node in functions):
-        raise InvalidTool("The cell has no function that could be a tool.", hint="Write: def my_tool(text: str) ...")
-    old = file.read_text(encoding="utf-8") if file.exists() else f'pack = "{pack}"\n'
-    _parse(old, f"'{file}'")
-    new = old
-    for node in cell.body:
-        start, end = _span(node)
-        piece = "".join(text.splitlines(keepends=True)[start:end]).rstrip("\n") + "\n"
-        new = _replace(new, node, piece) if isinstance(node, _Function) else _add_line(new, piece)
-    for statement in _imports_of(cells, _unbound(text) & _unbound(new)):
-        new = _add_line(new, f"{statement}\n")
-    if missing := sorted(_unbound(text) & _unbound(new)):
-        raise InvalidTool(
-            f"The cell uses '{missing[0]}', which only this notebook has.",
-            hint=f"Define or import '{missing[0]}' in the cell, then run it again. Nothing was saved.",
-        )
-    new = _export(new, [node.name for node in functions])
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, new.encode("utf-8"), mode=0o644)
-    except OSError as exc:
-        raise InvalidTool(StoreError.of(file, exc).message) from exc
-    except StoreError as exc:
-        raise InvalidTool(exc.message, hint=exc.hint) from exc
-    return [node.name for node in functions if not node.name.startswith("_")]
-
-
-def _unbound(text: str) -> set[str]:
-    """Return the global names that a module's text reads and does not bind; none if it imports `*`."""
-    import symtable  # late: few sessions save a cell
-
-    tables = [module := symtable.symtable(text, "<cell>", "exec")]
-    names: set[str] = set()
-    bound = set(vars(builtins)) | {"__file__", "__name__"}
-    for table in tables:
-        tables += table.get_children()
-        for symbol in table.get_symbols():
-            is_here = table is module or symbol.is_declared_global()
-            if is_here and (symbol.is_assigned() or symbol.is_imported()):
-                bound.add(symbol.get_name())
-            elif symbol.is_referenced() and (symbol.is_global() or table is module):
-                names.add(symbol.get_name())
-    imports_all = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.parse(text).body)
-    return set() if imports_all else names - bound
-
-
-def _imports_of(cells: Iterable[str], names: set[str]) -> list[str]:
-    """Return the statements by which the cells imported these names; of several the last."""
-    statements: dict[str, str] = {}
-    for cell in cells:
-        with suppress(SyntaxError, ValueError):
-            for node in ast.parse(cell).body:
-                for alias in node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else ():
-                    name = alias.asname or alias.name.partition(".")[0]
-                    if name in names:
-                        module = node.module if isinstance(node, ast.ImportFrom) else ""
-                        alone = ast.ImportFrom(module, [alias], 0) if module else ast.Import([alias])
-                        statements[name] = ast.unparse(alone)
-    return sorted(statements.values())
-
-
-def _parse(text: str, what: str) -> ast.Module:
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError) as exc:
-        reason = f" (line {exc.lineno}): {exc.msg}" if isinstance(exc, SyntaxError) else f": {exc}"
-        raise InvalidTool(
-            f"{what} is not plain Python{reason}.", hint="Magics and ! cannot be in a pack file."
-        ) from exc
-
-
-def _span(node: ast.stmt) -> tuple[int, int]:
-    decorators = getattr(node, "decorator_list", [])
-    first = min([node.lineno, *(d.lineno for d in decorators)])
-    return first - 1, node.end_lineno or node.lineno
-
-
-def _replace(text: str, node: _Function, piece: str) -> str:
-    for statement in ast.parse(text).body:
-        if isinstance(statement, _Function) and statement.name == node.name:
-            lines = text.splitlines(keepends=True)
-            start, end = _span(statement)
-            return "".join([*lines[:start], piece, *lines[end:]])
-    return f"{text.rstrip()}\n\n\n{piece}"
-
-
-def _add_line(text: str, piece: str) -> str:
-    """Add an import or another statement after the file's docstring and imports, unless the file has it."""
-    tree = ast.parse(text)
-    dump = ast.dump(ast.parse(piece))
-    if any(ast.dump(ast.Module([node], [])) == dump for node in tree.body):
-        return text
-    last = 0
-    for node in tree.body:
-        is_doc = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if not (is_doc or isinstance(node, (ast.Import, ast.ImportFrom, ast.Assign))):
-            break
-        last = node.end_lineno or node.lineno
-    lines = text.splitlines(keepends=True)
-    return "".join([*lines[:last], piece, *lines[last:]])
-
-
-def _export(text: str, names: list[str]) -> str:
-    """Add names to a literal `__all__`, if the file has one."""
-    for node in ast.parse(text).body:
-        if not (isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)):
-            continue
-        if node.targets[0].id != "__all__" or not isinstance(node.value, (ast.List, ast.Tuple)):
-            continue
-        exports = [e.value for e in node.value.elts if isinstance(e, ast.Constant)]
-        listed = ", ".join(f'"{name}"' for name in dict.fromkeys([*map(str, exports), *names]))
-        lines = text.splitlines(keepends=True)
-        start, end = _span(node)
-        return "".join([*lines[:start], f"__all__ = [{listed}]\n", *lines[end:]])
-    return text
 
 
 class _Offer(NamedTuple):

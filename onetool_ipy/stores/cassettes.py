@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import Disabled, ExecutionFailed, NotAllowed, OneToolError, UsageProblem, is_transient
 from onetool_ipy.base.files import StoreError, append, write_whole
+from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import ResolvedCall
@@ -39,6 +40,9 @@ Step = Generator[None, ToolResult, ToolResult | None]
 
 _FORMAT = 1
 _MAX_ARGS = 10_000
+_MAX_LINE = 1 << 30
+# A level of a dict with other keys than text is several levels of JSON.
+_MAX_DEPTH = 500
 _OT_PACK = "ot"
 _UNMASKABLE = "it holds a secret in a form that cannot be masked"
 _RECORD_AGAIN = "Refresh it: ot.replay(FILE, mode='refresh') or %tool replay FILE --refresh, or delete its line."
@@ -295,9 +299,11 @@ def read_calls(path: Path) -> list[RecordedCall]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except ValueError as exc:
-            raise _damaged(path, f"line {number} is not JSON, so this version did not record it") from exc
+            record = parse_json(line, limit=_MAX_LINE, depth=_MAX_DEPTH)
+        except NotJson as exc:
+            # A place inside the line would be read as one of the file.
+            reason = str(exc).partition(":")[0]
+            raise _damaged(path, f"line {number} {reason}, so this version did not record it") from exc
         if not isinstance(record, dict) or not all(isinstance(record.get(name), str) for name in ("tool", "key")):
             raise _damaged(path, f"line {number} is not a recorded call: it has no 'tool' and 'key'")
         if record.get("format") != _FORMAT:
@@ -305,9 +311,23 @@ def read_calls(path: Path) -> list[RecordedCall]:
             raise _damaged(path, reason)
         if not record.keys() & {"result", "failure", "not_recorded"}:
             raise _damaged(path, f"line {number} has neither 'result' nor 'failure'")
+        if fault := next((name for name in names & record.keys() if not _fits(name, record[name])), ""):
+            raise _damaged(path, f"line {number} is not a recorded call: its '{fault}' is of another kind")
         calls.append(RecordedCall(**{name: value for name, value in record.items() if name in names}))
     last = {call.key: place for place, call in enumerate(calls) if call.replaces}
     return [replace(call, replaces=False) for place, call in enumerate(calls) if place >= last.get(call.key, 0)]
+
+
+def _fits(name: str, value: Any) -> bool:
+    """Whether a field of a recorded call is of the kind that this version writes."""
+    if name in ("failure", "input_schema"):
+        return value is None or isinstance(value, dict)
+    if name == "requests":
+        is_list = isinstance(value, list) and all(isinstance(each, dict) for each in value)
+        return value is None or (is_list and all(isinstance(each.get("url"), str) for each in value))
+    if name in ("args", "result", "format", "replaces"):
+        return True
+    return isinstance(value, (int, float) if name == "ms" else str)
 
 
 def _damaged(path: Path, reason: str) -> DamagedCassette:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
+import unicodedata
 
 import pytest
 
-from onetool_ipy.base.printable import json_printable, printable, printable_line, visible
+from onetool_ipy.base.printable import json_printable, printable, printable_line, revealed, visible
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,37 @@ def test_json_means_the_same_without_these_characters(text: str) -> None:
 
     assert json.loads(safe) == {"a": text}
     assert printable(safe) == safe
+
+
+# Unicode's Default_Ignorable_Code_Point, and three that fonts draw as nothing.
+NO_INK = {
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFEFF, 0xFFA0),
+    *range(0x180B, 0x1810),
+    *range(0x200B, 0x2010),
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    *range(0xFE00, 0xFE10),
+    *range(0x1BCA0, 0x1BCA4),
+    *range(0x1D173, 0x1D17B),
+    *range(0xE0000, 0xE1000),
+    *(0x2800, 0x16FE4, 0x1D159),
+}
+
+
+@pytest.mark.slow
+def test_every_character_of_a_question_is_seen() -> None:
+    """All of Unicode: what has no ink, no meaning or no glyph is escaped, and nothing else is."""
+    hidden_kinds = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs")
+    for code in range(sys.maxunicode + 1):
+        char = chr(code)
+        is_hidden = code in NO_INK or (unicodedata.category(char) in hidden_kinds and char != " ")
+        assert (visible(char) != char) == is_hidden, hex(code)
+        assert (revealed(char) != char) == (is_hidden and char not in "\n\t"), hex(code)
+
+
+def test_two_texts_that_look_the_same_are_shown_differently() -> None:
+    plain = "npx server"
+    for char in "\u200b\u00ad\u3164\u2800\ufeff\ufe0f\U000e0041\u034f\u115f":
+        assert visible(f"npx{char} server") == f"npx{visible(char)} server" != plain
+        assert revealed(f"npx{char} server\nb") == f"npx{visible(char)} server\nb"
+    assert revealed("a\r\nb\rc") == "a\nb\\x0dc"

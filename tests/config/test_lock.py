@@ -71,8 +71,10 @@ def test_drift_is_said_in_words() -> None:
         (json.dumps({**EMPTY, "tools": []}), "damaged"),
         ("[]", "damaged"),
         ("{", "not JSON"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 100_000, "damaged: it is nested deeper than 200 levels"),
         ('{"version": NaN}', "not JSON"),
+        ('{"version": 1e999}', "damaged: it has a number that is too large"),
+        (r'{"version": "\ud800"}', "damaged: it has half of a character"),
         (None, "no lock file"),
     ],
 )

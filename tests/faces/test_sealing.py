@@ -14,6 +14,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from nbclient import NotebookClient
 
 from onetool_ipy import open_toolbox
@@ -71,7 +73,7 @@ def sealed(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 def _open_alone(archive: Path) -> subprocess.CompletedProcess[str]:
     """Open a sealed notebook with an empty home beside it and without a network."""
     env = {"PATH": os.environ["PATH"], "HOME": str(archive.parent / "home")}
-    command = [sys.executable, "-m", "onetool_ipy", "open", archive.name]
+    command = [sys.executable, "-m", "onetool_ipy", "open", "--yes", archive.name]
     alone = ["unshare", "-rn", "sh", "-c", 'ip link set lo up 2>/dev/null; exec "$@"', "sh"]
     has_namespaces = subprocess.run([*alone, "true"], capture_output=True, check=False).returncode == 0
     return subprocess.run(
@@ -131,18 +133,45 @@ def test_a_person_is_asked_before_the_code_of_a_notebook_runs(sealed: Path) -> N
     assert text.rstrip().endswith("Nothing was run.")
 
 
-def test_what_differs_is_said_and_the_exit_code_is_1(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_nobody_can_be_asked_nothing_runs(sealed: Path) -> None:
+    """A script, CI or an agent that runs `open` without a terminal has said nothing; `--yes` says it."""
+    command = [sys.executable, "-m", "onetool_ipy", "open", sealed.name]
+    run = subprocess.run(
+        command, cwd=sealed.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 1
+    assert "The code of 'report.sealed.zip' would run here, and nobody can be asked." in run.stderr
+    assert "onetool-ipy open --yes report.sealed.zip" in run.stderr
+
+
+def _with_cell(sealed: Path, number: int, source: str) -> Path:
+    """The archive with other code in one cell."""
     other = sealed.with_name("other.sealed.zip")
     with zipfile.ZipFile(sealed) as old, zipfile.ZipFile(other, "w") as new:
         for name in old.namelist():
             data = old.read(name)
             if name == "report.ipynb":
                 node = json.loads(data)
-                node["cells"][3]["source"] = "len(r.data) + 41"
+                node["cells"][number]["source"] = source
                 data = json.dumps(node).encode()
             new.writestr(name, data)
+    return other
+
+
+@pytest.mark.slow
+def test_a_kernel_that_dies_is_said_with_its_cell(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = _with_cell(sealed, 2, "import os; os._exit(3)")
     capsys.readouterr()
-    assert main(["open", other.name]) == 1
+    assert main(["open", other.name, "--yes"]) == 1
+    error = capsys.readouterr().err
+    assert "The kernel died in cell 3 of 'report.ipynb'." in error
+    assert "damaged" not in error
+
+
+def test_what_differs_is_said_and_the_exit_code_is_1(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = _with_cell(sealed, 3, "len(r.data) + 41")
+    capsys.readouterr()
+    assert main(["open", other.name, "--yes"]) == 1
     out = capsys.readouterr().out
     assert "Cell 4 differs." in out
     assert "is:  42" in out
@@ -217,6 +246,16 @@ PLAIN = stat.S_IFREG | 0o644
         ([("sealed.json", b'{"version": 2}', PLAIN)], "later version"),
         ([("sealed.json", b'{"version": 1, "notebook": "../x", "recordings": ["y"]}', PLAIN)], "is missing or wrong"),
         ([("sealed.json", b"[]", PLAIN)], "is missing or wrong"),
+        ([("sealed.json", b"[" * 5_000, PLAIN)], "is missing or wrong"),
+        ([("a", b"x", PLAIN), ("a/b", b"x", PLAIN)], "'a' is a file and a folder"),
+        ([("a/b/c", b"x", PLAIN), ("A", b"x", PLAIN)], "'a' is a file and a folder"),
+        ([("a", b"x", PLAIN), ("A", b"x", PLAIN)], "may not have"),
+        ([("a//b", b"x", PLAIN)], "may not have"),
+        ([("./a", b"x", PLAIN)], "may not have"),
+        ([("a\u202e", b"x", PLAIN)], r"'a\\u202e', which it may not have"),
+        ([("x/.OneTool/tools/evil.py", b"x", PLAIN)], "may not have"),
+        ([("d/", b"", PLAIN)], "may not have"),
+        ([("n" * 300, b"x", PLAIN)], "cannot be unpacked: File name too long"),
         ([], "is missing or wrong"),
     ],
 )
@@ -227,6 +266,70 @@ def test_a_hostile_archive_is_refused_and_writes_nothing(
     with pytest.raises(UsageProblem, match=message):
         run_sealed(path)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        {"notebook": "/etc/hostname", "recordings": ["c.jsonl"]},
+        {"notebook": "n.ipynb", "recordings": ["/etc/hostname"]},
+        {"notebook": "n.ipynb", "recordings": ["../work/c.jsonl"]},
+        {"notebook": "n.ipynb", "recordings": ["./c.jsonl"]},
+        {"notebook": "n.ipynb", "recordings": ["n.ipynb"]},
+        {"notebook": "n.ipynb", "recordings": ["sealed.json"]},
+        {"notebook": "n.ipynb", "recordings": ["onetool.lock"]},
+        {"notebook": "n.ipynb", "recordings": "c"},
+        {"notebook": "n.ipynb", "recordings": [["c.jsonl"]]},
+        {"notebook": ["n.ipynb"], "recordings": ["c.jsonl"]},
+        {"notebook": "n.ipynb", "recordings": []},
+        {"notebook": "n.ipynb", "recordings": {"c.jsonl": 1}},
+    ],
+    ids=str,
+)
+def test_a_manifest_names_parts_of_its_archive_only(tmp_path: Path, manifest: dict[str, object]) -> None:
+    """A recording is written anew before the notebook runs, so a name may not lead elsewhere."""
+    parts = [("n.ipynb", b"{}"), ("c.jsonl", b""), ("c", b""), ("onetool.lock", b"{}")]
+    listed = json.dumps({"version": 1, **manifest}).encode()
+    path = _archive(tmp_path / "bad.sealed.zip", *((*part, PLAIN) for part in (("sealed.json", listed), *parts)))
+    with pytest.raises(UsageProblem, match="its list of parts is missing or wrong"):
+        run_sealed(path)
+
+
+@pytest.mark.parametrize(
+    ("notebook", "result", "message"),
+    [
+        (b'{"cells": 5}', b"{}", "'n.ipynb' is not a notebook"),
+        (b'{"cells": ["text"]}', b"{}", "'n.ipynb' is not a notebook"),
+        (b'{"cells": ' + b"[" * 5_000, b"{}", "it is nested deeper than 200 levels"),
+        (b'{"cells": [], "nbformat": "x"}', b"{}", "not a notebook that can be run"),
+        (b'{"cells": []}', b"[]", "is not a stored result"),
+        (b'{"cells": []}', b"{,", "is not JSON"),
+    ],
+    ids=["no list", "a text", "deep", "no version", "a list", "no JSON"],
+)
+def test_odd_parts_are_said_in_words(tmp_path: Path, notebook: bytes, result: bytes, message: str) -> None:
+    listed = json.dumps({"version": 1, "notebook": "n.ipynb", "recordings": ["c.jsonl"]}).encode()
+    parts = [("sealed.json", listed), ("n.ipynb", notebook), ("c.jsonl", b""), ("results/r00000000000.json", result)]
+    assert is_handle("r00000000000")
+    path = _archive(tmp_path / "bad.sealed.zip", *((*part, PLAIN) for part in parts))
+    with pytest.raises(UsageProblem, match=message):
+        run_sealed(path)
+
+
+@given(at=st.integers(0, 10_000), change=st.integers(1, 255), cut=st.booleans())
+def test_an_archive_with_a_changed_byte_is_unpacked_or_refused_in_words(
+    tmp_path_factory: pytest.TempPathFactory, at: int, change: int, cut: bool
+) -> None:
+    """No byte of it makes a traceback. The list of parts is empty, so no notebook runs."""
+    folder = tmp_path_factory.mktemp("flipped")
+    parts = [("sealed.json", b'{"version": 1}'), ("deep/part", bytes(range(256)) * 4), ("c", b"x" * 50)]
+    path = _archive(folder / "a.sealed.zip", *((*part, PLAIN) for part in parts))
+    data = bytearray(path.read_bytes())
+    data[at % len(data)] ^= change
+    path.write_bytes(data[: at % len(data)] if cut else data)
+    with pytest.raises(UsageProblem):
+        run_sealed(path)
+    assert [each.name for each in folder.iterdir()] == [path.name]
 
 
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:

@@ -7,11 +7,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mcp.server.lowlevel import Server
+from mcp.types import Tool as MCPTool
 
 from onetool_ipy import open_toolbox
 from onetool_ipy.base.errors import DuplicateTool, InvalidTool, OneToolError, UsageProblem
@@ -164,8 +169,49 @@ class LooksLikeOne:
 
 
 def test_an_object_that_only_looks_like_a_tool_is_none(box: Toolbox) -> None:
-    with pytest.raises(InvalidTool, match="'LooksLikeOne' has no public methods"):
+    with pytest.raises(InvalidTool, match=r"'LooksLikeOne' looks like a tool \(name, description, args_schema\)"):
         box.adopt(LooksLikeOne())
+
+
+class OwnServer(Server[Any]):
+    """A class of the user's own on top of one of a framework."""
+
+    def price(self, item: str) -> str:
+        """Return the price."""
+        return item
+
+
+class Runnable(LooksLikeOne):
+    """Looks like a tool, and has methods by which a framework would run it."""
+
+    def run(self, text: str) -> str:
+        """Run it."""
+        return text
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Server("plain"), r"'Server' comes from 'mcp\.server\.lowlevel\.server'"),
+        (lambda: OwnServer("own"), r"'OwnServer' comes from 'mcp\.server"),
+        (lambda: MCPTool(name="t", description="T.", inputSchema={"type": "object"}), r"'Tool' comes from 'mcp"),
+        (Runnable, "'Runnable' looks like a tool"),
+    ],
+    ids=["a server", "a subclass", "a listed tool", "a look-alike"],
+)
+def test_an_unknown_object_of_a_framework_is_refused_in_words(
+    box: Toolbox, make: Callable[[], object], message: str
+) -> None:
+    """Its methods run it inside the framework; none of them becomes a tool."""
+    before = [spec.name for spec in box.registry.known()]
+    with pytest.raises(InvalidTool, match=message) as refused:
+        box.adopt([Shop(), make()])
+    assert "Known are: langchain-core" in refused.value.hint
+    assert [spec.name for spec in box.registry.known()] == before
+
+
+def test_a_class_of_a_module_that_is_called_like_a_framework_is_adopted(box: Toolbox) -> None:
+    assert box.adopt(type("Desk", (Shop,), {"__module__": "agents"})()) == ["desk.price"]
 
 
 @pytest.mark.parametrize("thing", [3, None, {"a": 1}, b"x", 2.5, Shop, []], ids=repr)
@@ -349,6 +395,98 @@ print({{name.partition(".")[0] for name in sys.modules}} & {{
     command = [others_python("frameworks"), "-c", code]
     ended = subprocess.run(command, capture_output=True, text=True, env=env, check=True)
     assert ended.stdout.splitlines() == ["['plain.run']", "set()"]
+
+
+def _named(name: str, value: int) -> Callable[[], int]:
+    def fn() -> int:
+        """Return a number."""
+        return value
+
+    fn.__name__ = fn.__qualname__ = name
+    return fn
+
+
+def _state(box: Toolbox) -> dict[str, Any]:
+    """Every tool of the session, and what it gives."""
+    return {name: box.call(name).data for name in box.session.specs}
+
+
+def test_a_list_in_which_one_fails_registers_and_replaces_nothing(box: Toolbox) -> None:
+    """The second name is one of ours: neither is the first one registered, nor is an older tool replaced."""
+    box.adopt([_named("read_file", 1), _named("newer", 2)], pack="mine")
+    before = _state(box)
+    with pytest.raises(DuplicateTool, match=r"fs\.read_file"):
+        box.adopt([_named("newone", 3), _named("read_file", 4)], pack="fs")
+    assert box.registry.get("fs.newone") is None
+    shop = Shop()
+    box.adopt(shop)
+    with pytest.raises(DuplicateTool):
+        box.adopt([shop, _named("sleep", 5), type("Time", (), {"now": lambda self: 1})()])
+    assert box.call("shop.price", {"item": "tea"}).data == "tea at one"
+    box.session.specs.pop("shop.price")
+    assert _state(box) == before
+
+
+@pytest.mark.slow
+@given(lists=st.lists(st.lists(st.tuples(st.sampled_from(["a", "b", "c", "read_file"]), st.integers()), max_size=4)))
+def test_a_list_is_adopted_whole_or_not_at_all(
+    tmp_path_factory: pytest.TempPathFactory, lists: list[list[tuple[str, int]]]
+) -> None:
+    """The naive twin is a dict: a list is in it as a whole, unless a name is there twice or `fs` has it."""
+    folder = tmp_path_factory.mktemp("adopt")
+    with open_toolbox(folder, env={"ONETOOL_STATE": str(folder / "state")}) as box:
+        twin: dict[str, int] = {}
+        for entries in lists:
+            names = [f"fs.{name}" for name, _ in entries]
+            is_whole = "fs.read_file" not in names and len({*names}) == len(names) > 0
+            try:
+                box.adopt([_named(name, value) for name, value in entries], pack="fs")
+            except OneToolError:
+                assert not is_whole
+            else:
+                assert is_whole
+                twin |= dict(zip(names, (value for _, value in entries), strict=True))
+            assert _state(box) == twin
+
+
+def test_two_threads_that_adopt_the_same_names_leave_the_tools_of_one(box: Toolbox) -> None:
+    """Each list is registered as a whole, so the tools are those of one list."""
+    count, rounds = 8, 40
+    start = threading.Barrier(count)
+
+    def adopt(number: int) -> None:
+        start.wait()
+        for _ in range(rounds):
+            box.adopt([_named("a", number), _named("b", number), _named("c", number)])
+
+    threads = [threading.Thread(target=adopt, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({*_state(box).values()}) == 1
+    assert sorted(box.session.specs) == ["nb.a", "nb.b", "nb.c"]
+
+
+def test_two_threads_that_adopt_objects_of_one_name_one_wins(box: Toolbox) -> None:
+    shops = [Shop(str(number)) for number in range(8)]
+    start, wins = threading.Barrier(len(shops)), []
+
+    def adopt(shop: Shop) -> None:
+        start.wait()
+        try:
+            box.adopt(shop)
+        except DuplicateTool:
+            return
+        wins.append(shop.name)
+
+    threads = [threading.Thread(target=adopt, args=(shop,)) for shop in shops]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wins) == 1
+    assert box.call("shop.price", {"item": "tea"}).data == f"tea at {wins[0]}"
 
 
 def test_a_failed_adoption_leaves_nothing(box: Toolbox) -> None:

@@ -436,7 +436,7 @@ def test_a_damaged_file_is_said_and_left_alone(bench: Open, damage: Any, said: s
 def test_binary_data_is_no_cassette(bench: Open) -> None:
     made = bench()
     made.file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(OneToolError, match="line 1 is not JSON"):
+    with pytest.raises(OneToolError, match="line 1 is not UTF-8 text"):
         made.ask("a")
 
 

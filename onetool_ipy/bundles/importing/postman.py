@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from onetool_ipy.base.credentials import is_secret_name
 from onetool_ipy.base.errors import InvalidRequest
+from onetool_ipy.base.foreign_json import NotJson, parse_json
 from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.http.definition import HEADER_NAME
@@ -342,8 +343,8 @@ class _Sampler:
             variables = source
             if isinstance(source, str):
                 variables = None
-                with suppress(ValueError):
-                    variables = json.loads(source)
+                with suppress(NotJson):
+                    variables = parse_json(source)
             whole = {"query": _text(query.get("query")), "variables": as_dict(variables)}
             if name := as_text(query.get("operationName")):
                 whole["operationName"] = name

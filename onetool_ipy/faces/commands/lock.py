@@ -58,7 +58,8 @@ def diff(context: CommandContext, options: Options) -> DataPage:
     locked = read_lock(_path(box))["tools"]
     if spec is None and name not in locked:
         raise UsageProblem(f"No tool '{name[:60]}'. {did_you_mean(name, [*locked])}".strip())
-    now = {} if spec is None else lock_of(box.registry.loaded([spec]), {}, box.mask)["tools"]
+    servers = box.config.reach.get("server", {})
+    now = {} if spec is None else lock_of(box.registry.loaded([spec]), servers, box.mask)["tools"]
     if name not in locked:
         lines = [f"The tool '{name}' is not in {NAME}."]
     elif name not in now:

@@ -7,7 +7,6 @@ notebook.
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -19,7 +18,7 @@ from uuid import uuid4
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import write_whole
-from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.printable import printable, visible
 from onetool_ipy.base.search import did_you_mean
 from onetool_ipy.core.question import Question
 from onetool_ipy.core.result import ToolResult
@@ -30,6 +29,7 @@ from onetool_ipy.faces.client_files import (
     entry_of_project,
     read_client_file,
     read_json,
+    read_text,
     snippet,
     with_entry,
     without_secrets,
@@ -196,23 +196,31 @@ def _export_self(context: CommandContext, options: Options) -> Page:
         raise WrongWords(message, hint=f"One of: {', '.join(CLIENTS)}")
     (client,) = options.words
     project, path = context.box.config.paths.project, ServerSetup(context.box).client_path(client)
-    try:
-        before = path.read_text(encoding="utf-8") if path.exists() else ""
-    except (OSError, UnicodeError) as exc:
-        raise UsageProblem(f"'{path}' cannot be read: {exc}.") from exc
+    real = Path(os.path.realpath(path))
+    place = f"{path}" if real == path else f"{real} (the link {path} leads there)"
+    before = read_text(path)
     entry = entry_of_project(project, os.environ)
     after = with_entry(client, path, before, entry)
     if after == before:
-        return context.page(f"'{entry.name}' is in {path} already.")
+        return context.page(f"'{entry.name}' is in {place} already.")
+    old, new = before.splitlines(), after.splitlines()
+    head = tail = 0
+    while head < len(old) and old[head] == new[head]:
+        head += 1
+    while tail < len(old) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
     # A question shows long blanks as a number of blanks, so the margins of the lines are left out.
-    changes = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-"]
-    lines = [f"{line[0]} {line[1:].strip()}" for line in changes]
-    if not _is_agreed(context, lines, f"Add '{entry.name}' to {path}?", options.values):
+    lines = [f"- {line.strip()}" for line in old[head : len(old) - tail]]
+    lines += [f"+ {line.strip()}" for line in new[head : len(new) - tail]]
+    if not _is_agreed(context, lines, f"Add '{entry.name}' to {place}?", options.values):
         return context.page(_UNCHANGED)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, after.encode(), mode=0o644)
+    # The client may have written its file while the person read the question.
+    if read_text(path) != before:
+        raise UsageProblem(f"'{real}' has changed meanwhile. {_UNCHANGED}", hint="Run it again.")
+    real.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(real, after.encode(), mode=0o644)
     return context.page(
-        f"'{entry.name}' is in {path} now. Start the client again to see it.",
+        f"'{entry.name}' is in {place} now. Start the client again to see it.",
         "It hands on the tools of the notebook of this project that runs; see docs/agents.md.",
     )
 
@@ -386,7 +394,7 @@ def _one(context: CommandContext, words: list[str], verb: str) -> str:
 
 def _difference(sign: str, name: str, entry: Mapping[str, Any]) -> str:
     """One line of a difference. The whole entry is shown: a yes belongs to what was shown."""
-    return printable_line(f"  {sign} {name}: {json.dumps(entry, ensure_ascii=False)}")
+    return visible(f"  {sign} {name}: {json.dumps(entry, ensure_ascii=False)}")
 
 
 def _kept_secrets(secrets: Mapping[str, str]) -> list[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from onetool_ipy.base.errors import UsageProblem
-from onetool_ipy.base.printable import printable_line
+from onetool_ipy.base.printable import visible
 from onetool_ipy.config.trust import TrustList
 from onetool_ipy.faces import new_packs
 from onetool_ipy.faces.commands import CommandContext, Page, WrongWords, one_word
@@ -104,7 +104,7 @@ def trust(context: CommandContext, options: Options) -> Page:
 def list_trusted(_context: CommandContext, _options: Options) -> Page:
     """`%tool trust list`."""
     folders = TrustList.of(os.environ, Path.home()).folders()
-    return Page("\n".join(printable_line(str(folder)) for folder in folders) or "You trust no project yet.")
+    return Page("\n".join(visible(str(folder)) for folder in folders) or "You trust no project yet.")
 
 
 def save_cell(context: CommandContext, options: Options) -> Page:

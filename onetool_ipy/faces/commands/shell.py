@@ -16,7 +16,7 @@ from typing import Any, cast
 from onetool_ipy.assemble import open_leniently
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import OneToolError, UsageProblem
-from onetool_ipy.base.printable import printable, printable_line
+from onetool_ipy.base.printable import printable, printable_line, visible
 from onetool_ipy.base.records import collector_paused, models_built_late
 from onetool_ipy.config.paths import FOLDER
 from onetool_ipy.config.template import init_project, pack_template
@@ -294,10 +294,14 @@ def open_sealed(_context: CommandContext, options: Options) -> DataPage:
     from onetool_ipy.faces.sealing import run_sealed
 
     file = Path(one_word(options, "open", what="sealed notebook", hint="For example: onetool-ipy open a.sealed.zip"))
-    # A script that names the file has said yes; a person may take "open" for a look.
-    question = f"This runs the code of '{file.name}' on this machine, with your rights. Run it? [y/N] "
+    name = visible(file.name, 200)
+    # A person may take "open" for a look, and so may whoever wrote a script.
+    question = f"This runs the code of '{name}' on this machine, with your rights. Run it? [y/N] "
     reply = "y" if "--yes" in options.values or not file.is_file() else ask_at_terminal(question)
-    if reply is not None and reply.strip().lower() not in ("y", "yes"):
+    if reply is None:
+        hint = f"If you trust it: onetool-ipy open --yes {shlex.quote(str(file))}"
+        raise UsageProblem(f"The code of '{name}' would run here, and nobody can be asked.", hint=hint)
+    if reply.strip().lower() not in ("y", "yes"):
         raise NotDone("Nothing was run.")
     lines = run_sealed(file)
     text = "\n".join(lines) if lines else f"{file.name} gives what it gave when it was sealed."

@@ -13,7 +13,6 @@ and nothing is imported there.
 from __future__ import annotations
 
 import ast
-import json
 import os
 import queue
 import socket
@@ -34,6 +33,7 @@ from mcp.shared.message import ClientMessageMetadata, SessionMessage
 
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.base.files import read_own
+from onetool_ipy.base.foreign_json import parse_json
 from onetool_ipy.base.values import Json
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def attach(note: ServingNote) -> None:
 def read_note(text: str | bytes) -> ServingNote | None:
     """Return the note in a client's configuration; None if it is not one of a server on this machine."""
     try:
-        entry = json.loads(text)["mcpServers"]["onetool"]
+        entry = parse_json(text)["mcpServers"]["onetool"]
         note = ServingNote(str(entry["url"]), {str(k): str(v) for k, v in entry.get("headers", {}).items()})
         return note if note.host in LOOPBACK and note.port else None
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -253,7 +253,7 @@ def _connections() -> Iterator[Json]:
     files.sort(key=lambda file: os.stat(file).st_mtime if file.exists() else 0.0, reverse=True)
     for file in files[:_MOST_KERNELS]:
         try:
-            info = json.loads(read_own(file, _MAX_FILE) or b"")
+            info = parse_json(read_own(file, _MAX_FILE) or b"")
             if info["key"] and _listens(info):
                 yield info
         except (ValueError, LookupError, TypeError, OSError):
@@ -304,7 +304,7 @@ def _where(project: Path) -> str:
     """Where to load the extension: at the Jupyter Server of the project, if one is running."""
     for file in sorted(_runtime_files("jpserver-*.json")):
         try:
-            server = json.loads(read_own(file, _MAX_FILE) or b"")
+            server = parse_json(read_own(file, _MAX_FILE) or b"")
             if project.is_relative_to(server["root_dir"]):
                 socket.create_connection(("127.0.0.1", int(server["port"])), timeout=_KERNEL_DIAL_S).close()
                 return f"In a notebook of it at {server['url']},"

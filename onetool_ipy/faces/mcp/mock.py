@@ -8,6 +8,7 @@ secret of the project is refused.
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 from onetool_ipy.assemble import open_toolbox
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.masking import MASK
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.stores.cassettes import Cassette, RecordedCall, read_calls
 from onetool_ipy.stores.encoding import decode
@@ -34,7 +36,7 @@ def read_recording(path: Path, mask: Callable[[str], str]) -> list[RecordedCall]
         raise UsageProblem(
             f"There is no recording '{path}'.", hint="Record one in a notebook: %tool replay calls.jsonl"
         )
-    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").split("\n"), start=1):
         if mask(line) != line:
             hint = "Record it again: what is recorded now has no secrets in it."
             raise UsageProblem(f"Line {number} of '{path}' holds a secret of this project.", hint=hint)
@@ -72,7 +74,11 @@ class RestMock:
             # Of a tool that sends several requests the result belongs to the last one.
             if call.requests and not call.not_recorded:
                 last = call.requests[-1]
-                self._answers.setdefault(_route(str(last["method"]), str(last["url"])), deque()).append(call)
+                url = urlsplit(str(last["url"]))
+                route = _route(str(last.get("method", "GET")), url.path, url.query)
+                self._answers.setdefault(route, deque()).append(call)
+        # A secret is masked in the recording. Callers send their own: its place fits any value.
+        self._masked = [route for route in self._answers if MASK in f"{route}"]
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -81,9 +87,8 @@ class RestMock:
         del receive
         if scope["type"] != "http":
             return
-        query = scope["query_string"].decode("latin-1")
-        route = _route(scope["method"], f"{scope['raw_path'].decode('latin-1')}?{query}")
-        status, kind, body = self._answer(route)
+        path, query = (scope[name].decode("latin-1") for name in ("raw_path", "query_string"))
+        status, kind, body = self._answer(_route(scope["method"], path, query))
         headers = [(b"content-type", kind), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
@@ -91,10 +96,14 @@ class RestMock:
     def _answer(self, route: Route) -> tuple[int, bytes, bytes]:
         calls = self._answers.get(route)
         if calls is None:
+            masked = next((each for each in self._masked if _fits(each, route)), None)
+            calls = None if masked is None else self._answers[masked]
+        if calls is None:
             return 404, b"application/json", json.dumps({"error": "not recorded"}).encode()
         call = calls.popleft() if len(calls) > 1 else calls[0]
         if call.failure is not None:
-            status = int(call.failure.get("status") or 502)
+            code = call.failure.get("status")
+            status = code if isinstance(code, int) and 400 <= code <= 599 else 502
             return status, b"application/json", json.dumps({"error": call.failure.get("message", "")}).encode()
         value = values.to_json(decode(call.result))
         if isinstance(value, str):
@@ -102,6 +111,27 @@ class RestMock:
         return 200, b"application/json", json.dumps(value, ensure_ascii=False).encode()
 
 
-def _route(method: str, url: str) -> Route:
-    parts = urlsplit(url)
-    return method.upper(), parts.path or "/", tuple(sorted(parse_qsl(parts.query, keep_blank_values=True)))
+def _route(method: str, path: str, query: str) -> Route:
+    pairs = parse_qsl(query, keep_blank_values=True)
+    return method.upper(), path or "/", tuple(sorted(pairs))
+
+
+def _fits(recorded: Route, request: Route) -> bool:
+    """Whether a request is the recorded one, with anything in the place of each masked secret."""
+    if recorded[0] != request[0] or not _pattern(recorded[1]).fullmatch(request[1]):
+        return False
+    if len(recorded[2]) != len(request[2]):
+        return False
+    left = list(request[2])
+    # What is not masked is matched first: a pattern would take the place of another value.
+    for pair in sorted(recorded[2], key=lambda pair: MASK in "".join(pair)):
+        name, value = (_pattern(part) for part in pair)
+        match = next((one for one in left if name.fullmatch(one[0]) and value.fullmatch(one[1])), None)
+        if match is None:
+            return False
+        left.remove(match)
+    return True
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(".+".join(map(re.escape, text.split(MASK))), re.DOTALL)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from onetool_ipy.base.background import require_wanted
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.base.printable import revealed
 from onetool_ipy.base.values import Json, cut
 from onetool_ipy.core.question import Question, Reply, form_errors
 from onetool_ipy.render.views import counted
@@ -106,23 +107,23 @@ class _OpenQuestion:
         self.reply: Reply | None = None
         self.data: Json = {
             "id": self.id,
-            "asker": question.subject,
-            "text": question.text,
+            "asker": revealed(question.subject),
+            "text": revealed(question.text),
             "url": question.url,
-            "details": list(question.details),
+            "details": [revealed(line) for line in question.details],
             "yes": question.yes,
             "no": question.no,
-            "program": question.program,
+            "program": revealed(question.program),
             "eachTime": question.each_time,
             "trust": None if question.trust is None else dict(question.trust),
             "form": None if question.form is None else dict(question.form),
             "calls": [
                 {
-                    "tool": call.tool,
-                    "summary": call.summary,
-                    "badges": list(call.badges),
-                    "note": call.note,
-                    "args": [{"name": name, "text": _shortened(text)} for name, text in call.args],
+                    "tool": revealed(call.tool),
+                    "summary": revealed(call.summary),
+                    "badges": [revealed(badge) for badge in call.badges],
+                    "note": revealed(call.note),
+                    "args": [{"name": revealed(name), "text": revealed(_shortened(text))} for name, text in call.args],
                 }
                 for call in question.calls
             ],

@@ -75,13 +75,36 @@ def test_the_difference_is_shown_and_a_no_changes_nothing(clean: Kernel) -> None
     clean.execute("%tool server export claude-code --self --yes")
     after = file.read_text()
     assert json.loads(after)["mcpServers"]["mine"] == {"command": "x"}
-    assert after.startswith(before.rstrip("\n} "))
+    head, tail = before[: before.index('\n        "mine')], before[before.index('\n        "mine') :]
+    assert after.startswith(head)
+    assert after.endswith(tail)
+
+
+def test_a_file_behind_a_link_is_named_by_its_real_path(clean: Kernel) -> None:
+    """Dotfiles are often links into a repository; a yes is to the file that is written."""
+    link, real = clean.cwd / ".mcp.json", clean.cwd / "dotfiles" / "mcp.json"
+    real.parent.mkdir()
+    before = b'\xef\xbb\xbf{\r\n  // my servers\r\n  "mcpServers": {"mine": {"command": "x",},},\r\n}\r\n'
+    real.write_bytes(before)
+    link.symlink_to(real)
+    clean.start_execute("%tool server export claude-code --self", allow_stdin=True)
+    question = clean.answer_input("y").replace("\n       | ", "")
+    assert f"to {real} (the link {link} leads there)?" in question
+    clean.execute("pass")
+    after = real.read_bytes()
+    assert link.is_symlink()
+    start = before.index(b'{"mine"') + 1
+    assert after[:start] == before[:start]
+    assert after.endswith(before[start:])
+    assert len(after) > len(before)
 
 
 @pytest.mark.parametrize(
     ("client", "text", "words"),
     [
-        ("vscode", '{"servers": {} // mine\n}', 'Paste this there: { "servers": { "onetool-'),
+        ("vscode", '{"servers": {} // mine\n', 'Paste this there: { "servers": { "onetool-'),
+        ("vscode", '{"servers": ' + "[" * 5_000, 'Paste this there: { "servers": { "onetool-'),
+        ("cursor", '{"a": 1e999}', 'Paste this there: { "mcpServers": { "onetool-'),
         ("cursor", '{"mcpServers": null}', 'Paste this there: { "mcpServers": { "onetool-'),
         ("cursor", "[1]", 'Paste this there: { "mcpServers": { "onetool-'),
         ("cursor", '{"mcpServers": {"NAME": {"command": "other"}}}', "it has another entry 'onetool-"),

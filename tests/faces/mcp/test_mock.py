@@ -12,13 +12,19 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy import open_toolbox
+from onetool_ipy.base.masking import MASK
 from onetool_ipy.core.tool import HttpHooks, ToolSpec
 from onetool_ipy.faces.cli import main
+from onetool_ipy.faces.mcp.mock import RestMock, read_recording
+from onetool_ipy.stores.cassettes import RecordedCall
 from tests.harness import exam
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT, private
@@ -154,6 +160,108 @@ def test_http_requests_get_the_recorded_answers_and_anything_else_is_404(recordi
         for method, other in (("POST", path), ("GET", "/v1/items?page=1"), ("GET", "/"), ("GET", "/v1/items/1")):
             response = client.request(method, other)
             assert (response.status_code, response.json()) == (404, {"error": "not recorded"})
+
+
+KEY = "sk-mock-0123456789"
+
+
+@pytest.fixture
+def keyed(tmp_path: Path) -> RestMock:
+    """A mock of an API that takes its key in the query, and a tenant's name in the path."""
+    folder, path = tmp_path / ".onetool", tmp_path / "calls.jsonl"
+    folder.mkdir()
+    (folder / "onetool.yaml").write_text("version: 1\n", encoding="utf-8")
+    (folder / "secrets.yaml").write_text(f'KEY: "{KEY}"\nTENANT: "tenant/of-mine"\n', encoding="utf-8")
+    (folder / "secrets.yaml").chmod(0o600)
+
+    def preview(args: dict[str, Any]) -> list[dict[str, Any]]:
+        place = f"/tenant%2Fof-mine/{args['page']}" if args["page"] > 1 else "/weather"
+        return [{"method": "GET", "url": f"https://api.example{place}?appid={KEY}&page={args['page']}"}]
+
+    with open_toolbox(folder / "onetool.yaml", env={"ONETOOL_STATE": str(tmp_path / "state")}) as box:
+        hooks = HttpHooks(send=lambda _args: None, preview=preview)
+        run = partial(dict, sky="blue")
+        box.registry.register(ToolSpec(name="api.sky", description="d", parameters=SCHEMA, run=run, http=hooks))
+        with box.ot.replay(path):
+            for page in (1, 2):
+                assert box.call("api.sky", {"page": page}).ok
+        text = path.read_text(encoding="utf-8")
+        assert KEY not in text
+        assert "appid=***" in text
+        return RestMock(read_recording(path, box.mask))
+
+
+@pytest.mark.parametrize(
+    ("address", "page"),
+    [
+        (f"/weather?appid={KEY}&page=1", 1),
+        ("/weather?page=1&appid=another", 1),
+        ("/weather?page=1&appid=***", 1),
+        ("/weather?page=1&appid=", None),
+        ("/weather?page=1", None),
+        ("/weather?page=2&appid=another", None),
+        ("/weather?page=1&key=another", None),
+        ("/weather?page=1&appid=another&more=1", None),
+        ("/weather?page=another&appid=1", None),
+        ("/tenant%2Fof-mine/2?appid=another&page=2", 2),
+        ("/another/2?appid=another&page=2", 2),
+        ("/another/3?appid=another&page=2", None),
+        ("//weather?appid=another&page=1", None),
+    ],
+)
+async def test_a_request_with_another_secret_gets_the_recorded_answer(
+    keyed: RestMock, address: str, page: int | None
+) -> None:
+    """What is masked in the recording fits any value; everything else must be as recorded."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(keyed), base_url="http://mock") as client:
+        response = await client.get(f"http://mock{address}")
+    expected = (404, {"error": "not recorded"}) if page is None else (200, {"sky": "blue", "page": page})
+    assert (response.status_code, response.json()) == expected
+
+
+SAFE = st.text("ab/&=?%+ é", max_size=4)
+PAIRS = st.lists(st.tuples(SAFE.filter(bool), SAFE | st.just(MASK)), max_size=4)
+
+
+@given(
+    recorded=PAIRS, secrets=st.lists(SAFE.filter(bool), min_size=4, max_size=4), change=st.none() | st.integers(0, 3)
+)
+async def test_any_secrets_in_the_masked_places_fit_and_nothing_else(
+    recorded: list[tuple[str, str]], secrets: list[str], change: int | None
+) -> None:
+    """The naive twin: fill the masks, shuffle nothing away, and change one plain value."""
+    call = {"format": 1, "tool": "a.b", "key": "k", "result": {"n": 1}}
+    url = f"https://api.example/x?{urlencode(recorded, safe='*')}"
+    mock = RestMock([RecordedCall(**call, requests=[{"method": "GET", "url": url}])])
+    sent = [(name, secrets[at] if value == MASK else value) for at, (name, value) in enumerate(recorded)]
+    is_changed = change is not None and change < len(sent) and recorded[change][1] != MASK
+    if change is not None and is_changed:
+        sent[change] = (sent[change][0], sent[change][1] + "!")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(mock), base_url="http://mock") as client:
+        response = await client.get(f"http://mock/x?{urlencode(sent[::-1])}")
+    # A changed value may still fit where the same name is masked, too.
+    is_ambiguous = is_changed and any(name == sent[change or 0][0] and value == MASK for name, value in recorded)
+    assert is_ambiguous or (response.status_code == 200) != is_changed
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"format": 1, "tool": "a.b", "key": "k", "result": 1, "requests": "GET /"}', "its 'requests' is of another"),
+        ('{"format": 1, "tool": "a.b", "key": "k", "result": 1, "requests": [{"m": 1}]}', "its 'requests' is of"),
+        ('{"format": 1, "tool": "a.b", "key": "k", "failure": "no"}', "its 'failure' is of another kind"),
+        ('{"format": 1, "tool": "a.b", "key": "k", "result": 1, "version": 5}', "its 'version' is of another kind"),
+        ('{"format": 1, "tool": "a.b", "key": "k", "result": ' + "[" * 5_000, "line 1 is nested deeper"),
+        (r'{"format": 1, "tool": "a.b", "key": "k", "result": "\ud800"}', "line 1 has half of a character"),
+        ('{"format": 1, "tool": "a.b", "key": "k", "result": 1e999}', "line 1 has a number that is too large"),
+    ],
+)
+def test_a_damaged_recording_is_said_in_words(
+    recording: Path, capsys: pytest.CaptureFixture[str], line: str, words: str
+) -> None:
+    recording.write_text(line + "\n", encoding="utf-8")
+    assert main(["mock", recording.name]) == 1
+    assert words in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
