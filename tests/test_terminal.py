@@ -107,11 +107,12 @@ def test_an_address_is_shown_whole_and_only_yes_accepts(typed: Typed) -> None:
 
 def test_calls_say_what_their_tools_do_and_what_has_changed(typed: Typed) -> None:
     call = ProposedCall("shop.wipe", args=(("all", "true"),), badges=("server shop", "destructive"), note="it changed")
-    prompts = typed("yes", "all")
+    prompts = typed("ok", "yes", "yes", "all")
 
     refused, allowed = (ask_in_terminal(Question("the model", "", calls=(call,))) for _ in range(2))
 
     assert "  1. shop.wipe all=true\n     (server shop, destructive)\n     (it changed)\n" in prompts[0]
+    assert prompts[1].startswith("The reply 'ok' was not understood. Run? all, none")
     assert (refused.action, refused.note) == ("cancel", "the reply 'yes' was not understood")
     assert allowed == Reply("accept", {"run": [1], "always": False})
 

@@ -34,6 +34,7 @@ _MAX_SUSPENSIONS = 1_000_000
 _STEP_S = 30.0
 _MAX_WORDS = 500
 _MAX_ERRORS = 10
+_UNKNOWN = "The result of a write that has not run is not known."
 _TYPING = re.compile(r"main\.py:(?P<line>\d+):\d+: (?:error|warning)\[(?P<kind>[\w-]+)\] (?P<words>.*)")
 _UNSUPPORTED = re.compile(r"The monty syntax parser does not yet support (?P<what>.*)", re.DOTALL)
 # What the sandbox has, and its type checker has not heard of.
@@ -61,7 +62,13 @@ _LIMITS = (
 
 
 class StandIn:
-    """What a program gets for the result of a write that has not run. Any use of it raises in the program."""
+    """What a program gets for the result of a write that has not run. Any use of it raises in the program.
+
+    `is_final` says that the write will not run: it was skipped, or it needs the result of one that was.
+    """
+
+    def __init__(self, *, is_final: bool = False) -> None:
+        self.is_final = is_final
 
     def __repr__(self) -> str:
         return "<result of a write>"
@@ -228,7 +235,7 @@ class Sandbox:
             elif (name := str(snapshot.function_name)) not in self._functions and snapshot.object_id is None:
                 step = _raising(snapshot, "NameError", f"name '{values.cut(name, 80)}' is not defined")
             elif snapshot.object_id is not None:
-                step = _raising(snapshot, "TypeError", "The result of a write is not known before the write has run.")
+                step = _raising(snapshot, "TypeError", _UNKNOWN)
             elif _has_object((snapshot.args, snapshot.kwargs)):
                 step = _raising(snapshot, "TypeError", f"'{name}' takes plain data, and not a function or an object.")
             else:
@@ -295,6 +302,8 @@ class Sandbox:
         for mark, limit in _LIMITS:
             if kind in ("MemoryError", "TimeoutError", "RecursionError") and mark in words:
                 return ProgramLimit(f"The program was ended. {limit}")
+        if StandIn.__name__ in words:
+            words = _UNKNOWN
         words = f"{kind}: {words}" if words else kind
         source = values.cut(self._line(line), _MAX_WORDS)
         details = {"line": line, "source": source, "error": words}
