@@ -59,6 +59,7 @@ class Scope:
     by itself. What a source adds to `meta` stands in the `meta` of the call's result. `asked_by` is the source of the
     outermost call: of a tool that a model's tool calls, the model. `ask` puts a question to whoever made the outermost
     call, where that is not the person at the host: an MCP client that can ask its own user. `client` is that client.
+    `may_write` is False below a tool that only reads, where a model, a program or a client called it without a yes.
     """
 
     toolbox: Any
@@ -73,6 +74,7 @@ class Scope:
     asked_by: CallSource | None = None
     ask: Callable[[Question], Reply] | None = None
     client: CallClient | None = None
+    may_write: bool = True
 
     def while_importing(self) -> Scope:
         """Return the same scope, marked as importing a pack file; without client and `meta`."""

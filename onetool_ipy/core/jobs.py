@@ -137,6 +137,9 @@ class Job:
         outer = current.scope()
         box, depth = (outer.toolbox, outer.depth) if outer is not None else (None, 0)
         here = current.Scope(box, depth=depth, progress=self._heard, left=self._left, printed=self._printed)
+        if outer is not None:
+            # A job of a model's tool is the model's.
+            here.asked_by, here.may_write = outer.asked_by, outer.may_write
         token = current.enter(here)
         try:
             result = await self._executor.acall(resolved)

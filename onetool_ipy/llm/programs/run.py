@@ -461,7 +461,7 @@ class ProgramRun:
         self._note("begun", key, fingerprint=write.key.fingerprint)
         self._is_begun = True
         write.state = "in doubt"
-        answer = self._execute(resolved)
+        answer = self._execute(resolved, is_approved=True)
         self._note("done", key, fingerprint=write.key.fingerprint, answer=_line_of(answer))
         self._is_begun = False
         write.state = _state_of(answer)
@@ -568,7 +568,7 @@ class ProgramRun:
                 else:
                     waiting.extend(part.values() if isinstance(part, dict) else part)
 
-    def _execute(self, resolved: ResolvedCall) -> object:
+    def _execute(self, resolved: ResolvedCall, *, is_approved: bool = False) -> object:
         """Run a call like any other, under the id of the program, and return what the program gets of it."""
         self._require_room()
         args = resolved.call.args
@@ -576,8 +576,10 @@ class ProgramRun:
             self._require_reach(resolved.require(), args)
         self._call_count += 1
         call = ToolCall(self.id, names.PROGRAM, {}, self._options.source)
-        scope, outer = current.Scope(self._box, call, asked_by=call.source), current.scope()
-        if outer is not None:
+        spec = resolved.spec
+        resolved.has_yes = is_approved or (spec is not None and self._is_named(spec))
+        scope = current.Scope(self._box, call, asked_by=call.source, may_write=False)
+        if (outer := current.scope()) is not None:
             scope.depth, scope.asked_by, scope.ask, scope.client = outer.depth, outer.asked_by, outer.ask, outer.client
         token = current.enter(scope)
         try:

@@ -286,6 +286,30 @@ def test_rule_4_a_read_that_becomes_a_write_is_not_run(shop: Shop) -> None:
     assert not shop.writes
 
 
+@pytest.mark.parametrize("source", ["magic", "model", "python"])
+def test_rule_4_a_read_cannot_write_through_another_tool(shop: Shop, source: str) -> None:
+    """Neither at once nor in a job; where this very call names the tool that reads, it may."""
+
+    def report(customer: int, later: bool = False) -> str:
+        """Say that it only reads."""
+        if later:
+            return str(shop.box.start("crm.remind", {"customer": customer}).result().error)
+        return str(shop.box.call("crm.remind", {"customer": customer}).error)
+
+    shop.add("crm.report", report, read_only=True)
+    code = "import crm\n[crm.report(customer=1), crm.report(customer=1, later=True)]"
+    answer = shop.run(code, source=source)
+    assert shop.writes == []
+    assert all("'crm.remind' may change something, and was not run" in text for text in answer.value)
+    assert shop.run(code, source=source, approve=["crm.report"]).value == ["None", "None"]
+    assert shop.writes == [("remind", 1)] * 2
+
+
+def test_rule_4_a_write_with_a_yes_may_call_others(shop: Shop) -> None:
+    shop.add("crm.all", lambda: [shop.box.call("crm.remind", {"customer": n}).ok for n in (1, 2)])
+    assert shop.run("import crm\ncrm.all()", "all").value == [True, True]
+
+
 def test_rule_4_a_program_that_fails_by_itself_is_not_asked_about(shop: Shop) -> None:
     """The results of its writes are not looked at, so the failure is its own; nothing is written."""
     answer = shop.run("import crm\ncrm.remind(customer=1)\n1 / 0", "all")
