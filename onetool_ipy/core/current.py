@@ -128,6 +128,11 @@ def toolbox() -> Any | None:
     return expected[-1]() if expected else None
 
 
+def open_toolboxes() -> list[Any]:
+    """Return the toolboxes that are open in this process. Opens none."""
+    return [box for reference in tuple(_opened) if (box := reference()) is not None]
+
+
 def require() -> Any:
     """Return the current toolbox. Without one, open the default and keep it for the rest of the process."""
     box = toolbox()

@@ -18,6 +18,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import ToolCall
 
 _PATIENCE_S = 0.2
@@ -36,6 +37,7 @@ class Progress(NamedTuple):
     text: str = ""
 
 
+@without_secrets
 class Job:
     """One call on its own. `status`, `progress`, `result(timeout)`, `cancel()`, and `await job`."""
 

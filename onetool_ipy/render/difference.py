@@ -9,6 +9,7 @@ from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.values import is_missing
 from onetool_ipy.core import current
 from onetool_ipy.core.difference import ChangedCell, Changes
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.render import html
 from onetool_ipy.render.views import counted
 
@@ -21,6 +22,7 @@ _MAX_CELL = 40
 _NOUNS = {"table": "row", "data": "value", "text": "line"}
 
 
+@without_secrets
 class Difference:
     """What changed from one value to another; false if nothing did.
 

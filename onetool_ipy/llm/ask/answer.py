@@ -17,6 +17,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.question import Question
 from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.shown import mask, without_secrets
 from onetool_ipy.core.tool import format_call
 from onetool_ipy.llm.messages import TokenUsage
 from onetool_ipy.render import html, markdown
@@ -53,6 +54,7 @@ class AskFailed(OneToolError):
         self.answer = answer
 
 
+@without_secrets
 @dataclass(frozen=True, slots=True)
 class AnswerCall:
     """One call that the model asked for. `args` is a dict, or the text as it came if that is not a JSON object.
@@ -84,8 +86,9 @@ class AnswerCall:
 
     def __repr__(self) -> str:
         end = _error_text(self) or "ok"
-        args = values.cut(_masked(values.safe_repr(self.args, _MAX_REPR)), 80)
-        return f"AnswerCall({self.name} {args}: {values.cut(_masked(end), 200)})"
+        # A secret is masked before the text is cut, so that no part of it is left.
+        args = values.cut(mask(values.safe_repr(self.args, _MAX_REPR)), 80)
+        return f"AnswerCall({self.name} {args}: {values.cut(mask(end), 200)})"
 
 
 def _error_text(call: AnswerCall) -> str | None:
@@ -95,6 +98,7 @@ def _error_text(call: AnswerCall) -> str | None:
     return None if error is None else f"skipped: {error.message}" if is_skipped else str(error)
 
 
+@without_secrets
 class AnswerCalls(list[AnswerCall]):
     """The calls of an answer, in order; `.df` has one row for each."""
 
@@ -108,6 +112,7 @@ class AnswerCalls(list[AnswerCall]):
         return pd.DataFrame(rows, columns=columns)
 
 
+@without_secrets
 class PlannedCalls(list[dict[str, Any]]):
     """The writes of a program, in order, as rows {tool, args, state}; `.df` has one row for each.
 
@@ -122,9 +127,10 @@ class PlannedCalls(list[dict[str, Any]]):
         return pd.DataFrame(list(self), columns=["tool", "args", "state"])
 
     def __repr__(self) -> str:
-        return _masked(values.safe_repr(list(self), _MAX_REPR))
+        return values.safe_repr(list(self), _MAX_REPR)
 
 
+@without_secrets
 @dataclass(kw_only=True, repr=False, eq=False)
 class Answer:
     """The result of an ask. `error` is the failure of the model, if that ended it.
@@ -231,14 +237,14 @@ class Answer:
         return [line(c.name, c.args) for c in self.calls if c.ok and c.is_tool and not c.cached]
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
-        return mime_bundle(self, _masked)
+        return mime_bundle(self, mask)
 
     def __str__(self) -> str:
-        return _masked(self.text)
+        return self.text
 
     def __repr__(self) -> str:
         count = f"{len(self.calls)} call{'' if len(self.calls) == 1 else 's'}"
-        text = values.safe_repr(_masked(self.text), 200)
+        text = values.safe_repr(mask(self.text), 200)
         return f"<Answer {self.stop_reason}, {count}, {self.usage.total:,} tokens: {text}>"
 
 
@@ -303,12 +309,6 @@ def plan_bundle(question: Question, note: str, mask: Callable[[str], str]) -> di
     """Return the program that waits and its writes, as the question has them, and a note below."""
     text = "\n".join([*program_lines(question), printable(note)])
     return {"text/plain": mask(text), "text/html": mask(program_html(question) + html.note(note))}
-
-
-def _masked(text: str) -> str:
-    """The text without the secrets that the current toolbox knows."""
-    box = current.toolbox()
-    return text if box is None else str(box.mask(text))
 
 
 def _has_rows(data: object) -> bool:

@@ -177,11 +177,11 @@ class ProgramCalls:
         if outcome.stop_reason == "interrupted":
             raise KeyboardInterrupt
         if outcome.error is not None:
-            failure = Failure.of(outcome.error, names.PROGRAM)
-            details, facts = failure.details, self._facts(outcome)
-            if facts:
-                details = {**(details if isinstance(details, dict) else {"errors": details}), **facts}
-            return ToolResult(False, error=replace(failure, details=details), meta=meta)
+            error = Failure.of(outcome.error, names.PROGRAM)
+            if facts := self._facts(outcome):
+                details = error.details if isinstance(error.details, dict) else {"errors": error.details}
+                error = replace(error, details={**details, **facts})
+            return ToolResult(False, error=error, meta=meta)
         if outcome.stop_reason == "waiting":
             return ToolResult(True, {"waiting": outcome.note}, None, meta)
         return ToolResult(True, {"value": self._seen(outcome.value), **self._facts(outcome)}, None, meta)

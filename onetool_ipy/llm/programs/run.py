@@ -301,8 +301,10 @@ class ProgramRun:
         if answer.stop_reason != "waiting":
             answer.unmade_count, answer.question = self._writes.unmade_count, None
         if (error := answer.error) is not None:
-            error.message = f"{error.message}\n{message}".rstrip()
+            # The message has lines of the program, and what it raised, which may hold a secret.
+            error.message = self._box.mask(f"{error.message}\n{message}".rstrip())
             error.args = (error.message,)
+            error.details = values.map_text(error.details, self._box.mask)
             answer.note = answer.note or error.message
         elif message:
             answer.note = f"{message} {answer.note}".rstrip()
