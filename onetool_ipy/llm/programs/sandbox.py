@@ -74,6 +74,10 @@ class StandIn:
         return "<result of a write>"
 
 
+_STAND_IN = f"'{StandIn.__name__}'"
+"""How the library names a stand-in in its messages."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostModule:
     """A module that a program can import: the names of its functions, and its type stub."""
@@ -302,7 +306,7 @@ class Sandbox:
         for mark, limit in _LIMITS:
             if kind in ("MemoryError", "TimeoutError", "RecursionError") and mark in words:
                 return ProgramLimit(f"The program was ended. {limit}")
-        if StandIn.__name__ in words:
+        if _STAND_IN in words:
             words = _UNKNOWN
         words = f"{kind}: {words}" if words else kind
         source = values.cut(self._line(line), _MAX_WORDS)
