@@ -295,9 +295,12 @@ class AskMagic:
         asker = self._box.ask
         if "--resume" in flags:
             approve, plan = flags.get("--approve"), bool(flags.get("--plan"))
-            return self._given(
-                asker.resume(flags["--resume"], cast(Any, word.strip()), approve=approve, plan=plan), flags
-            )
+            answer = asker.resume(flags["--resume"], cast(Any, word.strip()), approve=approve, plan=plan)
+            # A variable shows nothing by itself, and somebody has to know that the program waits on.
+            if answer.question is not None and (self._is_notebook or "-o" in flags):
+                self._display(answer)
+                self._shown = (answer, self._shell.execution_count)
+            return self._given(answer, flags)
         if word:
             raise UsageProblem(f"--waiting and --drop take no prompt: '{word[:40]}'.")
         if "--drop" not in flags:

@@ -287,9 +287,10 @@ def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
     """Return an answer as one output: the text, the calls and the cost; of a program its value instead of the calls."""
     if answer.program is not None and not answer.model:
         value = "" if answer.value is None else values.cut(values.to_text(answer.value), _MAX_VALUE)
+        if answer.question is not None:
+            return plan_bundle(answer.question, summary(answer), mask, printed=answer.text.rstrip())
         parts = [part for part in (answer.text.rstrip(), value, summary(answer)) if part]
-        text = mask(printable("\n".join(parts)))
-        return {"text/plain": text} if answer.question is None else plan_bundle(answer.question, text, mask)
+        return {"text/plain": mask(printable("\n".join(parts)))}
     calls = [call_view(call) for call in answer.calls]
     text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
     # A back quote would end the line of code that the arguments are in.
@@ -305,10 +306,11 @@ def failed_text(answer: Answer, mask: Callable[[str], str]) -> str:
     return mask(printable(answer.text)) if is_failed else ""
 
 
-def plan_bundle(question: Question, note: str, mask: Callable[[str], str]) -> dict[str, str]:
-    """Return the program that waits and its writes, as the question has them, and a note below."""
-    text = "\n".join([*program_lines(question), printable(note)])
-    return {"text/plain": mask(text), "text/html": mask(program_html(question) + html.note(note))}
+def plan_bundle(question: Question, note: str, mask: Callable[[str], str], *, printed: str = "") -> dict[str, str]:
+    """Return the program that waits and its writes, as the question has them; below, what it printed, and a note."""
+    text = "\n".join([*program_lines(question), *([printable(printed)] if printed else []), printable(note)])
+    page = program_html(question) + (html.pre(printed) if printed else "") + html.note(note)
+    return {"text/plain": mask(text), "text/html": mask(page)}
 
 
 def _has_rows(data: object) -> bool:

@@ -112,9 +112,12 @@ def test_rule_6_what_a_failing_program_printed_is_in_the_cell(loaded: Kernel) ->
 
 
 def test_rule_6_a_program_waits_and_goes_on_after_a_restart(loaded: Kernel) -> None:
-    loaded.execute(f"%%tool program -o a\n{PROGRAM}")
+    shown = loaded.execute(f"%%tool program -o a\n{PROGRAM}")
+    assert shown.text.count("  1.  crm.remind  1\n") == 1
     assert loaded.evaluate("a.stop_reason") == "'waiting'"
     program = loaded.evaluate("a.note").split("--resume ")[1].strip("'")
+    for line in ("a = %ask --resume", "%ask -o a --resume", "%ask --resume"):
+        assert loaded.execute(f"{line} {program}").text.count("  1.  crm.remind  1\n") == 1
     assert program in loaded.execute("%ask --waiting").result_text
     state = loaded.evaluate("__import__('os').environ['ONETOOL_STATE']")
     loaded.restart()
