@@ -114,6 +114,12 @@ def is_from_outside() -> bool:
     return here is not None and here.asked_by in OUTSIDE
 
 
+def may_write() -> bool:
+    """Whether the running code may change something; False below a tool that others called only to read."""
+    here = _scope.get()
+    return here is None or here.may_write
+
+
 def toolbox() -> Any | None:
     """Return the toolbox of the running call, else the newest open one."""
     here = _scope.get()

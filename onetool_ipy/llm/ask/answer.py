@@ -32,6 +32,9 @@ StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "c
 """Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a reply that hit the
 model's token limit; one that the provider refused; a program that waits for a yes; a failing model."""
 
+UNMADE = "writes_not_made"
+"""The reason in the call log where a program ended well, and a write that was allowed was not made."""
+
 _ENDINGS: dict[StopReason, str] = {
     "max_steps": "ended after the last step (max_steps)",
     "repeated": "ended: the same calls again and again",

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -41,7 +41,7 @@ from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall, AnswerCalls, PlannedCalls
+from onetool_ipy.llm.ask.answer import UNMADE, Answer, AnswerCall, AnswerCalls, PlannedCalls
 from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.programs.journal import KeptProgram, ProgramRecord, ProgramStore, new_id
@@ -560,11 +560,12 @@ class ProgramRun:
     def _inputs(self, args: Json) -> Iterator[tuple[str, str]]:
         """Yield each argument with the calls that it, or what is inside it, came from."""
         for name, value in args.items():
-            waiting = [value]
-            while waiting:
-                part = waiting.pop(0)
+            waiting, count = deque([value]), 0
+            while waiting and count < _MAX_KNOWN:
+                part = waiting.popleft()
                 if not isinstance(part, (list, dict)) or not part:
                     continue
+                count += 1
                 if call_id := self._known.get(json.dumps(part)):
                     yield name, call_id
                 else:
@@ -691,10 +692,10 @@ class ProgramRun:
     def _record(self, answer: Answer, sources: Sequence[tuple[str, str]]) -> None:
         """Write the program into the call log, as the row that its calls have as their parent."""
         end: dict[str, Any] = {"parent": self.id} if self._is_resumed else {}
-        if answer.stop_reason != "done":
-            error = answer.error
-            end["code"] = answer.stop_reason if error is None else error.code
-            end["reason"] = answer.stop_reason if error is None else error.reason or ""
+        if answer.stop_reason != "done" or answer.unmade_count:
+            error, reason = answer.error, UNMADE if answer.stop_reason == "done" else answer.stop_reason
+            end["code"] = reason if error is None else error.code
+            end["reason"] = reason if error is None else error.reason or ""
             end["message"] = values.cut(self._box.mask(answer.note), 300)
         if sources:
             end["inputs"] = encode_inputs(sources)
@@ -703,7 +704,7 @@ class ProgramRun:
             names.PROGRAM,
             self._options.source,
             {"code": self._code},
-            answer.stop_reason in ("done", "waiting"),
+            answer.stop_reason in ("done", "waiting") and not answer.unmade_count,
             answer.seconds * 1000,
             **end,
         )

@@ -495,3 +495,22 @@ def test_a_tool_that_only_reads_writes_through_another_only_with_a_yes(
     box.ask("Go", model=ScriptedModel([("a.look", {}), "ok"]), approve=approve)
 
     assert bool(traces.left()) is is_written
+
+
+def test_a_tool_that_only_reads_cannot_say_yes_itself(box: Toolbox, traces: Traces) -> None:
+    """By an ask of its own, or a program: its `approve=` is nobody's yes. A person's answer is one."""
+    traces.add(box, "a.one")
+    code = "import a\na.one()"
+
+    def look() -> str:
+        """Ask a model and run a program, with everything approved."""
+        box.ask("Do it", model=ScriptedModel([("a.one", {}), "ok"]), approve=["*"])
+        return box.ask.program(code, approve=["*"]).stop_reason
+
+    box.adopt(tool(name="a.look", read_only=True)(look))
+    answer = box.ask("Go", model=ScriptedModel([("a.look", {}), "ok"]))
+
+    assert traces.left() == {}
+    assert answer.calls[0].result.data == "waiting"
+    assert box.call("a.look").data == "done", "a person's own call may do it"
+    assert traces.left()

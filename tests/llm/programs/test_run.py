@@ -418,6 +418,8 @@ def test_rule_5_a_chosen_write_that_is_not_reached_is_told(shop: Shop) -> None:
     assert [row["state"] for row in answer.plan] == ["failed", "not reached", "made"]
     assert (answer.stop_reason, answer.ok) == ("done", False)
     assert "1 of 3 writes made, 1 failed, 1 not reached." in answer.note
+    row = next(row for row in shop.box.log.history() if row.tool == "program")
+    assert (row.ok, row.reason) == (False, "writes_not_made")
 
 
 def test_rule_5_a_program_that_ends_early_says_what_was_made(shop: Shop) -> None:
