@@ -43,7 +43,7 @@ NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
 """The types that `short_repr` writes itself, and what it writes for one inside itself."""
 
 MAX_ARGS_DEPTH = 100
-"""How deep the value of an argument may be nested. What checks it natively goes down some 130 levels."""
+"""How deep the value of an argument may be nested. The native check goes down some 130 levels."""
 _MAX_DEPTH = 200
 _MAX_REPR = 500
 _MAX_BITS = 13_000
@@ -162,10 +162,10 @@ def cut(text: str, limit: int) -> str:
 def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int, Copier | None]:
     """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot change its caller's.
 
-    Also tells whether a native walker may go through them: no cycle, at most 100 levels, and no subclass of a
-    container that could hide either. What cannot be copied so is shared as it is. The number says how long they are
-    as JSON, roughly and without their keys; -1 if they hold what JSON has no type for. The copier, where one was
-    needed, knows which copy is of which container.
+    Also tells whether a native walker may go through them: no cycle, at most 100 levels, and no
+    subclass of a container that could hide either. What cannot be copied so is shared as it is. The
+    number says how long they are as JSON, roughly and without their keys; -1 if they hold what JSON has
+    no type for. The copier, where one was needed, knows which copy is of which container.
     """
     fresh = dict(args)
     size = 0

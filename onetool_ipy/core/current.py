@@ -59,7 +59,8 @@ class Scope:
     by itself. What a source adds to `meta` stands in the `meta` of the call's result. `asked_by` is the source of the
     outermost call: of a tool that a model's tool calls, the model. `ask` puts a question to whoever made the outermost
     call, where that is not the person at the host: an MCP client that can ask its own user. `client` is that client.
-    `may_write` is False below a tool that only reads, where a model, a program or a client called it without a yes.
+    `may_write` is False below a tool that only reads, where a model, a program or a client called it
+    without a yes.
     """
 
     toolbox: Any
@@ -115,7 +116,7 @@ def is_from_outside() -> bool:
 
 
 def may_write() -> bool:
-    """Whether the running code may change something; False below a tool that others called only to read."""
+    """Whether the running code may change something; False below a tool that others may only read by."""
     here = _scope.get()
     return here is None or here.may_write
 

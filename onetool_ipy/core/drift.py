@@ -112,7 +112,7 @@ def _schema_changes(name: str, before: Mapping[str, Any], after: Mapping[str, An
 
 
 def _text_changes(what: str, before: object, after: object) -> Iterator[str]:
-    """Say that a text changed, with the lines that did: `- was` and `+ is`. Only whole lines are compared."""
+    """Say that a text changed, with the lines that did: `- was` and `+ is`. Compares whole lines."""
     if before == after:
         return
     whole = [str(side or "").split("\n") for side in (before, after)]

@@ -56,7 +56,7 @@ class Executor:
     `switched` are the inner steps that are on now: their owner changes the list, and a call costs nothing for one that
     is off.
 
-    `is_write` says whether a call may change something, as far as its tool can be trusted to say so.
+    `is_write` says whether a call may change something, as far as its tool can be trusted.
 
     `background` is the loop of our own async work. Async tools run on `tool_loop`, so that one that blocks its loop
     blocks no server.
@@ -329,8 +329,8 @@ class Executor:
         )
 
     def _may_write(self, resolved: ResolvedCall, spec: ToolSpec, outer: current.Scope) -> bool:
-        """Whether a tool inside another scope may change something. Raises NotApproved if it would and may not."""
-        # Nobody who is not the user calls a tool that writes without a yes, so such an outermost tool has one.
+        """Whether a tool inside a scope may change something. Raises NotApproved if it would and may not."""
+        # Whoever is not the user calls a tool that writes only with a yes, so an outermost one has it.
         is_outermost = outer.asked_by is None
         if resolved.has_yes or (outer.may_write and not is_outermost):
             return True
@@ -341,7 +341,7 @@ class Executor:
             caller = "A program" if outer.spec is None else f"'{outer.spec.name}'"
             raise NotApproved(
                 f"'{spec.name}' may change something, and was not run: {caller} called it, and nobody allowed that.",
-                hint="A tool that calls it must not be declared read-only. Then a yes to it is a yes to both.",
+                hint="Do not declare the tool that calls it read-only. Then a yes to it is for both.",
             )
         return False
 

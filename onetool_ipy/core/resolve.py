@@ -58,8 +58,9 @@ class ResolvedCall:
     the tool may change; `call.args` stay as they came. `args_size` and `copier` are what `values.plain_copy` says of
     them. `inputs` are the arguments that came from results of other calls, each with the id of the call; `lent` is what
     `core.lineage` knows of the copies. `limit_s` is the limit of the call, of which the import of a pack file has taken
-    `load_s`. Steps and sources write into `meta` what the result's `meta` shall show. `has_yes` says that a person
-    approved this tool, or that an allow-list of a server names it: it may change something through other tools.
+    `load_s`. Steps and sources write into `meta` what the result's `meta` shall show. `has_yes` says
+    that a person approved this tool, or that an allow-list of our MCP server names it: then it may
+    change something through other tools.
     """
 
     call: ToolCall

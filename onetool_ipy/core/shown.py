@@ -1,7 +1,7 @@
-"""What people see of our values has no secret in it: `@without_secrets` does that for a class, at one place.
+"""What people see of our values has no secret in it: `@without_secrets` masks it for a class.
 
-A value itself stays as it is: its fields, its data and its frame. Only what `repr`, `str` and a notebook show of it is
-masked, with the secrets of every toolbox that is open.
+A value itself stays as it is: its fields, its data and its frame. Only what `repr`, `str` and a
+notebook show of it is masked, with the secrets of every toolbox that is open.
 """
 
 from __future__ import annotations

@@ -685,3 +685,23 @@ def test_a_tool_may_write_in_a_scope_of_a_client_only_with_a_yes(bench: MakeBenc
         finally:
             current.leave(token)
     assert below.written == [1]
+
+
+@pytest.mark.parametrize("source", ["python", "magic", "model", "mcp", "rest", "cli", "shortcut"])
+def test_what_is_nested_too_deep_to_be_checked_is_refused_in_every_face(bench: MakeBench, source: str) -> None:
+    """The schema of the argument is not looked at below some 130 levels: a tool ran with anything there."""
+    ran: list[Any] = []
+
+    def take(rows: list[Any]) -> int:
+        """Take rows."""
+        ran.append(rows)
+        return 1
+
+    table = bench(take)
+    for levels, code in ((100, None), (101, "invalid_args"), (150, "invalid_args"), (900, "invalid_args")):
+        rows: list[Any] = []
+        for _ in range(levels - 1):
+            rows = [rows]
+        result = table.call("t.take", {"rows": rows}, source=source)
+        assert (result.error and result.error.code) == code, levels
+    assert len(ran) == 1

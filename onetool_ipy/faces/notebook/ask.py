@@ -296,7 +296,7 @@ class AskMagic:
         if "--resume" in flags:
             approve, plan = flags.get("--approve"), bool(flags.get("--plan"))
             answer = asker.resume(flags["--resume"], cast(Any, word.strip()), approve=approve, plan=plan)
-            # A variable shows nothing by itself, and somebody has to know that the program waits on.
+            # A variable shows nothing by itself, and somebody has to know that the program waits.
             if answer.question is not None and (self._is_notebook or "-o" in flags):
                 self._display(answer)
                 self._shown = (answer, self._shell.execution_count)

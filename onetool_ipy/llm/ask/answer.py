@@ -33,7 +33,7 @@ StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "c
 model's token limit; one that the provider refused; a program that waits for a yes; a failing model."""
 
 UNMADE = "writes_not_made"
-"""The reason in the call log where a program ended well, and a write that was allowed was not made."""
+"""The reason in the call log where a program ended well without a write that was allowed."""
 
 _ENDINGS: dict[StopReason, str] = {
     "max_steps": "ended after the last step (max_steps)",
@@ -119,7 +119,7 @@ class AnswerCalls(list[AnswerCall]):
 class PlannedCalls(list[dict[str, Any]]):
     """The writes of a program, in order, as rows {tool, args, state}; `.df` has one row for each.
 
-    `state` is `made`, `failed`, `skipped`, `in doubt` (begun when the program was stopped) or `not reached`.
+    `state` is `made`, `failed`, `skipped`, `in doubt` (it had begun at the Stop) or `not reached`.
     """
 
     @property
@@ -139,9 +139,10 @@ class Answer:
     """The result of an ask. `error` is the failure of the model, if that ended it.
 
     `value` is the answer as the type that was asked for, or the last value of a program; `program` is the program's
-    text, and `plan` its writes; `question` shows them where the program waits for a yes, and `unmade_count` says how
-    many were allowed and not made. `cost` is in dollars, or None if no price is known; `priced_as` is the model whose
-    price it is. `sent` says what went along with the prompt; `call_id` is its id in the call log.
+    text, and `plan` its writes; `question` shows them where the program waits for a yes, and
+    `unmade_count` says how many were allowed and not made. `cost` is in dollars, or None if no price
+    is known; `priced_as` is the model whose price it is. `sent` says what went along with the prompt;
+    `call_id` is its id in the call log.
     """
 
     prompt: str
@@ -166,7 +167,7 @@ class Answer:
 
     @property
     def ok(self) -> bool:
-        """Whether it ended well: no failure, no cut or refused reply, no Stop, every allowed write made."""
+        """Whether it ended well: no failure, cut or refused reply, or Stop; every allowed write made."""
         return self.stop_reason not in ("error", "cut", "refused", "interrupted") and not self.unmade_count
 
     def unwrap(self) -> Answer:
@@ -310,7 +311,7 @@ def failed_text(answer: Answer, mask: Callable[[str], str]) -> str:
 
 
 def plan_bundle(question: Question, note: str, mask: Callable[[str], str], *, printed: str = "") -> dict[str, str]:
-    """Return the program that waits and its writes, as the question has them; below, what it printed, and a note."""
+    """Return a program that waits and its writes, as the question has them, its prints and a note."""
     text = "\n".join([*program_lines(question), *([printable(printed)] if printed else []), printable(note)])
     page = program_html(question) + (html.pre(printed) if printed else "") + html.note(note)
     return {"text/plain": mask(text), "text/html": mask(page)}

@@ -472,7 +472,7 @@ def _arguments(text: str, name: str) -> tuple[Any, CallFailure | None]:
 
 
 def _own_yes(approve: Sequence[str] | str | None) -> Sequence[str] | str | None:
-    """Return the tools that a caller approves; none where it is itself a tool that others called only to read."""
+    """Return the tools that a caller approves; none where it is a tool that others may only read by."""
     return approve if current.may_write() else None
 
 

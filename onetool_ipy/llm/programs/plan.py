@@ -1,11 +1,11 @@
-"""The writes of a program: what it would make, collected in a run without writes, and what became of it.
+"""The writes of a program, collected in a run where none is made, and what became of each.
 
 A write is a call that needs a person's approval. Its result is not known before it has run, so the program gets a
 stand-in for it, and every use of that raises in the program. `may_be_more` is true where the results of writes can
 decide what the program does next: then the plan is what is known of it so far, and what comes beyond is a new question.
 
-A write keeps its arguments as the text that was shown. It is made with what is parsed from that text, and with nothing
-else: no object that a tool or the notebook could change takes its place.
+A write keeps its arguments as the text that was shown. It is made with what is parsed from that text,
+and with nothing else: no object that a tool or the notebook could change takes its place.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MAX_WRITES = 200
 SHOWN_WRITES = 20
 
 WriteState = Literal["made", "failed", "skipped", "in doubt", "not reached"]
-"""What became of a write. A failed one ran and raised; one in doubt had begun when the program was stopped."""
+"""What became of a write. A failed one ran and raised; one in doubt had begun at the Stop."""
 
 
 class CallKey(NamedTuple):
@@ -139,7 +139,7 @@ def stand_ins(value: Any) -> Iterator[StandIn]:
 
 
 class ProgramWrites:
-    """The writes of a program that a person was shown, over all questions, each with what became of it.
+    """The writes that a person was shown, over all questions, each with what became of it.
 
     A decision is for one write, and is used up by it.
     """
@@ -168,7 +168,7 @@ class ProgramWrites:
             self._waiting.setdefault(write.key.call, []).append(write)
 
     def take(self, call: CallKey) -> PlannedWrite | None:
-        """Return the first write that was decided about and is the same call, and use the decision up."""
+        """Return the first write with a decision that is the same call, and use the decision up."""
         writes = self._waiting.get(call)
         return writes.pop(0) if writes else None
 

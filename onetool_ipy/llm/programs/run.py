@@ -5,9 +5,10 @@ so that the program, whose clock and seed are fixed, comes to the same place aga
 approved a round is a fork: reads still run, writes get stand-ins and are collected. Then the person sees them. After a
 yes the next round makes them. What a fork read is used by later rounds, so each read is made once.
 
-No write runs without a yes to this very call: the tool, its fingerprint and the arguments, which are parsed from the
-text that was shown. It is noted as begun, on disk, before it runs, and as done after. A write that was not chosen is
-skipped: the program keeps the stand-in and goes on. Nothing of a yes is kept: who resumes a program is asked again.
+No write runs without a yes to this very call: the tool, its fingerprint and the arguments, which are
+parsed from the text that was shown. It is noted as begun, on disk, before it runs, and as done after.
+A write that was not chosen is skipped: the program keeps the stand-in and goes on. Nothing of a yes is
+kept: who resumes a program is asked again.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ MAX_CALLS = 500
 MAX_OPEN_WORLD = 20
 MAX_ROWS = 50_000
 MAX_RESULT = 8_000_000
-MAX_ARGS, MAX_ALL_ARGS = 8_000_000, 64_000_000
+MAX_ALL_ARGS = 64_000_000
 _MAX_MESSAGE = 1_000
 _MAX_KNOWN, _MAX_KNOWN_SIZE = 5_000, 1 << 20
 _KINDS = {
@@ -100,7 +101,7 @@ class _Entry:
 
 @dataclass(slots=True, kw_only=True)
 class _Round:
-    """One run of the program from its beginning. `printed` is what it had printed when it became a fork.
+    """One run of the program from its beginning. `printed` is what it printed before it was a fork.
 
     `left_out` are the writes that need the result of one that was skipped.
     """
@@ -342,8 +343,6 @@ class ProgramRun:
         try:
             if unknown := [*stand_ins((call.args, call.kwargs))]:
                 return self._leave_out(spec, call, unknown, this)
-            if measure((call.args, call.kwargs)) > 4 * MAX_ARGS:
-                return _too_large(spec.name)
             text = json.dumps(values.to_json(spec.named(call.args, call.kwargs)), ensure_ascii=False)
             args = json.loads(text)
             key = call_key(spec.name, args)
@@ -351,8 +350,6 @@ class ProgramRun:
             return Raised("TypeError", exc.message)
         except (RecursionError, ValueError, TypeError):
             return Raised("TypeError", f"The arguments of '{spec.name}' are not plain data.")
-        if len(text) > MAX_ARGS:
-            return _too_large(spec.name)
         this.args_size += len(text)
         if this.args_size > MAX_ALL_ARGS:
             limit = MAX_ALL_ARGS // 10**6
@@ -369,7 +366,7 @@ class ProgramRun:
         return self._write(call, write, resolved.require(), this, sandbox)
 
     def _leave_out(self, spec: ToolSpec, call: HostCall, unknown: Sequence[StandIn], this: _Round) -> StandIn:
-        """Answer a call that needs the result of a write that has not run: it does not run either."""
+        """Answer a call that needs the result of a write that has not run: it is not made."""
         is_final = all(each.is_final for each in unknown)
         args = values.to_json(spec.named(call.args, call.kwargs))
         if not is_final:
@@ -470,7 +467,7 @@ class ProgramRun:
         return answer
 
     def _skip(self, write: PlannedWrite) -> object:
-        """Leave out a write that the person did not choose. The program goes on with its stand-in."""
+        """Leave out a write that was not chosen. The program goes on with its stand-in."""
         self._keep()
         self._note("skipped", write.key.call, fingerprint=write.key.fingerprint)
         write.state = "skipped"
@@ -543,9 +540,9 @@ class ProgramRun:
         return resolved
 
     def _know(self, data: object, call_id: str) -> None:
-        """Remember the lists and dicts of a value by what is in them, with the call that they came from.
+        """Remember the lists and dicts of a value by their content, with the call that they came from.
 
-        The program gets copies, so an argument that it hands on has the same content, and is another object.
+        The program gets copies: what it hands on has the same content, and is another object.
         """
         # Each part is written as text, so a large value would cost more than its origin is worth.
         is_small = isinstance(data, (list, dict)) and measure(data) <= _MAX_KNOWN_SIZE
@@ -750,11 +747,6 @@ def _changed_tool(name: str) -> ProgramChanged:
         f"The tool '{name}' has changed since the program called it or you allowed it. Nothing more was run.",
         hint="Run the program again from its beginning.",
     )
-
-
-def _too_large(tool: str) -> Raised:
-    limit = f"{MAX_ARGS // 10**6} MB"
-    return Raised("MemoryError", f"The arguments of '{tool}' are larger than {limit}, the most that a call takes.")
 
 
 def _state_of(answer: object) -> WriteState:

@@ -897,6 +897,16 @@ def test_limit_of_the_arguments_of_a_call(shop: Shop) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("line", ["crm.put(x=x)", "x"])
+def test_limit_of_a_value_that_is_small_in_the_sandbox_and_endless_outside(shop: Shop, line: str) -> None:
+    """A list that holds the same list twice, forty times over: whoever went through it never came back."""
+    shop.add("crm.put", lambda x: shop.writes.append(x))
+    answer = shop.run(f"import crm\nx = []\nfor i in range(40):\n    x = [x, x]\n{line}", "all")
+    assert "larger than" in str(answer.error)
+    assert (shop.writes, shop.person.questions) == ([], [])
+
+
+@pytest.mark.slow
 def test_limit_of_the_arguments_of_a_program(shop: Shop) -> None:
     """64 MB over all calls of one run of the program."""
     shop.add("crm.size", lambda text: shop.reads.append(len(text)), read_only=True)
