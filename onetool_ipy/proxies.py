@@ -17,6 +17,7 @@ from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolCallError, ToolResult, own_frames
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import CallSource, ToolSpec
 from onetool_ipy.render.views import ErrorText, Listing
 from onetool_ipy.schema.read import identifier, signature_of
@@ -150,6 +151,7 @@ class PackProxy:
         return ToolProxy(self._box, spec)
 
 
+@without_secrets
 class UnlistedOffers:
     """The resources or prompts of a server that has not been listed yet. Using the rows starts the server.
 

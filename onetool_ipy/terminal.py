@@ -8,32 +8,23 @@ runs and sends nothing.
 from __future__ import annotations
 
 import getpass
-import json
 import re
 import sys
 import threading
 import types
 from collections.abc import Mapping, Sequence
 from typing import Any
-from unicodedata import east_asian_width
 
 from onetool_ipy.base.printable import printable, visible
 from onetool_ipy.core.question import NobodyToAsk, ProposedCall, Question, Reply, choices_of, form_errors
+from onetool_ipy.render.question import broken, call_lines, program_lines
 
 _MAX_NAME = 160
 _MAX_KEY = 80
 _MAX_VALUE = 200
-_MAX_BRIEF = 20
 _MAX_TEXT = 4_100
 _MAX_DETAIL = 100_000
-_MANY = 20
-"""How many arguments of a call are shown on their own lines; the others are shortened and joined."""
-_LINE = 76
-_INDENT = "       "
-_MAX_INDENT = 40
-_GOES_ON = "       | "
 _TRIES = 3
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,59}")
 _NONE = frozenset(("", "n", "no", "none"))
 _NUMBERS = re.compile(r"[0-9]{1,4}(?: ?- ?[0-9]{1,4})?(?:[ ,]+[0-9]{1,4}(?: ?- ?[0-9]{1,4})?)*")
 _RANGE = re.compile(r"([0-9]+)(?: ?- ?([0-9]+))?")
@@ -45,7 +36,7 @@ def ask_in_terminal(question: Question) -> Reply:
     """Put a question with `input()`. Raises NobodyToAsk where nobody can answer."""
     if question.calls and question.each_time:
         lines = [f"{visible(question.subject, _MAX_NAME)} {visible(question.text, _MAX_TEXT)}"]
-        lines += [line for each in question.calls for line in (*_call_lines("  ", each), f"  {each.summary}")]
+        lines += [line for each in question.calls for line in (*call_lines("  ", each), f"  {each.summary}")]
         reply = _yes_or_no("\n".join([*lines, "Allow it this once?"]))
         everything = {"run": list(range(1, len(question.calls) + 1)), "always": False}
         return Reply("accept", everything) if reply.action == "accept" else reply
@@ -57,10 +48,10 @@ def ask_in_terminal(question: Question) -> Reply:
     if question.yes and question.form is not None:
         return _fill_in(question.form, f"{visible(question.text, _MAX_TEXT)}\n")
     if question.yes:
-        details = [line for each in question.details for line in _broken(f"  {visible(each, _MAX_DETAIL)}")]
+        details = [line for each in question.details for line in broken(f"  {visible(each, _MAX_DETAIL)}")]
         return _yes_or_no("\n".join([*details, visible(question.text, _MAX_TEXT)]))
     asker = visible(question.subject, _MAX_NAME)
-    text_lines = [line for part in question.text.splitlines() for line in _broken(f"  {visible(part, _MAX_TEXT)}")]
+    text_lines = [line for part in question.text.splitlines() for line in broken(f"  {visible(part, _MAX_TEXT)}")]
     lines = [f"{asker} asks:", *text_lines]
     if question.url:
         lines += ["It sends you to this address. Open it yourself if you trust it:", f"  {question.url}"]
@@ -85,7 +76,7 @@ def approval_text(calls: Sequence[ProposedCall]) -> str:
     noun = "a call that may" if len(calls) == 1 else f"{len(calls)} calls that may"
     lines = [f"The model wants to make {noun} change something:"]
     for number, one in enumerate(calls, start=1):
-        lines += _call_lines(f"  {number}. ", one)
+        lines += call_lines(f"  {number}. ", one)
         lines += [f"     ({mark})" for mark in (", ".join(one.badges), one.note) if mark]
     lines.append(f"{_answers(len(calls))}, or always (all, and every later call of these tools in this session): ")
     return "\n".join(lines)
@@ -93,17 +84,8 @@ def approval_text(calls: Sequence[ProposedCall]) -> str:
 
 def program_text(question: Question) -> str:
     """Write the question about the writes of a program: its text, the first writes, and what was read."""
-    # The indentation of a line has a meaning, so its blanks stay blanks.
-    code = [
-        line
-        for each in question.program.splitlines()
-        for line in _broken(f"  | {each[: _indent(each)]}{visible(each[_indent(each) :], _MAX_DETAIL)}")
-    ]
-    lines = [visible(question.text, _MAX_TEXT), *code, "", *_table(question.calls[:_MANY]), ""]
-    lines += [line for each in question.details for line in _broken(visible(each, _MAX_DETAIL))]
     numbers = "" if len(question.calls) == 1 else ", numbers such as 1,3-5,"
-    lines.append(f"Run? all{numbers} or none: ")
-    return "\n".join(lines)
+    return "\n".join([*program_lines(question), f"Run? all{numbers} or none: "])
 
 
 def _approval(question: Question) -> Reply:
@@ -244,69 +226,3 @@ def _read_line(prompt: str, *, is_hidden: bool = False) -> str | None:
         return input(prompt)
     except (EOFError, OSError, NotImplementedError, RuntimeError, ValueError):
         return None  # no terminal, a closed one, or a notebook that runs without a person
-
-
-def _call_lines(head: str, one: ProposedCall) -> list[str]:
-    """Return a call on one line if it fits; else a line for each argument, and one paragraph for the last of many."""
-    name = visible(one.tool, _MAX_NAME)
-    arguments = [
-        f"{_key(key)}={visible(text, _MAX_VALUE if place < _MANY else _MAX_BRIEF)}"
-        for place, (key, text) in enumerate(one.args)
-    ]
-    whole = head + " ".join([name, *arguments])
-    if _width(whole) <= _LINE:
-        return [whole]
-    rest = [" ".join(arguments[_MANY:])] if arguments[_MANY:] else []
-    return [*_broken(head + name), *(line for each in (*arguments[:_MANY], *rest) for line in _broken(_INDENT + each))]
-
-
-def _table(calls: Sequence[ProposedCall]) -> list[str]:
-    """Return calls as a table with a column for each argument; as a list if they do not fit into one."""
-    names = dict.fromkeys(key for one in calls for key, _ in one.args)
-    heads = ["", "tool", *map(_key, names)]
-    rows = [
-        [
-            f"{number}.",
-            visible(one.tool, _MAX_NAME),
-            *(visible(dict(one.args).get(key, ""), _MAX_VALUE) for key in names),
-        ]
-        for number, one in enumerate(calls, start=1)
-    ]
-    widths = [max(map(_width, column)) for column in zip(heads, *rows, strict=True)]
-    marks = [", ".join(filter(None, (*one.badges, one.note))) for one in calls]
-    if not any(marks) and sum(widths) + 2 * len(widths) <= _LINE:
-        return [
-            "  "
-            + "  ".join(cell + " " * (width - _width(cell)) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in [heads, *rows]
-        ]
-    lines = []
-    for number, (one, mark) in enumerate(zip(calls, marks, strict=True), start=1):
-        lines += [*_call_lines(f"  {number}. ", one), *([f"     ({mark})"] if mark else [])]
-    return lines
-
-
-def _indent(line: str) -> int:
-    return min(len(line) - len(line.lstrip(" ")), _MAX_INDENT)
-
-
-def _key(key: str) -> str:
-    """Return an argument's name, in quotes if it could look like something else."""
-    return key if _NAME.fullmatch(key) else visible(json.dumps(key, ensure_ascii=False), _MAX_KEY)
-
-
-def _broken(text: str) -> list[str]:
-    """Break text into lines of bounded width; continuation lines are marked."""
-    lines, line, width = [], "", 0
-    for char in text:
-        if width + _width(char) > _LINE:
-            lines.append(line)
-            line, width = _GOES_ON, len(_GOES_ON)
-        line += char
-        width += _width(char)
-    return [*lines, line]
-
-
-def _width(text: str) -> int:
-    """Return how many terminal columns the text takes."""
-    return len(text) if text.isascii() else sum(2 if east_asian_width(char) in "WF" else 1 for char in text)

@@ -111,27 +111,53 @@ function listed(names) {
   return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
 }
 
-/** The writes of a program: its text, a table of the first ones, and what a yes is about. */
-function programWrites({ calls, program, details }, send) {
+/**
+ * The writes of a program: its text, a table of the first ones, and what a yes is about. One button runs what is chosen,
+ * and says how many that are. The question may be drawn in a cell and in the panel: both show each choice.
+ */
+function programWrites(question, send) {
+  const { calls, program, details } = question;
   const shown = calls.slice(0, MAX_WRITES);
-  const boxes = shown.map(({ tool }, at) => h('input', { type: 'checkbox', checked: true, 'aria-label': `Run ${at + 1}. ${tool}` }));
+  // Writes that are not in the table are chosen together, by the last box.
+  const { skipped, drawings } = (question.shared ??= { skipped: new Set(), drawings: new Set() });
+  const all = calls.map((_, at) => at + 1);
+  const boxOf = (numbers, label) => h('input', { type: 'checkbox', 'aria-label': label, onchange: event => choose(numbers, event.target.checked) });
+  const boxes = shown.map(({ tool }, at) => boxOf([at + 1], `Run ${at + 1}. ${tool}`));
+  const rest = all.slice(MAX_WRITES);
+  const restBox = boxOf(rest, `Run ${MAX_WRITES + 1} to ${calls.length}`);
+  const run = button('', () => finish(chosen()));
+
+  function chosen() {
+    return all.filter(number => !skipped.has(number));
+  }
+
+  function choose(numbers, isRun) {
+    for (const number of numbers) skipped[isRun ? 'delete' : 'add'](number);
+    for (const redraw of drawings) redraw();
+  }
+
+  function redraw() {
+    boxes.forEach((box, at) => (box.checked = !skipped.has(at + 1)));
+    restBox.checked = !skipped.has(MAX_WRITES + 1);
+    fill(run, calls.length === 1 ? 'Run' : `Run ${chosen().length} of ${calls.length}`);
+    run.disabled = chosen().length === 0;
+  }
+
   const rows = shown.map(({ tool, badges, args }, at) => {
     const head = h('div', null, h('span.otx-name', null, plain(tool)), badges.map(badgeChip));
     const cells = args.length ? h('dl', null, args.map(each => h('div', null, argument(each)))) : h('div.otx-muted', null, 'no arguments');
     return h('tr', null, h('td', null, boxes[at]), h('td', null, String(at + 1)), h('td', null, h('div.otx-question-write', null, head, cells)));
   });
-  const all = calls.map((_, at) => at + 1);
+  if (rest.length) rows.push(h('tr', null, h('td', null, restBox), h('td', { colspan: '2' }, `${MAX_WRITES + 1} to ${calls.length}, which are not shown here`)));
   const finish = run => (run.length ? send('accept', { run, always: false }) : send('decline'));
-  const chosen = () => boxes.flatMap((box, at) => (box.checked ? [at + 1] : []));
+  drawings.add(redraw);
+  redraw();
   const lines = details.map((line, at) => shortened(h('li'), line, MAX_DETAIL, `line ${at + 1}`));
-  // A write that is not in the table cannot be chosen, and the button says so.
-  const label = shown.length < calls.length ? `Run chosen of these ${shown.length}` : 'Run chosen';
-  const choose = calls.length > 1 ? button(label, () => finish(chosen())) : null;
   return [
-    h('pre.otx-question-program', { tabindex: '0', role: 'group', 'aria-label': 'Program' }, program.split('\n').map(codeLine)),
+    h('pre.otx-question-program', { tabindex: '0', role: 'group', 'aria-label': 'Program' }, program.split(/\r\n|\r|\n/).map(codeLine)),
     h('div.otx-question-writes', { tabindex: '0', role: 'group', 'aria-label': 'Writes' }, h('table', null, h('tbody', null, rows))),
     h('ul.otx-question-details', null, lines),
-    h('div.otx-question-buttons', null, button(calls.length === 1 ? 'Run' : 'Run all', () => finish(all)), choose, button('No', () => send('decline'))),
+    h('div.otx-question-buttons', null, run, button('No', () => send('decline'))),
   ];
 }
 

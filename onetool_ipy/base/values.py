@@ -46,6 +46,8 @@ Json = dict[str, Any]
 NESTED: dict[type, str] = {list: "[...]", tuple: "(...)", dict: "{...}"}
 """The types that `short_repr` writes itself, and what it writes for one inside itself."""
 
+MAX_ARGS_DEPTH = 100
+"""How deep the value of an argument may be nested. The native check goes down some 130 levels."""
 _MAX_DEPTH = 200
 _MAX_REPR = 500
 _MAX_BITS = 13_000
@@ -162,10 +164,10 @@ def cut(text: str, limit: int) -> str:
 def plain_copy(args: Mapping[str, Any]) -> tuple[dict[str, Any], bool, int, Copier | None]:
     """Copy arguments with their lists, dicts and tuples, sharing the leaves, so that a tool cannot change its caller's.
 
-    Also tells whether a native walker may go through them: no cycle, at most 200 levels, and no subclass of a
-    container that could hide either. What cannot be copied so is shared as it is. The number says how long they are
-    as JSON, roughly and without their keys; -1 if they hold what JSON has no type for. The copier, where one was
-    needed, knows which copy is of which container.
+    Also tells whether a native walker may go through them: no cycle, at most 100 levels, and no
+    subclass of a container that could hide either. What cannot be copied so is shared as it is. The
+    number says how long they are as JSON, roughly and without their keys; -1 if they hold what JSON has
+    no type for. The copier, where one was needed, knows which copy is of which container.
     """
     fresh = dict(args)
     size = 0
@@ -229,13 +231,15 @@ class Copier:
 
     `copies` has each copy by the `id` of its original; `others` are the objects that were shared
     and not copied. `size` is the length with everything written out, however often it is there, so
-    it may be a number of sixty digits.
+    it may be a number of sixty digits. `is_too_deep` says that a value is nested deeper than
+    arguments may be, or holds itself.
     """
 
-    __slots__ = ("_sizes", "copies", "is_json", "others", "plain", "size")
+    __slots__ = ("_sizes", "copies", "is_json", "is_too_deep", "others", "plain", "size")
 
     def __init__(self) -> None:
         self.plain = self.is_json = True
+        self.is_too_deep = False
         self.size = 0
         self.copies: dict[int, Any] = {}
         self.others: list[Any] = []
@@ -246,6 +250,7 @@ class Copier:
             return self._copy(value, 0)
         except _Unending:
             self.plain = self.is_json = False
+            self.is_too_deep = True
             self.others.append(value)
             return value
 
@@ -261,7 +266,7 @@ class Copier:
                 is_walked = True
             self.plain = self.plain and not is_walked
             return value
-        if depth >= _MAX_DEPTH:
+        if depth >= MAX_ARGS_DEPTH:
             raise _Unending
         copied = self.copies.get(id(value))
         if copied is not None:
@@ -290,7 +295,9 @@ class Copier:
             kind = type(item)
             if kind is str:
                 self.size += len(item)
-            elif kind is list and depth < _MAX_DEPTH and id(item) not in memo and _BRIEF.issuperset(map(type, item)):
+            elif (
+                kind is list and depth < MAX_ARGS_DEPTH and id(item) not in memo and _BRIEF.issuperset(map(type, item))
+            ):
                 # A list of numbers alone, as the rows of most tables are, needs no call of its own.
                 fresh[key] = memo[id(item)] = item[:]
                 self.size += len(item)

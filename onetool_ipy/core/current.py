@@ -59,6 +59,8 @@ class Scope:
     by itself. What a source adds to `meta` stands in the `meta` of the call's result. `asked_by` is the source of the
     outermost call: of a tool that a model's tool calls, the model. `ask` puts a question to whoever made the outermost
     call, where that is not the person at the host: an MCP client that can ask its own user. `client` is that client.
+    `may_write` is False below a tool that only reads, where a model, a program or a client called it
+    without a yes.
     """
 
     toolbox: Any
@@ -73,6 +75,7 @@ class Scope:
     asked_by: CallSource | None = None
     ask: Callable[[Question], Reply] | None = None
     client: CallClient | None = None
+    may_write: bool = True
 
     def while_importing(self) -> Scope:
         """Return the same scope, marked as importing a pack file; without client and `meta`."""
@@ -112,6 +115,12 @@ def is_from_outside() -> bool:
     return here is not None and here.asked_by in OUTSIDE
 
 
+def may_write() -> bool:
+    """Whether the running code may change something; False below a tool that others may only read by."""
+    here = _scope.get()
+    return here is None or here.may_write
+
+
 def toolbox() -> Any | None:
     """Return the toolbox of the running call, else the newest open one."""
     here = _scope.get()
@@ -124,6 +133,11 @@ def toolbox() -> Any | None:
         if box is not None:
             return box
     return expected[-1]() if expected else None
+
+
+def open_toolboxes() -> list[Any]:
+    """Return the toolboxes that are open in this process. Opens none."""
+    return [box for reference in tuple(_opened) if (box := reference()) is not None]
 
 
 def require() -> Any:

@@ -5,9 +5,9 @@ The lock file, `verify` and the questions about changed tools all use these word
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from onetool_ipy.base import values
@@ -15,7 +15,9 @@ from onetool_ipy.base.values import Json
 from onetool_ipy.core.tool import ToolSpec
 
 _MAX_VALUE = 80
-_MAX_LINES = 12
+_MAX_LINES = 6
+"""How many lines of each side are shown: lines that are gone cannot push out one that is new."""
+_MAX_COMPARED = 2_000
 _WORDS = ("title", "description", "examples")
 _MAPS = ("properties", "required")
 
@@ -86,15 +88,33 @@ def _schema_changes(name: str, before: Mapping[str, Any], after: Mapping[str, An
 
 
 def _text_changes(what: str, before: object, after: object) -> Iterator[str]:
-    """Say that a text changed, with the lines that did: `- was` and `+ is`."""
+    """Say that a text changed, with the lines that did: `- was` and `+ is`. Compares whole lines."""
     if before == after:
         return
-    old, new = (str(side or "").splitlines() for side in (before, after))
+    whole = [str(side or "").split("\n") for side in (before, after)]
+    old, new = (side[:_MAX_COMPARED] for side in whole)
+    gone, fresh = _without(old, new), _without(new, old)
     yield f"{what} changed:"
-    lines = [line for line in difflib.ndiff(old, new) if line[:2] in ("- ", "+ ")]
-    yield from (f"  {values.cut(line, 2 * _MAX_VALUE)}" for line in lines[:_MAX_LINES])
-    if len(lines) > _MAX_LINES:
-        yield f"  ... and {len(lines) - _MAX_LINES} more lines"
+    for mark, lines in (("-", gone), ("+", fresh)):
+        yield from (f"  {mark} {values.cut(line, 2 * _MAX_VALUE)}" for line in lines[:_MAX_LINES])
+    if more := max(0, len(gone) - _MAX_LINES) + max(0, len(fresh) - _MAX_LINES):
+        yield f"  ... and {more} more lines"
+    if old != new and not gone and not fresh:
+        yield "  its lines have another order"
+    if max(map(len, whole)) > _MAX_COMPARED:
+        yield f"  Only the first {_MAX_COMPARED:,} lines were compared."
+
+
+def _without(lines: Sequence[str], others: Sequence[str]) -> list[str]:
+    """Return the lines that the others do not have, or have less often, in order."""
+    left = Counter(others)
+    rest = []
+    for line in lines:
+        if left[line] > 0:
+            left[line] -= 1
+        else:
+            rest.append(line)
+    return rest
 
 
 def _object(value: object) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ from onetool_ipy.base.background import (
     run_to_completion,
     timed_out,
 )
-from onetool_ipy.base.errors import CallCancelled, CallFailure, TooDeep
+from onetool_ipy.base.errors import CallCancelled, CallFailure, NotApproved, TooDeep
 from onetool_ipy.base.interrupts import Abandoned, deferred, interrupt_in
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
@@ -59,6 +59,8 @@ class Executor:
     nothing for one that is off. They may stand in for the tool, as a replay does. So one that
     breaks is a failed call, and the tool does not run in its place.
 
+    `is_write` says whether a call may change something, as far as its tool can be trusted.
+
     `background` is the loop of our own async work. Async tools run on `tool_loop`, so that one that
     blocks its loop blocks no server.
     """
@@ -74,6 +76,7 @@ class Executor:
         tool_loop: Background,
         workers: Workers,
         mask: Callable[[str], str] = str,
+        is_write: Callable[[ToolSpec, Json], bool] = lambda spec, _args: not spec.read_only,
     ) -> None:
         self.background = background
         self.tool_loop = tool_loop
@@ -84,6 +87,7 @@ class Executor:
         self._switched = switched
         self._record = record
         self._mask = mask
+        self._is_write = is_write
 
     def call(self, resolved: ResolvedCall) -> ToolResult:
         """Run a call to its end."""
@@ -321,7 +325,10 @@ class Executor:
     def _scope(self, resolved: ResolvedCall, spec: ToolSpec) -> current.Scope:
         outer, call, meta = current.scope(), resolved.call, resolved.meta
         if outer is None:
-            return current.Scope(self._owner, call, spec, 1, resolved.heard, None, None, meta, False, call.source)
+            here = current.Scope(self._owner, call, spec, 1, resolved.heard, None, None, meta, False, call.source)
+            if call.source in current.OUTSIDE:
+                here.may_write = resolved.has_yes or self._is_write(spec, resolved.args)
+            return here
         require_wanted()
         if outer.depth >= MAX_DEPTH:
             raise TooDeep(
@@ -332,7 +339,25 @@ class Executor:
             asked_by=outer.asked_by or call.source,
             ask=outer.ask,
             client=outer.client,
+            may_write=self._may_write(resolved, spec, outer),
         )
+
+    def _may_write(self, resolved: ResolvedCall, spec: ToolSpec, outer: current.Scope) -> bool:
+        """Whether a tool inside a scope may change something. Raises NotApproved if it would and may not."""
+        # Whoever is not the user calls a tool that writes only with a yes, so an outermost one has it.
+        is_outermost = outer.asked_by is None
+        if resolved.has_yes or (outer.may_write and not is_outermost):
+            return True
+        is_write = self._is_write(spec, resolved.args)
+        if is_outermost:
+            return is_write or resolved.call.source not in current.OUTSIDE
+        if is_write:
+            caller = "A program" if outer.spec is None else f"'{outer.spec.name}'"
+            raise NotApproved(
+                f"'{spec.name}' may change something, and was not run: {caller} called it, and nobody allowed that.",
+                hint="Do not declare the tool that calls it read-only. Then a yes to it is for both.",
+            )
+        return False
 
     def _failed(self, resolved: ResolvedCall, exc: BaseException) -> ToolResult:
         if type(exc) is CarriedException:

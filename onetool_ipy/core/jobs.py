@@ -18,6 +18,7 @@ from onetool_ipy.core import current
 from onetool_ipy.core.executor import Executor
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import ToolCall
 
 _PATIENCE_S = 0.2
@@ -36,6 +37,7 @@ class Progress(NamedTuple):
     text: str = ""
 
 
+@without_secrets
 class Job:
     """One call on its own. `status`, `progress`, `result(timeout)`, `cancel()`, and `await job`."""
 
@@ -137,6 +139,9 @@ class Job:
         outer = current.scope()
         box, depth = (outer.toolbox, outer.depth) if outer is not None else (None, 0)
         here = current.Scope(box, depth=depth, progress=self._heard, left=self._left, printed=self._printed)
+        if outer is not None:
+            # A job of a model's tool is the model's.
+            here.asked_by, here.may_write = outer.asked_by, outer.may_write
         token = current.enter(here)
         try:
             result = await self._executor.acall(resolved)

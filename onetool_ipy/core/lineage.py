@@ -85,10 +85,14 @@ class Lineage:
         if (copier is None and resolved.args_size < _HANDLE_LENGTH) or resolved.failure is not None:
             return
         args = resolved.call.args
+        # A program has named those of its own calls: it hands on copies, which are not known here.
         inputs = [
-            (name, call_id)
-            for name, value in args.items()
-            if type(value) is str and len(value) == _HANDLE_LENGTH and (call_id := self._find_handle(value))
+            *resolved.inputs,
+            *(
+                (name, call_id)
+                for name, value in args.items()
+                if type(value) is str and len(value) == _HANDLE_LENGTH and (call_id := self._find_handle(value))
+            ),
         ]
         if copier is not None:
             if not all(self._owner(value) for value in args.values() if type(value) in _CONTAINERS):

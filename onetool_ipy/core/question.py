@@ -105,7 +105,14 @@ class Question:
     def masked(self, mask: Callable[[str], str]) -> Question:
         """The same question without secrets."""
         calls = tuple(
-            replace(call, summary=mask(call.summary), args=tuple((mask(name), mask(text)) for name, text in call.args))
+            replace(
+                call,
+                tool=mask(call.tool),
+                summary=mask(call.summary),
+                args=tuple((mask(name), mask(text)) for name, text in call.args),
+                badges=tuple(map(mask, call.badges)),
+                note=mask(call.note),
+            )
             for call in self.calls
         )
         form = None if self.form is None else values.map_text(dict(self.form), mask)

@@ -58,7 +58,9 @@ class ResolvedCall:
     the tool may change; `call.args` stay as they came. `args_size` and `copier` are what `values.plain_copy` says of
     them. `inputs` are the arguments that came from results of other calls, each with the id of the call; `lent` is what
     `core.lineage` knows of the copies. `limit_s` is the limit of the call, of which the import of a pack file has taken
-    `load_s`. Steps and sources write into `meta` what the result's `meta` shall show.
+    `load_s`. Steps and sources write into `meta` what the result's `meta` shall show. `has_yes` says
+    that a person approved this tool, or that an allow-list of our MCP server names it: then it may
+    change something through other tools.
     """
 
     call: ToolCall
@@ -75,6 +77,7 @@ class ResolvedCall:
     inputs: tuple[tuple[str, str], ...] = ()
     lent: object = None
     heard: Heard | None = None
+    has_yes: bool = False
 
     @property
     def left_s(self) -> float | None:
@@ -241,6 +244,8 @@ class Resolver:
             )
         resolved.args, is_plain, resolved.args_size, resolved.copier = values.plain_copy(args)
         if resolved.is_checked:
+            if resolved.copier is not None and resolved.copier.is_too_deep:
+                raise spec.checker.too_deep(spec.name)
             spec.checker.fit(resolved.args, is_plain, spec.name, self._mask)
 
 

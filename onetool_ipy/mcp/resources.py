@@ -22,6 +22,7 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs, InvalidOutput, Unavailable
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.base.values import Json
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
 from onetool_ipy.mcp.content import block_of
 from onetool_ipy.mcp.definition import ServerDefinition
@@ -216,6 +217,7 @@ async def complete_argument(
     ]
 
 
+@without_secrets
 class Watch:
     """A resource that is followed: `changed` says whether it changed since `value` was last read.
 

@@ -11,6 +11,7 @@ from onetool_ipy.base.printable import printable, printable_line
 from onetool_ipy.base.tables import is_missing
 from onetool_ipy.core import current
 from onetool_ipy.core.difference import ChangedCell, Changes, texts_of
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.render import html
 from onetool_ipy.render.views import counted
 
@@ -24,6 +25,7 @@ _MAX_LINE = 120
 _NOUNS = {"table": "row", "data": "value", "text": "line"}
 
 
+@without_secrets
 class Difference:
     """What changed from one value to another; false if nothing did.
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.render import html
 
 OWN_TYPES = ("image/png", "image/jpeg", "image/gif")
@@ -44,6 +45,7 @@ def type_of(data: bytes) -> str:
     return next(matches, "")
 
 
+@without_secrets
 class Image(NamedTuple):
     """An image: its MIME type and its bytes."""
 
@@ -59,6 +61,7 @@ class Image(NamedTuple):
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
+@without_secrets
 class Audio(NamedTuple):
     """Sound: its MIME type and its bytes."""
 
@@ -72,6 +75,7 @@ class Audio(NamedTuple):
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
+@without_secrets
 class Resource(NamedTuple):
     """An embedded resource: its address, its MIME type, its text or bytes."""
 
@@ -87,6 +91,7 @@ class Resource(NamedTuple):
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
+@without_secrets
 class ResourceLink(NamedTuple):
     """A link to a resource: its address and description, and the server that it can be read from."""
 
@@ -115,8 +120,12 @@ class ResourceLink(NamedTuple):
         return {"text/plain": repr(self), "text/html": _html(self)}
 
 
+@without_secrets
 class Blocks(list[Any]):
     """The parts of one result: text, data, images, sound, resources, links."""
+
+    def __repr__(self) -> str:
+        return list.__repr__(self)
 
     def _repr_mimebundle_(self, **_kwargs: object) -> dict[str, str]:
         plain = "\n".join(part if isinstance(part, str) else repr(part) for part in self)
@@ -136,6 +145,7 @@ class PromptMessage(NamedTuple):
         return inner if isinstance(inner, str) else repr(self.content)
 
 
+@without_secrets
 class PromptMessages(list[PromptMessage]):
     """The messages that a server's prompt gives. `text` is all of it as text, `images` are the images in it."""
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from onetool_ipy.base import values
 from onetool_ipy.base.printable import printable_line
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.render.html import escape
 from onetool_ipy.render.views import local_time
 
@@ -19,6 +20,7 @@ _MAX_LINE = 110
 _ROW, _INDENT, _CHARACTER, _PAD = 44, 28, 7.3, 10
 
 
+@without_secrets
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Origin:
     """One call of a tree. `role` says why it is there: the argument that came from it, or "called".

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from onetool_ipy.base.printable import printable
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.render import html
 from onetool_ipy.render.views import Text
@@ -95,6 +96,7 @@ class Folded(NamedTuple):
 Part = Heading | Prose | Note | Code | Rows | Folded
 
 
+@without_secrets
 class PageText(Text):
     """The text of a page, and its parts; without parts it is shown as preformatted text."""
 

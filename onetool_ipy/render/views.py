@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from onetool_ipy.base.printable import printable
 from onetool_ipy.base.values import Json
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.render import html
 from onetool_ipy.render.result import aligned
 from onetool_ipy.render.yaml_flow import flow
@@ -74,6 +75,7 @@ def _shown(key: str, value: object) -> object:
     return value
 
 
+@without_secrets
 class Listing(list[Any]):
     """Rows, or names."""
 
@@ -108,6 +110,7 @@ class Listing(list[Any]):
         return [row if isinstance(row, Mapping) else {"name": row} for row in self]
 
 
+@without_secrets
 class Record(dict[str, Any]):
     """One object. `.df` is the table it holds under one of its keys, else its own keys and values."""
 
@@ -153,6 +156,7 @@ def _is_table(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, Mapping) for row in value)
 
 
+@without_secrets
 class Text(str):
     """Text that prints bare."""
 

@@ -130,10 +130,18 @@ class Checker:
 
     def check(self, args: Mapping[str, object], tool: str, mask: Mask = str) -> Json:
         """Return the arguments ready for the tool. Raises InvalidArgs with every violation, in masked words."""
-        ready, plain, *_ = values.plain_copy(args)
+        ready, plain, _, copier = values.plain_copy(args)
+        if copier is not None and copier.is_too_deep:
+            raise self.too_deep(tool)
         self.fit(ready, plain, tool, mask)
         self.convert(ready, tool, mask)
         return ready
+
+    def too_deep(self, tool: str) -> InvalidArgs:
+        """Return the refusal of arguments that no check goes through to their end."""
+        limit = values.MAX_ARGS_DEPTH
+        message = f"the arguments are nested deeper than {limit} levels, so they cannot be checked"
+        return self._invalid(tool, [{"pointer": "", "message": message, "keyword": "depth"}])
 
     def fit(self, ready: Json, plain: bool, tool: str, mask: Mask) -> None:
         """Check arguments that `values.plain_copy` has copied, by the schema alone; completes and corrects the copy."""
@@ -150,7 +158,9 @@ class Checker:
         A required argument that is missing gets its default. Text stands for the JSON in it where a list or an object
         is expected, and text is not.
         """
-        ready, plain, *_ = values.plain_copy(args)
+        ready, plain, _, copier = values.plain_copy(args)
+        if copier is not None and copier.is_too_deep:
+            raise self.too_deep(tool)
         if not self._fits(ready, plain):
             self._complete(ready, plain, tool, mask)
         return ready
@@ -526,7 +536,9 @@ def _parse_nested(error: ValidationError, text: object) -> Any:
         value = json.loads(text)
     except (ValueError, RecursionError):
         return NO_DEFAULT
-    return value if _NESTED[type(value)] in _expected_types(error) and values.is_json(value) else NO_DEFAULT
+    copier = values.plain_copy({"": value})[3]
+    is_checkable = values.is_json(value) and not (copier is not None and copier.is_too_deep)
+    return value if _NESTED[type(value)] in _expected_types(error) and is_checkable else NO_DEFAULT
 
 
 def _expected_types(error: ValidationError) -> frozenset[str]:

@@ -33,6 +33,7 @@ from onetool_ipy.base.values import Json
 from onetool_ipy.core import current
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import Failure, ToolResult
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import schema_hash
 from onetool_ipy.stores.encoding import NotEncodable, decode, encode
 
@@ -98,6 +99,7 @@ class ReplayedAnswer(NamedTuple):
     failure: Mapping[str, Any] | None
 
 
+@without_secrets
 class Cassette:
     """One file of recorded calls. Threads may share it; other processes may append to the same file."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.core.shown import without_secrets
 
 if TYPE_CHECKING:
     import datetime
@@ -65,6 +66,7 @@ class Replays:
                 self.end(cassette)
 
 
+@without_secrets
 class Replaying:
     """What `ot.replay(...)` returns: use it in a `with` statement, or call `begin()` and `end()`."""
 

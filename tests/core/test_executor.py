@@ -12,6 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -594,3 +595,113 @@ async def test_async_calls_of_quick_tools_let_the_loop_run(bench: MakeBench) -> 
     counting.cancel()
 
     assert turns >= 20
+
+
+class _Below:
+    """Two tools that only read, and one that writes; the first calls the second, which calls the third."""
+
+    def __init__(self, bench: MakeBench, how: str = "sync", *, is_outer_read_only: bool = True) -> None:
+        self.table = table = bench()
+        self.written: list[int] = []
+        self.failures: list[Any] = []
+
+        def write(n: int) -> int:
+            """Write."""
+            self.written.append(n)
+            return n
+
+        def nested(name: str, n: int) -> Any:
+            # A tool of a model calls as Python does.
+            result = table.call(name, {"n": n})
+            if result.error is not None:
+                self.failures.append(result.error)
+            return result.data
+
+        def middle(n: int) -> Any:
+            """Call a tool that writes, in this thread, in another one, or later."""
+            if how == "thread":
+                results: list[Any] = []
+                inside = contextvars.copy_context()
+                thread = threading.Thread(target=lambda: inside.run(lambda: results.append(nested("t.write", n))))
+                thread.start()
+                thread.join()
+                return results[0]
+            return nested("t.write", n)
+
+        async def outer_later(n: int) -> Any:
+            """Call a tool that reads."""
+            resolved = table.resolve("t.middle", {"n": n})
+            return (await table.executor.acall(resolved)).data
+
+        def outer(n: int) -> Any:
+            """Call a tool that reads."""
+            return nested("t.middle", n)
+
+        first = outer_later if how == "async" else outer
+        first.__name__ = "outer"
+        table.add(write)
+        table.add(replace(spec_of(middle, pack="t", origin="cell"), read_only=True))
+        table.add(replace(spec_of(first, pack="t", origin="cell"), read_only=is_outer_read_only))
+
+
+@pytest.mark.parametrize("how", ["sync", "async", "thread"])
+@pytest.mark.parametrize("source", ["model", "mcp", "rest"])
+def test_a_tool_that_only_reads_cannot_write_through_another(bench: MakeBench, source: str, how: str) -> None:
+    """Two calls deep, in a thread and in a coroutine; what a person calls may do it."""
+    below = _Below(bench, how)
+
+    below.table.call("t.outer", {"n": 1}, source=source)
+
+    assert below.written == []
+    assert [(error.reason, error.tool) for error in below.failures] == [("not_approved", "t.write")]
+    assert "'t.middle' called it" in below.failures[0].message
+    for person in ("python", "magic", "shortcut", "cli"):
+        below.table.call("t.outer", {"n": 2}, source=person)
+    assert below.written == [2, 2, 2, 2]
+
+
+@pytest.mark.parametrize("source", ["model", "mcp", "rest"])
+def test_a_yes_to_the_outermost_tool_is_a_yes_to_what_it_calls(bench: MakeBench, source: str) -> None:
+    """A tool that writes runs for others only after a yes; one that reads may have one, too."""
+    reading, writing = _Below(bench), _Below(bench, is_outer_read_only=False)
+
+    resolved = reading.table.resolve("t.outer", {"n": 1}, source=source)
+    resolved.has_yes = True
+    reading.table.executor.call(resolved)
+    writing.table.call("t.outer", {"n": 1}, source=source)
+
+    assert (reading.written, writing.written) == ([1], [1])
+
+
+def test_a_tool_may_write_in_a_scope_of_a_client_only_with_a_yes(bench: MakeBench) -> None:
+    """An MCP request has a scope of its own around its outermost call."""
+    below = _Below(bench)
+    for has_yes in (False, True):
+        token = current.enter(current.Scope(None))
+        try:
+            resolved = below.table.resolve("t.outer", {"n": 1}, source="mcp")
+            resolved.has_yes = has_yes
+            below.table.executor.call(resolved)
+        finally:
+            current.leave(token)
+    assert below.written == [1]
+
+
+@pytest.mark.parametrize("source", ["python", "magic", "model", "mcp", "rest", "cli", "shortcut"])
+def test_what_is_nested_too_deep_to_be_checked_is_refused_in_every_face(bench: MakeBench, source: str) -> None:
+    """The schema of the argument is not looked at below some 130 levels: a tool ran with anything there."""
+    ran: list[Any] = []
+
+    def take(rows: list[Any]) -> int:
+        """Take rows."""
+        ran.append(rows)
+        return 1
+
+    table = bench(take)
+    for levels, code in ((100, None), (101, "invalid_args"), (150, "invalid_args"), (900, "invalid_args")):
+        rows: list[Any] = []
+        for _ in range(levels - 1):
+            rows = [rows]
+        result = table.call("t.take", {"rows": rows}, source=source)
+        assert (result.error and result.error.code) == code, levels
+    assert len(ran) == 1

@@ -363,27 +363,25 @@ import shop
 
 # <img src=x onerror='window.hacked=1'>
 for item in ["pen", "ink", "<b>cup</b>"]:
-    try:
-        shop.order(item=item)
-    except PermissionError:
-        print("not", item)
+    shop.order(item=item)
 """
 
 
 @pytest.mark.screen
 def test_rule_5_the_writes_of_a_program_are_chosen_in_a_table(lab: Lab) -> None:
     """The program, a row for each write, and the buttons; "always" is not offered."""
-    notebook, question = _open(lab, PROGRAM, "p.text, p.stop_reason")
+    notebook, question = _open(lab, PROGRAM, "p.note, list(p.plan.df.state)")
     expect(question.locator("pre")).to_contain_text("# <img src=x onerror='window.hacked=1'>")
     expect(question.locator("tr")).to_have_count(3)
     expect(question.locator("tr").nth(2)).to_contain_text('"<b>cup</b>"')
-    expect(question.get_by_role("button")).to_have_text(["Run all", "Run chosen", "No"])
+    expect(question.get_by_role("button")).to_have_text(["Run 3 of 3", "No"])
     expect(question).to_contain_text("It has read nothing.")
     question.get_by_role("checkbox", name="Run 2. shop.order").uncheck()
-    question.get_by_role("button", name="Run chosen").click()
+    question.get_by_role("button", name="Run 2 of 3").click()
     expect(notebook.output(1)).to_contain_text("You allowed 2 of 3 writes of the program")
     notebook.run_cell(2)
-    expect(notebook.output(2)).to_contain_text("not ink")
+    expect(notebook.output(2)).to_contain_text("2 of 3 writes made, 1 skipped.")
+    expect(notebook.output(2)).to_contain_text("['made', 'skipped', 'made']")
     assert _ordered(notebook) == ["pen", "<b>cup</b>"]
     assert notebook.page.evaluate("window.hacked") is None
 

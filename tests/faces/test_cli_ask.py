@@ -217,7 +217,7 @@ for item in ["pen", "ink"]:
 
 
 @pytest.mark.parametrize(
-    ("typed", "ordered", "value"), [("all", "ink", "ordered"), ("1", "pen", None), ("y", "", None)]
+    ("typed", "ordered", "value"), [("all", "ink", "ordered"), ("1", "pen", "ordered"), ("y\ny", "", None)]
 )
 def test_rule_5_a_terminal_shows_the_program_and_its_writes_and_runs_what_is_chosen(
     project: Path, double: ModelDouble, typed: str, ordered: str, value: str | None
@@ -236,7 +236,11 @@ def test_rule_5_a_terminal_shows_the_program_and_its_writes_and_runs_what_is_cho
     file = project / "ordered.txt"
     assert (file.read_text() if file.exists() else "") == ordered
     assert (code, answer["program"], answer.get("value")) == (0, PROGRAM, value)
-    assert answer["plan"] == [{"tool": "shop.order", "args": {"item": item}} for item in ("pen", "ink")]
+    states = {"all": ["made", "made"], "1": ["made", "skipped"]}.get(typed, ["not reached"] * 2)
+    assert answer["plan"] == [
+        {"tool": "shop.order", "args": {"item": item}, "state": state}
+        for item, state in zip(("pen", "ink"), states, strict=True)
+    ]
 
 
 def test_rule_6_without_a_terminal_a_program_waits_and_goes_on_in_another_command(
@@ -262,8 +266,10 @@ def test_a_plan_is_kept_and_can_be_dropped(run: Run, double: ModelDouble, projec
     """`--plan` asks for no more than the plan, so a program that waits is what was wanted."""
     say(double, "order both", [("program", {"code": PROGRAM})], "Done.")
 
-    code, answer, _ = run("--plan", "order both")
+    code, answer, words = run("--plan", "order both")
     _, (row,), _ = run("--waiting")
+    assert "  | for item in" in words
+    assert '  2.  shop.order  "ink"\n' in words
 
     assert (code, answer["stopReason"], len(answer["plan"])) == (0, "waiting", 2)
     assert run("--drop", row["id"])[:2] == (0, {"dropped": row["id"]})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import enum
+import json
 import math
 import re
 import socket
@@ -211,6 +212,35 @@ TREE = {
 }
 
 
+def _nested(levels: int, kind: type = list) -> Any:
+    value: Any = []
+    for _ in range(levels - 1):
+        value = {"a": value} if kind is dict else (value,) if kind is tuple else [value]
+    return value
+
+
+@pytest.mark.parametrize("kind", [list, dict, tuple])
+@pytest.mark.parametrize("schema", [TREE, {"type": "object", "properties": {"x": {}}}], ids=["typed", "any"])
+def test_arguments_nested_deeper_than_100_are_refused(schema: Any, kind: type) -> None:
+    """A native walker does not look below some 130 levels, so nobody would know what is there."""
+    checker = Checker(schema)
+
+    checker.check({"x": _nested(100, kind)}, "t.x")
+    for levels in (101, 129, 150, 250, 5_000):
+        with pytest.raises(InvalidArgs, match="nested deeper than 100"):
+            checker.check({"x": _nested(levels, kind)}, "t.x")
+        with pytest.raises(InvalidArgs, match="nested deeper than 100"):
+            checker.complete({"x": _nested(levels, kind)}, "t.x")
+
+
+def test_a_text_that_stands_for_a_value_nested_too_deep_stays_text() -> None:
+    checker = Checker({"type": "object", "properties": {"x": {"type": "array"}}})
+
+    assert checker.check({"x": json.dumps(_nested(100))}, "t.x") == {"x": _nested(100)}
+    with pytest.raises(InvalidArgs):
+        checker.check({"x": json.dumps(_nested(101))}, "t.x")
+
+
 def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
     """jsonschema-rs alone dies of them with a recursive schema; so this runs in a process of its own."""
     code = f"""
@@ -245,7 +275,7 @@ def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
                 try:
                     checker.check({{name: make(value)}}, "t.x")
                 except InvalidArgs as exc:
-                    assert name == "x" and exc.details, exc
+                    assert exc.details, exc
     for name in ("x", "y"):
         try:
             checker.check({{name: Hidden.ONE}}, "t.x")

@@ -6,6 +6,7 @@ sends nothing. `program` runs the program of a cell over the tools, in the sandb
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from onetool_ipy.core.tool import ToolSpec, format_call
 from onetool_ipy.faces.commands import CommandContext, Page, confirmed, one_word
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.notebook.running_cell import seconds
+from onetool_ipy.llm.ask.answer import failed_text, mime_bundle
 from onetool_ipy.render.views import Listing, counted
 from onetool_ipy.schema.read import params
 from onetool_ipy.schema.sample import samples
@@ -179,8 +181,14 @@ def run_program(context: CommandContext, options: Options) -> object:
     )
     if "-o" in options.values:
         user_ns[options.values["-o"]] = answer
+    sys.stdout.write(failed_text(answer, context.box.mask))
     answer.unwrap()
-    return None if "-o" in options.values else answer
+    if "-o" not in options.values:
+        return answer
+    # A variable shows nothing by itself, and somebody has to know of these.
+    if answer.question is not None or not answer.ok:
+        context.shell.display_pub.publish(mime_bundle(answer, context.box.mask), {})
+    return None
 
 
 def _variables(words: list[str], user_ns: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from onetool_ipy.faces.commands import CommandContext, DataPage, Page, WrongWord
 from onetool_ipy.faces.line.grammar import Options
 from onetool_ipy.faces.line.values import Expected, read_plain, require_arguments
 from onetool_ipy.faces.new_packs import require_free_name
-from onetool_ipy.llm.ask.answer import Answer
+from onetool_ipy.llm.ask.answer import Answer, plan_bundle
 from onetool_ipy.render.views import Listing
 from onetool_ipy.sdk.stubs import stubs
 
@@ -188,8 +188,10 @@ def _answered(context: CommandContext, answer: Answer, *, is_plan: bool) -> Data
     """Return an answer for a shell. A program that waits has failed, unless its plan is all that was asked for."""
     is_failed_call = not answer.model and answer.program is None and answer.tool_error is not None
     is_stuck = answer.stop_reason == "waiting" and not is_plan
-    note = Page(context.box.mask(answer.note or ""))
-    return DataPage.of(note, answer.to_dict(), is_failure=not answer.ok or is_failed_call or is_stuck)
+    note = context.box.mask(answer.note or "")
+    if answer.question is not None:
+        note = plan_bundle(answer.question, note, context.box.mask)["text/plain"]
+    return DataPage.of(Page(note), answer.to_dict(), is_failure=not answer.ok or is_failed_call or is_stuck)
 
 
 def serve(context: CommandContext, options: Options) -> None:

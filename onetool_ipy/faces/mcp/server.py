@@ -252,6 +252,7 @@ class ToolboxServer:
         # A client may use the wire name of a tool or its own name.
         name, args = self._current().names.get(params.name, params.name), params.arguments or {}
         resolved = await self._box.aresolve(name, args, source="mcp", allow=self._allow_for(name, args))
+        resolved.has_yes = self._allow is not None
         result = await self._run(resolved, request)
         answer = await asyncio.to_thread(call_result, self._box, result, self._declared(resolved.spec))
         self._note_handle(result, (answer.structured_content or {}).get("handle"))

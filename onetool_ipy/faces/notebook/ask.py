@@ -29,7 +29,15 @@ from onetool_ipy.core.tool import format_call
 from onetool_ipy.faces.line.grammar import OptionKind, read_arguments, read_prompt
 from onetool_ipy.faces.notebook.display import CellOptions, LastFailure
 from onetool_ipy.llm.answer_type import AnswerMismatch, type_named
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall, call_view, mime_bundle, summary
+from onetool_ipy.llm.ask.answer import (
+    Answer,
+    AnswerCall,
+    call_view,
+    failed_text,
+    mime_bundle,
+    plan_bundle,
+    summary,
+)
 from onetool_ipy.llm.ask.asker import as_call
 from onetool_ipy.llm.ask.attachments import as_written, named_variables, variables_of
 from onetool_ipy.llm.ask.context import AskListener
@@ -148,6 +156,8 @@ class NotebookView(AskListener):
         self._status.show(_line(self._mask(_ending(answer, is_soft=self._is_soft))))
         if self._sent is not None:
             self._sent.show(_line(self._mask(answer.sent)))
+        if answer.question is not None:
+            self._output().show(plan_bundle(answer.question, answer.note, self._mask))
         # The line on top may have scrolled away, and the text alone does not show that its end is missing.
         if answer.stop_reason in ("cut", "refused"):
             self._output().show(_line(self._mask(answer.note)))
@@ -195,6 +205,8 @@ class TerminalView(AskListener):
         return super().question(question, put)
 
     def ended(self, answer: Answer) -> None:
+        if answer.question is not None:
+            self._line(plan_bundle(answer.question, "", self._mask)["text/plain"])
         self._line(self._mask(_ending(answer, is_soft=self._is_soft)))
 
     def _line(self, text: str) -> None:
@@ -271,6 +283,7 @@ class AskMagic:
     def _given(self, answer: Answer, flags: Mapping[str, Any]) -> Answer | None:
         """Return the answer, or put it into the variable of `-o`. Raises what ended it, unless `--soft` says not to."""
         if not flags["--soft"]:
+            sys.stdout.write(failed_text(answer, self._box.mask))
             answer.unwrap()
         if "-o" not in flags:
             return answer
@@ -282,9 +295,12 @@ class AskMagic:
         asker = self._box.ask
         if "--resume" in flags:
             approve, plan = flags.get("--approve"), bool(flags.get("--plan"))
-            return self._given(
-                asker.resume(flags["--resume"], cast(Any, word.strip()), approve=approve, plan=plan), flags
-            )
+            answer = asker.resume(flags["--resume"], cast(Any, word.strip()), approve=approve, plan=plan)
+            # A variable shows nothing by itself, and somebody has to know that the program waits.
+            if answer.question is not None and (self._is_notebook or "-o" in flags):
+                self._display(answer)
+                self._shown = (answer, self._shell.execution_count)
+            return self._given(answer, flags)
         if word:
             raise UsageProblem(f"--waiting and --drop take no prompt: '{word[:40]}'.")
         if "--drop" not in flags:

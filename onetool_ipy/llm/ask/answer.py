@@ -15,11 +15,14 @@ from onetool_ipy.base import tables, values
 from onetool_ipy.base.errors import CallFailure, OneToolError
 from onetool_ipy.base.printable import printable
 from onetool_ipy.core import current
+from onetool_ipy.core.question import Question
 from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.shown import mask, without_secrets
 from onetool_ipy.core.tool import format_call
 from onetool_ipy.llm.messages import TokenUsage
-from onetool_ipy.render import markdown
-from onetool_ipy.render.result import MARKS, Called, to_text
+from onetool_ipy.render import html, markdown
+from onetool_ipy.render.question import program_html, program_lines
+from onetool_ipy.render.result import MARKS, Called, head, to_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]  # it ships no stubs
@@ -28,6 +31,9 @@ if TYPE_CHECKING:
 StopReason = Literal["done", "max_steps", "repeated", "limit", "interrupted", "cut", "refused", "waiting", "error"]
 """Why an ask ended: the model was done; a limit of steps, repetition or another limit; Stop; a reply that hit the
 model's token limit; one that the provider refused; a program that waits for a yes; a failing model."""
+
+UNMADE = "writes_not_made"
+"""The reason in the call log where a program ended well without a write that was allowed."""
 
 _ENDINGS: dict[StopReason, str] = {
     "max_steps": "ended after the last step (max_steps)",
@@ -40,6 +46,7 @@ _ENDINGS: dict[StopReason, str] = {
     "error": "failed",
 }
 _MAX_VALUE = 2_000
+_MAX_REPR = 20_000
 
 
 class AskFailed(OneToolError):
@@ -50,6 +57,7 @@ class AskFailed(OneToolError):
         self.answer = answer
 
 
+@without_secrets
 @dataclass(frozen=True, slots=True)
 class AnswerCall:
     """One call that the model asked for. `args` is a dict, or the text as it came if that is not a JSON object.
@@ -80,10 +88,20 @@ class AnswerCall:
         return bool(self.result.meta.get("cached"))
 
     def __repr__(self) -> str:
-        end = "ok" if self.result.error is None else str(self.result.error)
-        return f"AnswerCall({self.name} {values.safe_repr(self.args, 80)}: {values.cut(end, 200)})"
+        end = _error_text(self) or "ok"
+        # A secret is masked before the text is cut, so that no part of it is left.
+        args = values.cut(mask(values.safe_repr(self.args, _MAX_REPR)), 80)
+        return f"AnswerCall({self.name} {args}: {values.cut(mask(end), 200)})"
 
 
+def _error_text(call: AnswerCall) -> str | None:
+    """Why a call failed; one that the person did not allow was skipped."""
+    error = call.result.error
+    is_skipped = error is not None and bool(call.result.meta.get("skipped"))
+    return None if error is None else f"skipped: {error.message}" if is_skipped else str(error)
+
+
+@without_secrets
 class AnswerCalls(list[AnswerCall]):
     """The calls of an answer, in order; `.df` has one row for each."""
 
@@ -93,31 +111,38 @@ class AnswerCalls(list[AnswerCall]):
         import pandas as pd
 
         columns = ["id", "tool", "args", "ok", "error", "ms", "tokens", "cached"]
-        rows = [
-            (c.id, c.name, c.args, c.ok, str(error) if (error := c.result.error) else None, c.ms, c.tokens, c.cached)
-            for c in self
-        ]
+        rows = [(c.id, c.name, c.args, c.ok, _error_text(c), c.ms, c.tokens, c.cached) for c in self]
         return pd.DataFrame(rows, columns=columns)
 
 
+@without_secrets
 class PlannedCalls(list[dict[str, Any]]):
-    """The writes that a program would make, in order, as rows {tool, args}; `.df` has one row for each."""
+    """The writes of a program, in order, as rows {tool, args, state}; `.df` has one row for each.
+
+    `state` is `made`, `failed`, `skipped`, `in doubt` (it had begun at the Stop) or `not reached`.
+    """
 
     @property
     def df(self) -> pd.DataFrame:
-        """tool, args."""
+        """tool, args, state."""
         import pandas as pd
 
-        return pd.DataFrame(list(self), columns=["tool", "args"])
+        return pd.DataFrame(list(self), columns=["tool", "args", "state"])
+
+    def __repr__(self) -> str:
+        return values.safe_repr(list(self), _MAX_REPR)
 
 
+@without_secrets
 @dataclass(kw_only=True, repr=False, eq=False)
 class Answer:
     """The result of an ask. `error` is the failure of the model, if that ended it.
 
     `value` is the answer as the type that was asked for, or the last value of a program; `program` is the program's
-    text, and `plan` its writes. `cost` is in dollars, or None if no price is known; `priced_as` is the model whose
-    price it is. `sent` says what went along with the prompt; `call_id` is its id in the call log.
+    text, and `plan` its writes; `question` shows them where the program waits for a yes, and
+    `unmade_count` says how many were allowed and not made. `cost` is in dollars, or None if no price
+    is known; `priced_as` is the model whose price it is. `sent` says what went along with the prompt;
+    `call_id` is its id in the call log.
     """
 
     prompt: str
@@ -137,11 +162,13 @@ class Answer:
     priced_as: str = ""
     sent: str = ""
     call_id: str = ""
+    question: Question | None = None
+    unmade_count: int = 0
 
     @property
     def ok(self) -> bool:
-        """False if the model failed, its reply was cut or refused, or Stop ended the ask."""
-        return self.stop_reason not in ("error", "cut", "refused", "interrupted")
+        """Whether it ended well: no failure, cut or refused reply, or Stop; every allowed write made."""
+        return self.stop_reason not in ("error", "cut", "refused", "interrupted") and not self.unmade_count
 
     def unwrap(self) -> Answer:
         """Return the answer itself, or raise AskFailed if the model failed."""
@@ -214,15 +241,15 @@ class Answer:
         return [line(c.name, c.args) for c in self.calls if c.ok and c.is_tool and not c.cached]
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:  # noqa: ARG002 - IPython's
-        box = current.toolbox()
-        return mime_bundle(self, str if box is None else box.mask)
+        return mime_bundle(self, mask)
 
     def __str__(self) -> str:
         return self.text
 
     def __repr__(self) -> str:
         count = f"{len(self.calls)} call{'' if len(self.calls) == 1 else 's'}"
-        return f"<Answer {self.stop_reason}, {count}, {self.usage.total:,} tokens: {values.safe_repr(self.text, 200)}>"
+        text = values.safe_repr(mask(self.text), 200)
+        return f"<Answer {self.stop_reason}, {count}, {self.usage.total:,} tokens: {text}>"
 
 
 def summary(answer: Answer, *, reason: bool = True) -> str:
@@ -239,6 +266,8 @@ def summary(answer: Answer, *, reason: bool = True) -> str:
         facts.append(f"${answer.cost:.2g}" + (f" (price of {answer.priced_as})" if answer.priced_as else ""))
     if answer.seconds:
         facts.append(f"{answer.seconds:.1f} s" if answer.seconds >= 0.05 else "<0.1 s")
+    if answer.stop_reason == "done" and answer.program is not None and answer.note:
+        facts.append(answer.note)
     if answer.stop_reason != "done":
         facts.append(_ENDINGS[answer.stop_reason] + (f": {answer.note}" if answer.note and reason else ""))
     return " · ".join(facts)
@@ -248,6 +277,8 @@ def call_view(call: AnswerCall, *, is_open: bool = False) -> Called:
     """Return a call as `render` displays it."""
     if (error := call.result.error) is not None:
         problem = f"{error.message}\n{error.hint}".strip()
+        if isinstance(error.details, dict) and (printed := error.details.get("printed")):
+            problem += f"\nIt printed:\n{values.cut(values.to_text(printed), _MAX_VALUE)}"
         if call.result.meta.get("skipped"):
             return Called(call.name, call.args, "skipped", problem=problem, facts=("skipped",))
         return Called(call.name, call.args, "failed", problem=problem, facts=(error.reason or error.code,))
@@ -260,13 +291,30 @@ def mime_bundle(answer: Answer, mask: Callable[[str], str]) -> dict[str, str]:
     """Return an answer as one output: the text, the calls and the cost; of a program its value instead of the calls."""
     if answer.program is not None and not answer.model:
         value = "" if answer.value is None else values.cut(values.to_text(answer.value), _MAX_VALUE)
+        if answer.question is not None:
+            return plan_bundle(answer.question, summary(answer), mask, printed=answer.text.rstrip())
         parts = [part for part in (answer.text.rstrip(), value, summary(answer)) if part]
         return {"text/plain": mask(printable("\n".join(parts)))}
     calls = [call_view(call) for call in answer.calls]
     text = "\n".join([*(to_text(call) for call in calls), printable(answer.text), printable(summary(answer))])
-    call_list = "\n".join(f"- {MARKS[call.state]} `{call.name}`" for call in calls)
+    # A back quote would end the line of code that the arguments are in.
+    heads = [(MARKS[call.state], printable(head(call)).replace("`", "'")) for call in calls]
+    call_list = "\n".join(f"- {mark} `{line}`" for mark, line in heads)
     parts = [markdown.safe(part) for part in (answer.text, call_list, summary(answer)) if part]
     return {"text/plain": mask(text), "text/markdown": mask("\n\n".join(parts))}
+
+
+def failed_text(answer: Answer, mask: Callable[[str], str]) -> str:
+    """Return what a program printed before it failed; the error that follows does not have it."""
+    is_failed = answer.error is not None and answer.program is not None and not answer.model
+    return mask(printable(answer.text)) if is_failed else ""
+
+
+def plan_bundle(question: Question, note: str, mask: Callable[[str], str], *, printed: str = "") -> dict[str, str]:
+    """Return a program that waits and its writes, as the question has them, its prints and a note."""
+    text = "\n".join([*program_lines(question), *([printable(printed)] if printed else []), printable(note)])
+    page = program_html(question) + (html.pre(printed) if printed else "") + html.note(note)
+    return {"text/plain": mask(text), "text/html": mask(page)}
 
 
 def _has_rows(data: object) -> bool:

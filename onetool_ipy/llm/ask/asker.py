@@ -17,13 +17,13 @@ from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.values import Json
 from onetool_ipy.config.load import own_settings
-from onetool_ipy.core import names
+from onetool_ipy.core import current, names
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import CallSource
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import tools
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall, AnswerCalls
+from onetool_ipy.llm.ask.answer import UNMADE, Answer, AnswerCall, AnswerCalls
 from onetool_ipy.llm.ask.approval import Approvals, needs_approval
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.call_runner import BadJson, CallRunner
@@ -263,7 +263,7 @@ class Asker:
     ) -> ProgramOptions:
         from onetool_ipy.llm.programs.run import ProgramOptions  # late: few asks run a program
 
-        named = tools.allow_list(approve, self._box.shortcuts) or ()
+        named = tools.allow_list(_own_yes(approve), self._box.shortcuts) or ()
         return ProgramOptions(source=source, allow=allow, approve=named, is_plan=plan, ask=ask)
 
     @property
@@ -304,8 +304,8 @@ class Asker:
             reasons = short_text("; ".join([mismatch.message, *mismatch.reasons]), self._box.mask, _MAX_NOTE)
             end = {"code": InvalidOutput.code, "reason": "answer_mismatch", "message": reasons}
         elif not answer.ok:
-            end["code"] = answer.stop_reason if answer.error is None else answer.error.code
-            end["reason"] = answer.stop_reason
+            end["reason"] = UNMADE if answer.stop_reason == "done" else answer.stop_reason
+            end["code"] = end["reason"] if answer.error is None else answer.error.code
             end["message"] = short_text(answer.note, self._box.mask, _MAX_NOTE)
         # An answer came from the results that the model saw.
         sources = [(name or "attached", self._box.lineage.call_of(value)) for name, value in named_values(attach)]
@@ -390,7 +390,7 @@ class Asker:
         box = self._box
         place = box.config.user_state / "approvals.json"
         by_settings = cache(partial(_approved_by_user, box.config.home))
-        approved = tools.allow_list(approve, box.shortcuts)
+        approved = tools.allow_list(_own_yes(approve), box.shortcuts)
         specs = [*box.registry.list(), *box.registry.unlisted()] if approved else []
         return Approvals(
             self._always, by_settings, place, [spec for spec in specs if names.allowed(spec.name, approved)]
@@ -469,6 +469,11 @@ def _arguments(text: str, name: str) -> tuple[Any, CallFailure | None]:
     if not isinstance(args, dict):
         return text, BadJson(f"'{name}': the arguments must be a JSON object, got {values.safe_repr(args, 60)}.")
     return args, None
+
+
+def _own_yes(approve: Sequence[str] | str | None) -> Sequence[str] | str | None:
+    """Return the tools that a caller approves; none where it is a tool that others may only read by."""
+    return approve if current.may_write() else None
 
 
 def _require_prompt(prompt: object) -> None:

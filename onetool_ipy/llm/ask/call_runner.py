@@ -164,11 +164,12 @@ class CallRunner:
             if plan.resolved is None or plan.resolved.failure is not None:
                 continue
             spec, args = plan.resolved.require(), plan.resolved.call.args
-            if approval.needs_approval(spec, args, self._box.config):
-                state = self._approvals.state(spec, plan.fingerprint)
-                if state != "allowed":
-                    words = self._approvals.changes(spec) if state == "changed" else ()
-                    waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)
+            state = self._approvals.state(spec, plan.fingerprint)
+            # A tool that only reads needs no yes. With one it may write through other tools.
+            plan.resolved.has_yes = state == "allowed"
+            if state != "allowed" and approval.needs_approval(spec, args, self._box.config):
+                words = self._approvals.changes(spec) if state == "changed" else ()
+                waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)
         if not waiting:
             return False
         pending = list(waiting.values())
@@ -183,7 +184,10 @@ class CallRunner:
                 if reply is not None:
                     refusal.meta["skipped"] = True
                 plans[index] = _Plan(plan.call, plan.name, refusal=refusal)
-            elif reply.content.get("always"):
+                continue
+            if (approved := plans[index].resolved) is not None:
+                approved.has_yes = True
+            if reply.content.get("always"):
                 self._approvals.always(call.spec, call.fingerprint)
         return True
 
@@ -194,7 +198,8 @@ class CallRunner:
         if resolved is None:
             return self._search(plan.name, args)
         if is_stale and resolved.failure is None:
-            resolved = self._resolve(plan.name, args)
+            has_yes, resolved = resolved.has_yes, self._resolve(plan.name, args)
+            resolved.has_yes = has_yes
             if resolved.failure is None and resolved.require().fingerprint != plan.fingerprint:
                 message = f"'{plan.name}' changed since it was checked. Nothing was run; it can be called again."
                 return self._failed(plan.name, NotApproved(message))

@@ -178,7 +178,8 @@ class AskRun:
         )
         if (program := self._runner.program) is not None:
             answer.value, answer.program, answer.plan = program.value, program.program, program.plan
-            answer.note = answer.note or (program.note if stop == "interrupted" else "")
+            answer.unmade_count, answer.question = program.unmade_count, program.question
+            answer.note = answer.note or (program.note if stop in ("interrupted", "done") else "")
         self._listener.ended(answer)
         return answer
 

@@ -26,6 +26,7 @@ from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.values import Json
 from onetool_ipy.core import names
 from onetool_ipy.core.result import ToolResult
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.messages import Call, Message, OfferedTool, Outcome, Outcomes, System, Turn, User
 
@@ -153,6 +154,7 @@ def _images(row: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple((str(mime), str(data)) for mime, data in row["images"])
 
 
+@without_secrets
 class Session:
     """One conversation. Pass it to `box.ask(session=...)` again and again; or a name, and the toolbox keeps it.
 

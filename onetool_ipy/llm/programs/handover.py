@@ -177,13 +177,21 @@ class ProgramCalls:
         if outcome.stop_reason == "interrupted":
             raise KeyboardInterrupt
         if outcome.error is not None:
-            return ToolResult(False, error=Failure.of(outcome.error, names.PROGRAM), meta=meta)
+            error = Failure.of(outcome.error, names.PROGRAM)
+            if facts := self._facts(outcome):
+                details = error.details if isinstance(error.details, dict) else {"errors": error.details}
+                error = replace(error, details={**details, **facts})
+            return ToolResult(False, error=error, meta=meta)
         if outcome.stop_reason == "waiting":
             return ToolResult(True, {"waiting": outcome.note}, None, meta)
-        data = {"value": self._seen(outcome.value)}
-        if outcome.text:
-            data["printed"] = self._seen(outcome.text)
-        return ToolResult(True, data, None, meta)
+        return ToolResult(True, {"value": self._seen(outcome.value), **self._facts(outcome)}, None, meta)
+
+    def _facts(self, outcome: Answer) -> dict[str, Any]:
+        """Return what a program printed, and its writes where not all of them were made."""
+        facts: dict[str, Any] = {"printed": self._seen(outcome.text)} if outcome.text else {}
+        if any(row["state"] != "made" for row in outcome.plan):
+            facts["writes"] = self._seen(list(outcome.plan))
+        return facts
 
     def _seen(self, value: Any) -> Any:
         """Return what the model sees of a value: all of it, or its beginning and a handle."""

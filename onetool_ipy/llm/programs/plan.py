@@ -1,15 +1,19 @@
-"""The plan of a program: the writes that it would make, collected in a run where no write happens.
+"""The writes of a program, collected in a run where none is made, and what became of each.
 
 A write is a call that needs a person's approval. Its result is not known before it has run, so the program gets a
 stand-in for it, and every use of that raises in the program. `may_be_more` is true where the results of writes can
 decide what the program does next: then the plan is what is known of it so far, and what comes beyond is a new question.
+
+A write keeps its arguments as the text that was shown. It is made with what is parsed from that text,
+and with nothing else: no object that a tool or the notebook could change takes its place.
 """
 
 from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
@@ -21,6 +25,9 @@ from onetool_ipy.llm.programs.sandbox import MAX_CODE, HostCall, StandIn
 
 MAX_WRITES = 200
 SHOWN_WRITES = 20
+
+WriteState = Literal["made", "failed", "skipped", "in doubt", "not reached"]
+"""What became of a write. A failed one ran and raised; one in doubt had begun at the Stop."""
 
 
 class CallKey(NamedTuple):
@@ -37,24 +44,35 @@ class WriteKey(NamedTuple):
     fingerprint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True, eq=False)
 class PlannedWrite:
-    """One write of a plan, as it is shown."""
+    """One write, and what became of it. `text` has its arguments as JSON, as they are shown.
 
-    spec: ToolSpec
-    args: Json
+    `is_chosen` says that a person allowed it, or that this very call names its tool.
+    """
+
     key: WriteKey
+    text: str
+    is_chosen: bool = False
+    state: WriteState = "not reached"
+
+    @property
+    def args(self) -> Json:
+        """The arguments, new at each request: a tool may change what it gets."""
+        args: Json = json.loads(self.text)
+        return args
 
     def row(self) -> Json:
-        """The write as a row of `a.plan`."""
-        return {"tool": self.spec.name, "args": self.args}
+        """Return the write as a row of `a.plan`."""
+        return {"tool": self.key.call.tool, "args": self.args, "state": self.state}
 
 
 @dataclass(slots=True, kw_only=True)
 class Plan:
-    """The writes of one run, in order."""
+    """The writes of one run, in order, and the tools that make them."""
 
     writes: list[PlannedWrite] = field(default_factory=list)
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
     may_be_more: bool = False
 
     def question(self, code: str, reads: Mapping[str, int], handle: str) -> Question:
@@ -71,7 +89,7 @@ class Plan:
         return Question(
             "the program",
             f"The program wants to make {noun}.",
-            calls=tuple(ProposedCall.of(write.spec, write.args) for write in self.writes),
+            calls=tuple(ProposedCall.of(self.tools[write.key.call.tool], write.args) for write in self.writes),
             details=tuple(lines),
             program=code,
         )
@@ -108,33 +126,74 @@ def call_key(tool: str, args: Json) -> CallKey:
     return CallKey(tool, json.dumps(args, sort_keys=True, ensure_ascii=False))
 
 
-def has_stand_in(value: Any) -> bool:
-    """Whether a value holds the result of a write that has not run."""
+def stand_ins(value: Any) -> Iterator[StandIn]:
+    """Yield the results of writes that have not run, wherever they are in a value."""
     if isinstance(value, StandIn):
-        return True
-    if isinstance(value, Mapping):
-        return any(has_stand_in(key) or has_stand_in(item) for key, item in value.items())
-    return isinstance(value, (list, tuple, set, frozenset)) and any(map(has_stand_in, value))
+        yield value
+    elif isinstance(value, Mapping):
+        for pair in value.items():
+            yield from stand_ins(pair)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from stand_ins(item)
 
 
-class Decisions:
-    """What the person decided about the writes of a plan. Each decision is for one write, and is used up by it."""
+class ProgramWrites:
+    """The writes that a person was shown, over all questions, each with what became of it.
+
+    A decision is for one write, and is used up by it.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[CallKey, list[tuple[str, bool]]] = {}
+        self._writes: list[PlannedWrite] = []
+        self._plan: Sequence[PlannedWrite] = ()
+        self._waiting: dict[CallKey, list[PlannedWrite]] = {}
+        self.left_out: list[PlannedWrite] = []
 
-    def decide(self, plan: Plan, numbers: set[int]) -> None:
-        """Take the numbers of the writes that may run. What was decided before is over."""
-        self._waiting = {}
-        for number, write in enumerate(plan.writes, start=1):
-            self._waiting.setdefault(write.key.call, []).append((write.key.fingerprint, number in numbers))
+    def show(self, plan: Plan) -> None:
+        """Take the writes of a new question. What was decided before and not reached is over."""
+        again = Counter(write.key.call for write in plan.writes)
+        kept = []
+        for write in self._writes:
+            is_over = write.state == "not reached" and (again[write.key.call] > 0 or not write.is_chosen)
+            again[write.key.call] -= is_over
+            kept += [] if is_over else [write]
+        self._writes = [*kept, *plan.writes]
+        self._plan, self._waiting = plan.writes, {}
 
-    def take(self, key: WriteKey) -> Literal["yes", "no", "changed", "unknown"]:
-        """Use up the decision for a write. `changed` says that the yes was for the tool as it was before."""
-        decisions = self._waiting.get(key.call)
-        if not decisions:
-            return "unknown"
-        fingerprint, is_yes = decisions.pop(0)
-        if not is_yes:
-            return "no"
-        return "yes" if fingerprint == key.fingerprint else "changed"
+    def decide(self, numbers: set[int]) -> None:
+        """Take the numbers of the writes of the last question that may run."""
+        for number, write in enumerate(self._plan, start=1):
+            write.is_chosen = number in numbers
+            self._waiting.setdefault(write.key.call, []).append(write)
+
+    def take(self, call: CallKey) -> PlannedWrite | None:
+        """Return the first write with a decision that is the same call, and use the decision up."""
+        writes = self._waiting.get(call)
+        return writes.pop(0) if writes else None
+
+    def add(self, write: PlannedWrite) -> PlannedWrite:
+        """Add a write that needed no question, or that an earlier kernel dealt with."""
+        self._writes.append(write)
+        return write
+
+    def rows(self) -> list[Json]:
+        """Return the writes as rows of `a.plan`."""
+        return [write.row() for write in (*self._writes, *self.left_out)]
+
+    @property
+    def unmade_count(self) -> int:
+        """How many writes were chosen and not made."""
+        return sum(write.is_chosen and write.state != "made" for write in (*self._writes, *self.left_out))
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether something became of a write."""
+        return any(write.state != "not reached" for write in self._writes)
+
+    def summary(self) -> str:
+        """Return `5 of 6 writes made, 1 skipped.`; nothing where all were made."""
+        counts = Counter(str(row["state"]) for row in self.rows())
+        total, made = counts.total(), counts.pop("made", 0)
+        rest = "".join(f", {count} {state}" for state, count in sorted(counts.items()))
+        return f"{made} of {total} writes made{rest}." if rest else ""

@@ -5,8 +5,10 @@ so that the program, whose clock and seed are fixed, comes to the same place aga
 approved a round is a fork: reads still run, writes get stand-ins and are collected. Then the person sees them. After a
 yes the next round makes them. What a fork read is used by later rounds, so each read is made once.
 
-No write runs without a yes to this very call: the tool, its fingerprint and the arguments. It is noted as begun, on
-disk, before it runs, and as done after. Nothing of a yes is kept: who resumes a program is asked again.
+No write runs without a yes to this very call: the tool, its fingerprint and the arguments, which are
+parsed from the text that was shown. It is noted as begun, on disk, before it runs, and as done after.
+A write that was not chosen is skipped: the program keeps the stand-in and goes on. Nothing of a yes is
+kept: who resumes a program is asked again.
 """
 
 from __future__ import annotations
@@ -14,8 +16,8 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -41,7 +43,7 @@ from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
-from onetool_ipy.llm.ask.answer import Answer, AnswerCall, AnswerCalls, PlannedCalls
+from onetool_ipy.llm.ask.answer import UNMADE, Answer, AnswerCall, AnswerCalls, PlannedCalls
 from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.programs.journal import KeptProgram, ProgramRecord, ProgramStore, new_id
@@ -49,13 +51,14 @@ from onetool_ipy.llm.programs.plan import (
     MAX_WRITES,
     SHOWN_WRITES,
     CallKey,
-    Decisions,
     Plan,
     PlannedWrite,
+    ProgramWrites,
     SourceMap,
     WriteKey,
+    WriteState,
     call_key,
-    has_stand_in,
+    stand_ins,
 )
 from onetool_ipy.llm.programs.sandbox import HostCall, Raised, Sandbox, StandIn, World
 from onetool_ipy.llm.programs.stubs import ToolModules, tool_modules
@@ -66,6 +69,7 @@ MAX_CALLS = 500
 MAX_OPEN_WORLD = 20
 MAX_ROWS = 50_000
 MAX_RESULT = 8_000_000
+MAX_ALL_ARGS = 64_000_000
 _MAX_MESSAGE = 1_000
 _MAX_KNOWN, _MAX_KNOWN_SIZE = 5_000, 1 << 20
 _KINDS = {
@@ -98,10 +102,16 @@ class _Entry:
 
 @dataclass(slots=True, kw_only=True)
 class _Round:
-    """One run of the program from its beginning."""
+    """One run of the program from its beginning. `printed` is what it printed before it was a fork.
+
+    `left_out` are the writes that need the result of one that was skipped.
+    """
 
     position: int = 0
     is_fork: bool = False
+    printed: str = ""
+    args_size: int = 0
+    left_out: list[PlannedWrite] = field(default_factory=list)
     plan: Plan = field(default_factory=Plan)
     used: Counter[CallKey] = field(default_factory=Counter)
 
@@ -200,14 +210,14 @@ class ProgramRun:
         self._tools: ToolModules | None = None
         self._entries: list[_Entry] = []
         self._pool: dict[CallKey, list[object]] = {}
-        self._decisions = Decisions()
+        self._writes = ProgramWrites()
         self._reads: Counter[str] = Counter()
         self._calls: list[AnswerCall] = []
-        self._plan: list[Json] = []
+        self._question: Question | None = None
         self._call_count = 0
         self._open_count = 0
         self._may_reach_out = False
-        self._known: dict[str, list[Any] | dict[str, Any]] = {}
+        self._known: dict[str, str] = {}
         self._printed = ""
         self._is_begun = False
         self._is_resumed = False
@@ -227,6 +237,8 @@ class ProgramRun:
                 self._pool.setdefault(key, []).append(answer)
             elif kind in ("read", "pooled", "done", "skipped", "refused"):
                 self._entries.append(_Entry(key, answer))
+            if kind in ("done", "skipped"):
+                self._settled(line, "skipped" if kind == "skipped" else _state_of(answer))
             if kind == "pooled" and self._pool.get(key):
                 self._pool[key].pop(0)
             if kind in ("done", "skipped", "refused", "again", "begun"):
@@ -248,8 +260,8 @@ class ProgramRun:
         `variables` are those of the program as the notebook has them, for where they came from.
         """
         sources = [(name, self._box.lineage.call_of(value)) for name, value in (variables or {}).items()]
-        for value in (variables or {}).values():
-            self._know(value.data if isinstance(value, ToolResult) else value)
+        for value, (_, call_id) in zip((variables or {}).values(), sources, strict=True):
+            self._know(value.data if isinstance(value, ToolResult) else value, call_id)
         began = time.monotonic()
         answer = Answer(prompt="", program=self._code, stop_reason="error")
         with self._stack:
@@ -274,16 +286,30 @@ class ProgramRun:
                 answer.error = exc
                 if not isinstance(exc, ProgramChanged):
                     self._forget()
-        answer.text, answer.calls, answer.plan = self._printed, AnswerCalls(self._calls), PlannedCalls(self._plan)
+        answer.text, answer.calls, answer.question = self._printed, AnswerCalls(self._calls), self._question
         answer.seconds = time.monotonic() - began
-        if answer.error is not None:
-            answer.note = answer.note or answer.error.message
+        self._tell_writes(answer)
         if isinstance(answer.error, ProgramError):
             answer.error.answer = answer
         answer.call_id = self.id
         self._record(answer, [source for source in sources if source[1]])
         self._box.lineage.remember(self.id, answer.value, measure(answer.value))
         return answer
+
+    def _tell_writes(self, answer: Answer) -> None:
+        """Say in the answer, and in the error that the person sees, what became of the writes."""
+        answer.plan = PlannedCalls(self._writes.rows())
+        message = self._writes.summary() if self._writes.is_begun else ""
+        if answer.stop_reason != "waiting":
+            answer.unmade_count, answer.question = self._writes.unmade_count, None
+        if (error := answer.error) is not None:
+            # The message has lines of the program, and what it raised, which may hold a secret.
+            error.message = self._box.mask(f"{error.message}\n{message}".rstrip())
+            error.args = (error.message,)
+            error.details = values.map_text(error.details, self._box.mask)
+            answer.note = answer.note or error.message
+        elif message:
+            answer.note = f"{message} {answer.note}".rstrip()
 
     # --- rounds -----------------------------------------------------------------------------------
 
@@ -295,7 +321,7 @@ class ProgramRun:
                 try:
                     event = sandbox.start()
                     while isinstance(event, HostCall):
-                        event = sandbox.resume(self._answer(event, this))
+                        event = sandbox.resume(self._answer(event, this, sandbox))
                 except ProgramError as exc:
                     # A failure behind a write whose result nobody looks at is a failure of the program itself: no
                     # write is asked for. Otherwise the stand-in may be its reason, and the real result will not fail.
@@ -306,23 +332,29 @@ class ProgramRun:
                     if not this.is_fork:
                         return event.value
                 finally:
-                    self._printed = sandbox.printed
+                    # What a fork prints has not happened: none of the writes before it was made.
+                    self._printed = this.printed if this.is_fork else sandbox.printed
+                    self._writes.left_out = this.left_out
                 self._decide(this.plan)
 
-    def _answer(self, call: HostCall, this: _Round) -> object:
+    def _answer(self, call: HostCall, this: _Round, sandbox: Sandbox) -> object:
         """Answer a call of the program: from before, by running it, or by a stand-in."""
         assert self._tools is not None
         spec = self._tools.tools[call.function]
         try:
-            if has_stand_in((call.args, call.kwargs)):
-                this.plan.may_be_more = True
-                return StandIn()
-            args = values.to_json(spec.named(call.args, call.kwargs))
+            if unknown := [*stand_ins((call.args, call.kwargs))]:
+                return self._leave_out(spec, call, unknown, this)
+            text = json.dumps(values.to_json(spec.named(call.args, call.kwargs)), ensure_ascii=False)
+            args = json.loads(text)
             key = call_key(spec.name, args)
         except UsageProblem as exc:
             return Raised("TypeError", exc.message)
         except (RecursionError, ValueError, TypeError):
             return Raised("TypeError", f"The arguments of '{spec.name}' are not plain data.")
+        this.args_size += len(text)
+        if this.args_size > MAX_ALL_ARGS:
+            limit = MAX_ALL_ARGS // 10**6
+            raise ProgramLimit(f"The program gave its calls more than {limit} MB of arguments. It was ended.")
         if not this.is_fork and this.position < len(self._entries):
             return self._repeated(key, args, this)
         if (answer := self._pooled(key, this)) is not _AGAIN:
@@ -331,7 +363,20 @@ class ProgramRun:
         # A call that may not run changes nothing, whatever its tool is.
         if resolved.failure is not None or not self._is_write(resolved.require(), args):
             return self._read(key, resolved, this)
-        return self._write(call, key, resolved, this)
+        write = PlannedWrite(key=WriteKey(key, resolved.require().fingerprint), text=text)
+        return self._write(call, write, resolved.require(), this, sandbox)
+
+    def _leave_out(self, spec: ToolSpec, call: HostCall, unknown: Sequence[StandIn], this: _Round) -> StandIn:
+        """Answer a call that needs the result of a write that has not run: it is not made."""
+        is_final = all(each.is_final for each in unknown)
+        args = values.to_json(spec.named(call.args, call.kwargs))
+        if not is_final:
+            this.plan.may_be_more = True
+        elif self._is_write(spec, args):
+            key = WriteKey(call_key(spec.name, args), spec.fingerprint)
+            text = json.dumps(args, ensure_ascii=False)
+            this.left_out.append(PlannedWrite(key=key, text=text, is_chosen=self._is_named(spec)))
+        return StandIn(is_final=is_final)
 
     def _repeated(self, key: CallKey, args: Json, this: _Round) -> object:
         """Answer a call that an earlier round, or an earlier kernel, made."""
@@ -381,40 +426,59 @@ class ProgramRun:
         self._entries.append(_Entry(key, answer))
         this.position += 1
 
-    def _write(self, call: HostCall, key: CallKey, resolved: ResolvedCall, this: _Round) -> object:
-        """Make a write that has a yes, refuse one that has a no, and collect every other."""
-        spec = resolved.require()
-        write = WriteKey(key, spec.fingerprint)
+    def _write(self, call: HostCall, write: PlannedWrite, spec: ToolSpec, this: _Round, sandbox: Sandbox) -> object:
+        """Make a write that has a yes, skip one that was not chosen, and collect every other."""
         if not this.is_fork:
-            decision = self._decisions.take(write)
-            if decision == "changed":
+            decided = self._writes.take(write.key.call)
+            if decided is not None and decided.is_chosen and decided.key != write.key:
                 raise _changed_tool(spec.name)
-            if decision != "unknown" or self._is_named(spec):
-                answer: object = Raised("PermissionError", f"The person did not allow '{key.tool}'.")
-                if decision == "no":
-                    self._note("refused", key, answer=_line_of(answer))
-                else:
-                    answer = self._make(write, resolved)
-                self._enter(key, answer, this)
+            if decided is None and self._is_named(spec):
+                write.is_chosen = True
+                decided = self._writes.add(write)
+            if decided is not None:
+                answer = self._make(decided) if decided.is_chosen else self._skip(decided)
+                self._enter(write.key.call, answer, this)
                 return answer
-            this.is_fork = True
+            this.is_fork, this.printed = True, sandbox.printed
         if len(this.plan.writes) >= MAX_WRITES:
             raise ProgramLimit(f"The program wants to make more than {MAX_WRITES} writes. None of them was made.")
-        this.plan.writes.append(PlannedWrite(spec=spec, args=json.loads(key.args), key=write))
+        this.plan.writes.append(write)
+        this.plan.tools[spec.name] = spec
         this.plan.may_be_more = this.plan.may_be_more or self._map.is_used(call) or self._map.catches
         return StandIn()
 
-    def _make(self, write: WriteKey, resolved: ResolvedCall) -> object:
-        """Make a write. It is noted before and after, so that it is never made twice, whatever ends this process."""
+    def _make(self, write: PlannedWrite) -> object:
+        """Make a write. It is noted before and after, so that it is never made twice, whatever ends this process.
+
+        Its arguments are parsed from the text that was shown.
+        """
         self._keep()
         self._require_room()
-        key = write.call
-        self._note("begun", key, fingerprint=write.fingerprint)
+        key = write.key.call
+        resolved = self._resolve(key.tool, write.args)
+        if resolved.failure is None and resolved.require().fingerprint != write.key.fingerprint:
+            raise _changed_tool(key.tool)
+        self._note("begun", key, fingerprint=write.key.fingerprint)
         self._is_begun = True
-        answer = self._execute(resolved)
-        self._note("done", key, fingerprint=write.fingerprint, answer=_line_of(answer))
+        write.state = "in doubt"
+        answer = self._execute(resolved, is_approved=True)
+        self._note("done", key, fingerprint=write.key.fingerprint, answer=_line_of(answer))
         self._is_begun = False
+        write.state = _state_of(answer)
         return answer
+
+    def _skip(self, write: PlannedWrite) -> object:
+        """Leave out a write that was not chosen. The program goes on with its stand-in."""
+        self._keep()
+        self._note("skipped", write.key.call, fingerprint=write.key.fingerprint)
+        write.state = "skipped"
+        return StandIn(is_final=True)
+
+    def _settled(self, line: Json, state: WriteState) -> None:
+        """Take a write that is in the journal of a kept program."""
+        key = WriteKey(_key_in(line), str(line.get("fingerprint")))
+        text = json.dumps(line.get("args") or {}, ensure_ascii=False)
+        self._writes.add(PlannedWrite(key=key, text=text, is_chosen=state != "skipped", state=state))
 
     # --- the question -----------------------------------------------------------------------------
 
@@ -422,16 +486,17 @@ class ProgramRun:
         """Ask the person about the writes of a plan. Raises _Waiting if nobody answers, NotApproved after a no."""
         self._keep()
         assert self._kept is not None
-        rows = [write.row() for write in plan.writes]
-        self._plan = rows
+        self._writes.show(plan)
+        rows = [{"tool": write.key.call.tool, "args": write.args} for write in plan.writes]
         self._kept.append("plan", rows=rows, more=plan.may_be_more)
         count = "a write" if len(rows) == 1 else f"{len(rows)} writes"
-        if self._options.is_plan:
-            raise _Waiting(f"The program has {count} to make. Nothing was written.")
         handle = ""
         if len(rows) > SHOWN_WRITES:
             handle = self._box.results.put(rows, tool=names.PROGRAM, call_id=self.id)
         question = plan.question(self._code, self._reads, handle).masked(self._box.mask)
+        self._question = question
+        if self._options.is_plan:
+            raise _Waiting(f"The program has {count} to make. Nothing was written.")
         try:
             reply = self._put(question)
         except NobodyToAsk:
@@ -439,7 +504,7 @@ class ProgramRun:
         numbers = {number for number in reply.content.get("run", ()) if type(number) is int}
         if reply.action != "accept" or not numbers:
             raise NotApproved(f"The writes of the program were not made: {reply.note or 'you did not allow them'}.")
-        self._decisions.decide(plan, numbers)
+        self._writes.decide(numbers)
 
     def _require_reach(self, spec: ToolSpec, args: Json) -> None:
         """Count a read that can carry data out, and ask the person before there are too many. Raises ProgramLimit."""
@@ -470,14 +535,15 @@ class ProgramRun:
         def is_allowed(spec: ToolSpec) -> bool:
             return spec.is_offered and names.allowed(spec.name, allow)
 
+        resolved = self._box.resolve(name, args, source=self._options.source, allow=is_allowed)
         if self._known:
-            args = {name: self._original(value) for name, value in args.items()}
-        return self._box.resolve(name, args, source=self._options.source, allow=is_allowed)
+            resolved.inputs = tuple(dict.fromkeys(self._inputs(args)))
+        return resolved
 
-    def _know(self, data: object) -> None:
-        """Remember the lists and dicts of a value by what is in them.
+    def _know(self, data: object, call_id: str) -> None:
+        """Remember the lists and dicts of a value by their content, with the call that they came from.
 
-        The program gets copies. A call that is given an equal one is given the original, so that its origin is known.
+        The program gets copies: what it hands on has the same content, and is another object.
         """
         # Each part is written as text, so a large value would cost more than its origin is worth.
         is_small = isinstance(data, (list, dict)) and measure(data) <= _MAX_KNOWN_SIZE
@@ -485,17 +551,25 @@ class ProgramRun:
         while waiting and len(self._known) < _MAX_KNOWN:
             part = waiting.pop()
             if isinstance(part, (list, dict)) and part:
-                self._known[json.dumps(part)] = part
+                if source := call_id or self._box.lineage.call_of(part):
+                    self._known[json.dumps(part)] = source
                 waiting.extend(part.values() if isinstance(part, dict) else part)
 
-    def _original(self, value: Any) -> Any:
-        """Return the list or dict that a program's value is a copy of, or a list of such."""
-        if not isinstance(value, (list, dict)):
-            return value
-        original = self._known.get(json.dumps(value))
-        return [*map(self._original, value)] if original is None and isinstance(value, list) else original or value
+    def _inputs(self, args: Json) -> Iterator[tuple[str, str]]:
+        """Yield each argument with the calls that it, or what is inside it, came from."""
+        for name, value in args.items():
+            waiting, count = deque([value]), 0
+            while waiting and count < _MAX_KNOWN:
+                part = waiting.popleft()
+                if not isinstance(part, (list, dict)) or not part:
+                    continue
+                count += 1
+                if call_id := self._known.get(json.dumps(part)):
+                    yield name, call_id
+                else:
+                    waiting.extend(part.values() if isinstance(part, dict) else part)
 
-    def _execute(self, resolved: ResolvedCall) -> object:
+    def _execute(self, resolved: ResolvedCall, *, is_approved: bool = False) -> object:
         """Run a call like any other, under the id of the program, and return what the program gets of it."""
         self._require_room()
         args = resolved.call.args
@@ -503,8 +577,10 @@ class ProgramRun:
             self._require_reach(resolved.require(), args)
         self._call_count += 1
         call = ToolCall(self.id, names.PROGRAM, {}, self._options.source)
-        scope, outer = current.Scope(self._box, call, asked_by=call.source), current.scope()
-        if outer is not None:
+        spec = resolved.spec
+        resolved.has_yes = is_approved or (spec is not None and self._is_named(spec))
+        scope = current.Scope(self._box, call, asked_by=call.source, may_write=False)
+        if (outer := current.scope()) is not None:
             scope.depth, scope.asked_by, scope.ask, scope.client = outer.depth, outer.asked_by, outer.ask, outer.client
         token = current.enter(scope)
         try:
@@ -534,7 +610,7 @@ class ProgramRun:
                 where = f"It could not be stored: {mask(exc.message)}"
             words = f"The result of '{tool}' is larger than {limit}, the most that a program gets. {where}"
             return Raised("MemoryError", words)
-        self._know(data)
+        self._know(plain, str(result.meta.get("call_id", "")))
         # A model never sees a secret in a result, so its program does not get one either: it could send it elsewhere.
         return values.map_text(plain, mask) if self._options.source == "model" else plain
 
@@ -592,8 +668,9 @@ class ProgramRun:
         key = _key_in(begun)
         number = 1 + sum(line["kind"] in ("done", "skipped") for line in self._kept.lines) if self._kept else 1
         if decision == "skip":
-            self._note("skipped", key, fingerprint=begun.get("fingerprint"), answer={"value": None})
-            self._entries.append(_Entry(key, None))
+            self._note("skipped", key, fingerprint=begun.get("fingerprint"))
+            self._entries.append(_Entry(key, StandIn(is_final=True)))
+            self._settled(begun, "skipped")
         elif decision == "again":
             self._note("again", key)
         else:
@@ -613,10 +690,10 @@ class ProgramRun:
     def _record(self, answer: Answer, sources: Sequence[tuple[str, str]]) -> None:
         """Write the program into the call log, as the row that its calls have as their parent."""
         end: dict[str, Any] = {"parent": self.id} if self._is_resumed else {}
-        if answer.stop_reason != "done":
-            error = answer.error
-            end["code"] = answer.stop_reason if error is None else error.code
-            end["reason"] = answer.stop_reason if error is None else error.reason or ""
+        if answer.stop_reason != "done" or answer.unmade_count:
+            error, reason = answer.error, UNMADE if answer.stop_reason == "done" else answer.stop_reason
+            end["code"] = reason if error is None else error.code
+            end["reason"] = reason if error is None else error.reason or ""
             end["message"] = values.cut(self._box.mask(answer.note), 300)
         if sources:
             end["inputs"] = encode_inputs(sources)
@@ -625,7 +702,7 @@ class ProgramRun:
             names.PROGRAM,
             self._options.source,
             {"code": self._code},
-            answer.stop_reason in ("done", "waiting"),
+            answer.stop_reason in ("done", "waiting") and not answer.unmade_count,
             answer.seconds * 1000,
             **end,
         )
@@ -673,6 +750,10 @@ def _changed_tool(name: str) -> ProgramChanged:
     )
 
 
+def _state_of(answer: object) -> WriteState:
+    return "failed" if isinstance(answer, Raised) else "made"
+
+
 def _key_in(line: Json) -> CallKey:
     args = line.get("args")
     return call_key(str(line.get("tool")), dict(args) if isinstance(args, Mapping) else {})
@@ -686,6 +767,8 @@ def _line_of(answer: object) -> Json:
 def _answer_in(line: Json) -> object:
     """Return the answer in a line of the journal."""
     data = line.get("answer")
+    if line["kind"] == "skipped":
+        return StandIn(is_final=True)
     if not isinstance(data, Mapping):
         return None
     raised = data.get("raised")

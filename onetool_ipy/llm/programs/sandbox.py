@@ -26,6 +26,8 @@ from onetool_ipy.base.errors import ProgramError, ProgramFailed, ProgramLimit, P
 MISSING = "Programs need: pip install 'onetool-ipy[programs]'"
 MAX_CODE = 20_000
 MAX_PRINTED = 100_000
+MAX_ARGS = 8_000_000
+MAX_VALUE = 64_000_000
 _MAX_SECONDS = 5.0
 _MAX_MEMORY = 256 * 1024 * 1024
 _MAX_DEPTH = 200
@@ -34,6 +36,8 @@ _MAX_SUSPENSIONS = 1_000_000
 _STEP_S = 30.0
 _MAX_WORDS = 500
 _MAX_ERRORS = 10
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+_UNKNOWN = "The result of a write that has not run is not known."
 _TYPING = re.compile(r"main\.py:(?P<line>\d+):\d+: (?:error|warning)\[(?P<kind>[\w-]+)\] (?P<words>.*)")
 _UNSUPPORTED = re.compile(r"The monty syntax parser does not yet support (?P<what>.*)", re.DOTALL)
 # What the sandbox has, and its type checker has not heard of.
@@ -61,10 +65,20 @@ _LIMITS = (
 
 
 class StandIn:
-    """What a program gets for the result of a write that has not run. Any use of it raises in the program."""
+    """What a program gets for the result of a write that has not run. Any use of it raises in the program.
+
+    `is_final` says that the write will not run: it was skipped, or it needs the result of one that was.
+    """
+
+    def __init__(self, *, is_final: bool = False) -> None:
+        self.is_final = is_final
 
     def __repr__(self) -> str:
         return "<result of a write>"
+
+
+_STAND_IN = f"'{StandIn.__name__}'"
+"""How the library names a stand-in in its messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,6 +228,8 @@ class Sandbox:
         while True:
             snapshot = self._step(step)
             if isinstance(snapshot, monty.MontyComplete):
+                if _is_larger(snapshot.output, MAX_VALUE):
+                    raise ProgramLimit(f"The value of the program is larger than {MAX_VALUE // 10**6} MB.")
                 try:
                     return Finished(_plain(snapshot.output))
                 except RecursionError:
@@ -228,7 +244,10 @@ class Sandbox:
             elif (name := str(snapshot.function_name)) not in self._functions and snapshot.object_id is None:
                 step = _raising(snapshot, "NameError", f"name '{values.cut(name, 80)}' is not defined")
             elif snapshot.object_id is not None:
-                step = _raising(snapshot, "TypeError", "The result of a write is not known before the write has run.")
+                step = _raising(snapshot, "TypeError", _UNKNOWN)
+            elif _is_larger((snapshot.args, snapshot.kwargs), MAX_ARGS):
+                words = f"The arguments of '{name}' are larger than {MAX_ARGS // 10**6} MB, the most that a call takes."
+                step = _raising(snapshot, "MemoryError", words)
             elif _has_object((snapshot.args, snapshot.kwargs)):
                 step = _raising(snapshot, "TypeError", f"'{name}' takes plain data, and not a function or an object.")
             else:
@@ -295,6 +314,8 @@ class Sandbox:
         for mark, limit in _LIMITS:
             if kind in ("MemoryError", "TimeoutError", "RecursionError") and mark in words:
                 return ProgramLimit(f"The program was ended. {limit}")
+        if _STAND_IN in words:
+            words = _UNKNOWN
         words = f"{kind}: {words}" if words else kind
         source = values.cut(self._line(line), _MAX_WORDS)
         details = {"line": line, "source": source, "error": words}
@@ -335,6 +356,32 @@ def _never(*_args: object, **_kwargs: object) -> None:
 
 def _raising(snapshot: Any, kind: str, message: str) -> Callable[[], Any]:
     return lambda: snapshot.resume({"exc_type": kind, "message": message})
+
+
+def _is_larger(value: Any, limit: int) -> bool:
+    """Whether a value has more characters than `limit` as JSON, roughly.
+
+    A list that holds the same list twice, and so on for forty levels, is small in the sandbox and endless
+    when somebody goes through it. So each list is looked at once, and counts wherever it is.
+    """
+    if not isinstance(value, _CONTAINERS):
+        return isinstance(value, (str, bytes)) and len(value) > limit
+    sizes: dict[int, int] = {}
+    begun: set[int] = set()
+    waiting = [value]
+    while waiting:
+        part = waiting[-1]
+        inside = [*part.keys(), *part.values()] if isinstance(part, dict) else part
+        if id(part) not in begun:
+            begun.add(id(part))
+            waiting += [each for each in inside if isinstance(each, _CONTAINERS) and id(each) not in begun]
+            continue
+        waiting.pop()
+        # What is inside has been counted by now, but for a list that holds itself.
+        sizes[id(part)] = 2 + sum(
+            len(each) if isinstance(each, (str, bytes)) else sizes.get(id(each), 2) for each in inside
+        )
+    return sizes[id(value)] > limit
 
 
 def _has_object(value: Any) -> bool:

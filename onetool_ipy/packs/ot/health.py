@@ -11,6 +11,7 @@ from onetool_ipy._version import __version__
 from onetool_ipy.base.errors import InvalidConfig
 from onetool_ipy.base.printable import printable_line
 from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.core.tool import Problem
 from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render.pages import Heading, Note, Part, Row, Rows, Status, to_html, to_text
@@ -29,6 +30,7 @@ _STATUS: Mapping[str, Status] = {
 """How a state of a server is marked; any other is bad."""
 
 
+@without_secrets
 class Health(Record):
     """The state of a toolbox, shown as a list with a mark for each part."""
 

@@ -133,6 +133,7 @@ class MapRun:
             timeout_s,
             new_run(),
             None if outer is None else outer.asked_by,
+            outer is None or outer.may_write,
         )
         self._keys = row_keys(rows)
         self._results: list[RowResult | None] = [None] * len(rows)
@@ -310,6 +311,7 @@ class _RowTask(NamedTuple):
     timeout_s: float | None
     run: str
     asked_by: CallSource | None
+    may_write: bool
 
 
 class _CallHere:
@@ -321,7 +323,11 @@ class _CallHere:
         self._stored = stored
         outer = current.scope() or current.Scope(box)
         self._scope = current.Scope(  # of all rows; a row's progress is not the run's
-            *(box, outer.call, outer.spec, outer.depth), asked_by=outer.asked_by, ask=outer.ask, client=outer.client
+            *(box, outer.call, outer.spec, outer.depth),
+            asked_by=outer.asked_by,
+            ask=outer.ask,
+            client=outer.client,
+            may_write=outer.may_write,
         )
 
     def __call__(self, item: Item) -> RowResult:
@@ -350,7 +356,7 @@ class _CallElsewhere:
             ("progress", self._path), lambda: MapProgress(self._path, mask=box.mask, now=lambda: box.now().timestamp())
         )
         is_shared = stored.has_stamp(self._stamp)
-        token = current.enter(current.Scope(box, asked_by=self._task.asked_by))
+        token = current.enter(current.Scope(box, asked_by=self._task.asked_by, may_write=self._task.may_write))
         try:
             if is_shared and item[0]:  # a row is run again if its worker died
                 stored.refresh()

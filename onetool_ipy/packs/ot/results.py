@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from onetool_ipy.base.search import contains
 from onetool_ipy.core import current
 from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.packs.ot.catalog import INFO
 from onetool_ipy.packs.ot.errors import choice, worded
 from onetool_ipy.render import html
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from onetool_ipy.toolbox import Toolbox
 
 
+@without_secrets
 class ResultLines(Record):
     """Lines of a stored result, shown with their numbers."""
 

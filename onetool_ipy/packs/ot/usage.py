@@ -13,6 +13,7 @@ from onetool_ipy.base.errors import OneToolError, Returned
 from onetool_ipy.base.files import write_whole
 from onetool_ipy.core.current import is_from_outside
 from onetool_ipy.core.decorate import mark
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.packs.ot.errors import worded
 from onetool_ipy.render import html, report
 from onetool_ipy.render.views import Listing, Record, counted, people_rows, span_labels
@@ -29,6 +30,7 @@ _MAX_GROUPS = 50
 _ORIGIN = ("user", "host", "notebook", "cell", "session", "parent", "fingerprint")
 
 
+@without_secrets
 class UsagePlot:
     """Plots of usage: inline SVG in a notebook, bars of text in a terminal."""
 
@@ -54,6 +56,7 @@ class UsagePlot:
         return "\n".join(lines)
 
 
+@without_secrets
 class UsageStats(Record):
     """Usage of a period. `.df` has a row per tool; `.plot()` draws it."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.masking import MASK
+from onetool_ipy.core.shown import without_secrets
 from onetool_ipy.stores.calls.record import RUN_LENGTH, RUN_PREFIX
 from onetool_ipy.stores.calls.rollup import DAY_US, HOUR_US, SPANS, Rollup, by_hour_and_tool, grouped
 
@@ -151,6 +152,7 @@ class CallFilter:
     hides_ot: bool = False
 
 
+@without_secrets
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRow:
     """One call as recorded. `args` is JSON text, masked and cut at 4 KB; `is_whole` says that it is neither.
@@ -218,6 +220,7 @@ class CallFamily:
     inner_counts: Mapping[str, Mapping[str, int]]
 
 
+@without_secrets
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
     """The calls of one run of `ot.map` that are wanted. A row that was retried counts once, by its last try."""

@@ -88,14 +88,36 @@ def test_rule_5_a_notebook_asks_with_all_numbers_or_none(loaded: Kernel) -> None
     assert (_reminded(loaded), loaded.evaluate("a.value")) == (["1"], "'done'")
     running = loaded.start_execute(f"%%tool program\n{PROGRAM}", allow_stdin=True)
     loaded.answer_input("always")
+    assert "was not understood" in loaded.answer_input("yes")
     assert "not understood" in running.wait(allow_errors=True).text
     assert _reminded(loaded) == ["1"]
 
 
+def test_rule_6_a_plan_is_shown_in_the_cell(loaded: Kernel) -> None:
+    """The program and a row for each write, as text and as a table."""
+    outcome = loaded.execute(f"%%tool program --plan\n{PROGRAM}")
+    assert "  | import crm" in outcome.result_text
+    assert "  1.  crm.remind  1\n" in outcome.result_text
+    page = outcome.result["text/html"]
+    assert "crm.remind</td>" in page
+    assert "import crm" in page
+    assert "--resume" in page
+    assert _reminded(loaded) == []
+
+
+def test_rule_6_what_a_failing_program_printed_is_in_the_cell(loaded: Kernel) -> None:
+    outcome = loaded.execute("%%tool program\nprint('so far')\n1 / 0", allow_errors=True)
+    assert "so far" in outcome.text
+    assert "ZeroDivisionError" in outcome.text
+
+
 def test_rule_6_a_program_waits_and_goes_on_after_a_restart(loaded: Kernel) -> None:
-    loaded.execute(f"%%tool program -o a\n{PROGRAM}")
+    shown = loaded.execute(f"%%tool program -o a\n{PROGRAM}")
+    assert shown.text.count("  1.  crm.remind  1\n") == 1
     assert loaded.evaluate("a.stop_reason") == "'waiting'"
     program = loaded.evaluate("a.note").split("--resume ")[1].strip("'")
+    for line in ("a = %ask --resume", "%ask -o a --resume", "%ask --resume"):
+        assert loaded.execute(f"{line} {program}").text.count("  1.  crm.remind  1\n") == 1
     assert program in loaded.execute("%ask --waiting").result_text
     state = loaded.evaluate("__import__('os').environ['ONETOOL_STATE']")
     loaded.restart()
@@ -120,7 +142,8 @@ def test_a_model_writes_a_program_and_distil_makes_it_a_cell(loaded: Kernel) -> 
     (payload,) = [each for each in outcome.payload if each["source"] == "set_next_input"]
     assert payload["text"] == f"%%tool program @limit\n{PROGRAM}"
     loaded.execute(f"m = ScriptedModel([('program', {{'code': {PROGRAM!r}}})])")
-    loaded.execute("a = %ask --model m --code --plan Remind them")
+    shown = loaded.execute("a = %ask --model m --code --plan Remind them")
+    assert "  1.  crm.remind  1\n" in shown.text
     assert loaded.evaluate("(a.stop_reason, len(a.plan))") == "('waiting', 1)"
     program = loaded.evaluate("a.note").split("--resume ")[1].strip("'")
     assert "dropped" in loaded.execute(f"%ask --drop {program}").result_text

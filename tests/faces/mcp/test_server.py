@@ -411,6 +411,42 @@ async def test_allow_lists_hold_when_listing_and_when_calling(project: Path) -> 
         assert text_of(await client.call_tool("tools_echo", {"message": "x"})) == "x"
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("flags", "is_written"), [((), False), (("--tool-allow", "desk.look"), True)])
+async def test_a_tool_that_only_reads_writes_through_another_only_if_an_allow_list_names_it(
+    tmp_path: Path, flags: tuple[str, ...], is_written: bool
+) -> None:
+    """The client sees one tool, which says that it reads, and calls another one that writes."""
+    tools = tmp_path / ".onetool" / "tools"
+    tools.mkdir(parents=True)
+    (tools.parent / "onetool.yaml").write_text('version: 1\ntools_dir: ["tools/*.py"]\n', encoding="utf-8")
+    (tools / "desk.py").write_text(
+        """
+pack = "desk"
+__all__ = ["look", "write"]
+from pathlib import Path
+from onetool_ipy import tool
+from onetool_ipy.sdk import call_tool
+
+@tool(read_only=True)
+def look() -> str:
+    \"\"\"Look.\"\"\"
+    return str(call_tool("desk.write"))
+
+@tool()
+def write() -> str:
+    \"\"\"Write.\"\"\"
+    Path("written.txt").touch()
+    return "written"
+""",
+        encoding="utf-8",
+    )
+    async with stdio(tmp_path, *flags) as client:
+        result = await client.call_tool("desk_look", {})
+    assert (tmp_path / "written.txt").exists() is is_written
+    assert is_written or "nobody allowed that" in text_of(result)
+
+
 def test_http_asks_for_the_token_before_anything_else(served: Served) -> None:
     """Without the right bearer token every verb and path is 401, and a foreign Host or Origin is refused."""
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}

@@ -9,6 +9,7 @@ from unicodedata import east_asian_width
 
 import pytest
 
+from onetool_ipy import tool
 from onetool_ipy.base.printable import visible
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm import ScriptedModel
@@ -485,3 +486,35 @@ def test_python_without_a_terminal_is_not_asked(box: Toolbox, traces: Traces) ->
 
     assert _reasons(answer) == ["not_approved"]
     assert traces.left() == {}
+
+
+@pytest.mark.parametrize(("approve", "is_written"), [((), False), (("a.look",), True), (("a.one",), False)])
+def test_a_tool_that_only_reads_writes_through_another_only_with_a_yes(
+    box: Toolbox, traces: Traces, approve: tuple[str, ...], is_written: bool
+) -> None:
+    """A yes to the inner tool is no yes to what the outer one does with it."""
+    traces.add(box, "a.one")
+    box.adopt(tool(name="a.look", read_only=True)(lambda: str(box.call("a.one").error)))
+
+    box.ask("Go", model=ScriptedModel([("a.look", {}), "ok"]), approve=approve)
+
+    assert bool(traces.left()) is is_written
+
+
+def test_a_tool_that_only_reads_cannot_say_yes_itself(box: Toolbox, traces: Traces) -> None:
+    """By an ask of its own, or a program: its `approve=` is nobody's yes. A person's answer is one."""
+    traces.add(box, "a.one")
+    code = "import a\na.one()"
+
+    def look() -> str:
+        """Ask a model and run a program, with everything approved."""
+        box.ask("Do it", model=ScriptedModel([("a.one", {}), "ok"]), approve=["*"])
+        return box.ask.program(code, approve=["*"]).stop_reason
+
+    box.adopt(tool(name="a.look", read_only=True)(look))
+    answer = box.ask("Go", model=ScriptedModel([("a.look", {}), "ok"]))
+
+    assert traces.left() == {}
+    assert answer.calls[0].result.data == "waiting"
+    assert box.call("a.look").data == "done", "a person's own call may do it"
+    assert traces.left()

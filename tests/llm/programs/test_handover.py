@@ -10,7 +10,7 @@ import pytest
 from onetool_ipy.base.errors import UsageProblem
 from onetool_ipy.llm import ScriptedModel
 from onetool_ipy.llm.answer_type import AnswerMismatch
-from onetool_ipy.llm.ask.answer import Answer
+from onetool_ipy.llm.ask.answer import Answer, call_view, summary
 from onetool_ipy.llm.programs.handover import MAX_SEEN
 from tests.llm.programs.conftest import REMIND, Person, Shop
 
@@ -91,6 +91,37 @@ def test_rule_5_a_no_is_told_to_the_model(shop: Shop) -> None:
     answer = _ask(shop, model, "none")
     assert model.requests[1].outcomes[0].content["error"]["reason"] == "not_approved"
     assert (answer.text, shop.writes) == ("Then not.", [])
+
+
+def test_rule_5_the_model_is_told_what_was_skipped(shop: Shop) -> None:
+    model = ScriptedModel([("program", {"code": REMIND}), "Reminded them."])
+    answer = _ask(shop, model, [1, 3])
+    data = model.requests[1].outcomes[0].content["data"]
+    assert [row["state"] for row in data["writes"]] == ["made", "skipped", "made", "skipped"]
+    assert list(answer.plan.df["state"]) == ["made", "skipped", "made", "skipped"]
+    assert (answer.stop_reason, answer.ok) == ("done", True)
+    assert "2 of 4 writes made, 2 skipped." in answer.note
+    assert answer.note in summary(answer)
+
+
+def test_rule_5_an_allowed_write_that_was_not_made_is_no_success(shop: Shop) -> None:
+    code = "import crm\ntry:\n    crm.fail(customer=1)\nexcept RuntimeError:\n    pass"
+    model = ScriptedModel([("program", {"code": code}), "All is well."])
+    answer = _ask(shop, model, "all")
+    assert not answer.ok
+    assert answer.plan[0]["state"] == "failed"
+    assert model.requests[1].outcomes[0].content["data"]["writes"][0]["state"] == "failed"
+
+
+def test_rule_6_what_a_failing_program_printed_is_told_to_model_and_person(shop: Shop) -> None:
+    code = "import crm\nprint('twelve', len(crm.customers()))\n1 / 0"
+    model = ScriptedModel([("program", {"code": code}), "It failed."])
+    answer = _ask(shop, model)
+    error = model.requests[1].outcomes[0].content["error"]
+    assert error["details"]["printed"] == "twelve 12\n"
+    assert error["details"]["line"] == 3
+    (call,) = [call for call in answer.calls if call.name == "program"]
+    assert "twelve 12" in call_view(call).problem
 
 
 def test_rule_9_the_model_sees_four_kilobytes_and_a_handle(make_shop: Callable[..., Shop]) -> None:

@@ -60,7 +60,9 @@ def run(folder, program, decision, kill_at):
             asked = events
             for call in question.calls:
                 note("shown.txt", dict(call.args)["n"])
-            return Reply("accept", {"run": list(range(1, len(question.calls) + 1))})
+            skipped = {name.split("-")[1] for name in os.listdir(folder) if name.startswith("skip-")}
+            numbers = [at for at, call in enumerate(question.calls, 1) if dict(call.args)["n"] not in skipped]
+            return Reply("accept", {"run": numbers})
 
     @tool("shop.read", read_only=True)
     def read(n: int) -> int:
@@ -95,7 +97,8 @@ def run(folder, program, decision, kill_at):
         except ProgramUnsure as exc:
             reply = {"unsure": exc.message}
         else:
-            reply = {"stop": answer.stop_reason, "value": answer.value, "note": answer.note}
+            reply = {"stop": answer.stop_reason, "value": answer.value, "note": answer.note, "ok": answer.ok}
+            reply["plan"] = [[row["args"]["n"], row["state"]] for row in answer.plan]
         sys.setprofile(None)
         threading.setprofile(None)
         return {**reply, "asked": asked, "events": events}
@@ -218,6 +221,46 @@ def test_rule_8_a_doubt_is_never_settled_in_silence(tmp_path: Path, runner: _Run
     assert shop.lines("written.txt") == ["0", "1", "2", "3", "4"]
     assert shop.run(shop.kept(), "skip")["value"] == "end"
     assert shop.lines("written.txt") == [str(n) for n in range(COUNT)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120 + 20 * KILLS)
+def test_rule_8_a_choice_is_kept_through_kills(tmp_path: Path, runner: _Runner) -> None:
+    """Three of ten writes are not chosen. Whatever is killed, they stay unmade, and the others are made once."""
+    chance = random.Random(41)
+    skipped = {2, 5, 7}
+    whole = _chosen(_Shop(tmp_path / "whole", runner), skipped).run()
+    assert (whole["ok"], [n for n, state in whole["plan"] if state == "skipped"]) == (True, sorted(skipped))
+    kills = number = 0
+    while kills < KILLS:
+        number += 1
+        shop = _chosen(_Shop(tmp_path / str(number), runner), skipped)
+        reply: dict[str, Any] = {}
+        program = decision = ""
+        while not reply.get("stop"):
+            kill_at = chance.randrange(whole["asked"], whole["events"])
+            reply = shop.run(program, decision, kill_at=0 if kills >= KILLS else kill_at)
+            kills += not reply
+            program, decision = shop.kept(), ""
+            written = shop.lines("written.txt")
+            if not program and not reply:
+                break
+            if "unsure" in reply:
+                doubt = reply["unsure"].split('{"n": ')[1].split("}")[0]
+                decision = "skip" if doubt in written else "again"
+        assert shop.lines("written.txt") == [str(n) for n in range(COUNT) if n not in skipped]
+        if reply:
+            assert [n for n, _ in reply["plan"]] == list(range(COUNT))
+            assert {n for n, state in reply["plan"] if state != "made"} >= skipped
+            assert {state for _, state in reply["plan"]} <= {"made", "skipped"}
+        shutil.rmtree(shop.folder)
+
+
+def _chosen(shop: _Shop, skipped: set[int]) -> _Shop:
+    """Let the person of a shop not choose some writes."""
+    for number in skipped:
+        (shop.folder / f"skip-{number}").touch()
+    return shop
 
 
 @pytest.mark.parametrize(

@@ -2,30 +2,65 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
-from onetool_ipy.llm.programs.plan import Decisions, Plan, PlannedWrite, SourceMap, WriteKey, call_key, has_stand_in
+from onetool_ipy.llm.programs.plan import Plan, PlannedWrite, ProgramWrites, SourceMap, WriteKey, call_key, stand_ins
 from onetool_ipy.llm.programs.sandbox import HostCall, StandIn
 
 
-def write(fingerprint: str = "f", **args: Any) -> PlannedWrite:
-    facts = ServerFacts(server="shop", hints={"destructive": True})
-    spec = ToolSpec(name="shop.order", description="Order.", parameters={}, run=lambda _: None, server_facts=facts)
-    return PlannedWrite(spec=spec, args=args, key=WriteKey(call_key("shop.order", args), fingerprint))
+def write(**args: Any) -> PlannedWrite:
+    return PlannedWrite(key=WriteKey(call_key("shop.order", args), "f"), text=json.dumps(args))
+
+
+def plan(*writes: PlannedWrite, **facts: Any) -> Plan:
+    server = ServerFacts(server="shop", hints={"destructive": True})
+    spec = ToolSpec(name="shop.order", description="Order.", parameters={}, run=lambda _: None, server_facts=server)
+    return Plan(writes=list(writes), tools={"shop.order": spec}, **facts)
 
 
 def test_a_decision_is_for_one_write_as_it_was_shown() -> None:
-    decisions = Decisions()
-    decisions.decide(Plan(writes=[write(n=1), write(n=1), write(n=2), write(n=3)]), {1, 4})
+    first, second, third = write(n=1), write(n=1), write(n=2)
+    writes = ProgramWrites()
+    writes.show(plan(first, second, third))
+    writes.decide({1})
 
-    assert [decisions.take(write(n=1).key) for _ in range(3)] == ["yes", "no", "unknown"]
-    assert decisions.take(write("other", n=2).key) == "no"
-    assert decisions.take(write("other", n=3).key) == "changed"
-    decisions.decide(Plan(), set())
-    assert decisions.take(write(n=2).key) == "unknown"
+    assert [writes.take(write(n=1).key.call) for _ in range(3)] == [first, second, None]
+    assert (first.is_chosen, second.is_chosen) == (True, False)
+    writes.show(plan(write(n=3)))
+    assert writes.take(third.key.call) is None
+
+
+def test_a_write_gives_new_arguments_at_each_request() -> None:
+    one = write(rows=[1])
+    one.args["rows"].append(2)
+
+    assert one.args == {"rows": [1]}
+
+
+def test_a_new_question_keeps_what_was_settled_and_what_was_chosen_in_vain() -> None:
+    """A chosen write that comes again is in the list once; one that was not chosen and not reached is over."""
+    writes = ProgramWrites()
+    writes.show(plan(write(n=1), write(n=2), write(n=3), write(n=3), write(n=4)))
+    writes.decide({1, 2, 3, 4})
+    for number, state in ((1, "made"), (2, "failed")):
+        taken = writes.take(write(n=number).key.call)
+        assert taken is not None
+        taken.state = state  # type: ignore[assignment]  # the states of the table above
+    writes.show(plan(write(n=3), write(n=5)))
+
+    assert [(row["args"]["n"], row["state"]) for row in writes.rows()] == [
+        (1, "made"),
+        (2, "failed"),
+        (3, "not reached"),
+        (3, "not reached"),
+        (5, "not reached"),
+    ]
+    assert writes.unmade_count == 2
+    assert writes.summary() == "1 of 5 writes made, 1 failed, 3 not reached."
 
 
 def test_the_order_of_arguments_makes_no_other_call() -> None:
@@ -34,13 +69,13 @@ def test_the_order_of_arguments_makes_no_other_call() -> None:
 
 
 def test_the_question_has_every_write_and_what_was_read() -> None:
-    question = Plan(writes=[write(n=1)], may_be_more=True).question("code", {"crm.list": 2}, "")
+    question = plan(write(n=1), may_be_more=True).question("code", {"crm.list": 2}, "")
 
     assert question.text == "The program wants to make a write."
     assert question.details == ("May be more: depends on results.", "It has read: crm.list 2×.")
     [call] = question.calls
     assert (call.args, call.badges) == ((("n", "1"),), ("server shop", "destructive"))
-    assert Plan(writes=[write(), write()]).question("", {}, "r_1").details == (
+    assert plan(write(), write()).question("", {}, "r_1").details == (
         "2 writes, of which the first 20 are shown. All: ot.result('r_1')",
         "It has read nothing.",
     )
@@ -65,5 +100,6 @@ def test_a_program_that_catches_or_cannot_be_read_may_do_anything() -> None:
 def test_a_stand_in_is_found_wherever_it_is() -> None:
     stand_in = StandIn()
 
-    assert all(map(has_stand_in, (stand_in, [1, (stand_in,)], {"a": {"b": stand_in}})))
-    assert not has_stand_in({"a": [1, "x"]})
+    for value in (stand_in, [1, (stand_in,)], {"a": {"b": stand_in}}):
+        assert list(stand_ins(value)) == [stand_in]
+    assert not list(stand_ins({"a": [1, "x"]}))

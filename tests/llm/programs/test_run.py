@@ -172,13 +172,94 @@ def test_rule_4_approve_of_this_very_call_counts_for_the_tools_it_names(shop: Sh
 
 
 def test_rule_4_each_yes_is_used_once(shop: Shop) -> None:
-    """Two identical writes with one yes: one runs, the other is refused."""
-    code = (
-        "import crm\nresults = []\nfor i in range(2):\n    try:\n        crm.remind(customer=1)\n"
-        "        results.append('ran')\n    except PermissionError:\n        results.append('no')\nresults"
-    )
-    assert shop.run(code, [2], [1]).value == ["no", "ran"]
+    """Two identical writes with one yes: one runs, the other is skipped."""
+    answer = shop.run("import crm\nfor i in range(2):\n    crm.remind(customer=1)", [2])
     assert shop.writes == [("remind", 1)]
+    assert [row["state"] for row in answer.plan] == ["skipped", "made"]
+
+
+def test_rule_4_a_write_gets_the_arguments_that_were_shown(shop: Shop) -> None:
+    """The tool that gave the rows changes its own list before the write: the write gets what the question had."""
+    rows = [{"id": 1}]
+
+    def todo() -> list[dict[str, int]]:
+        """Give the rows, as the tool itself holds them."""
+        return rows
+
+    def sync() -> int:
+        """Change the rows that were given out."""
+        rows[0]["id"] = 99
+        rows.append({"id": 2})
+        return len(rows)
+
+    def delete(rows: list[dict[str, int]]) -> None:
+        """Delete rows."""
+        shop.writes.append(("delete", json.dumps(rows)))
+        rows.append({"id": 666})
+
+    shop.add("crm.todo", todo, read_only=True)
+    shop.add("crm.sync", sync, read_only=True)
+    shop.add("crm.delete", delete)
+    code = "import crm\nrows = crm.todo()\ncrm.sync()\ncrm.delete(rows=rows)\ncrm.delete(rows=rows)"
+    answer = shop.run(code, "all")
+    shown = [dict(call.args)["rows"] for call in shop.person.last.calls]
+    assert shown == ['[{"id": 1}]'] * 2
+    assert shop.writes == [("delete", text) for text in shown]
+    assert [row["args"] for row in answer.plan] == [{"rows": [{"id": 1}]}] * 2
+
+
+def test_rule_4_a_variable_that_changes_while_the_question_stands_changes_no_write(shop: Shop) -> None:
+    rows = [{"id": 1}]
+    shop.add("crm.delete", lambda rows: shop.writes.append(json.dumps(rows)))
+
+    def change(_question: Question) -> str:
+        rows[0]["id"] = 99
+        rows.append({"id": 2})
+        return "all"
+
+    shop.run("import crm\ncrm.delete(rows=rows)\ncrm.delete(rows=rows[:1])", change, variables={"rows": rows})
+    assert shop.writes == ['[{"id": 1}]'] * 2
+
+
+def test_rule_4_a_read_that_changes_an_earlier_result_changes_no_write(shop: Shop) -> None:
+    """Also where the later read runs only after the yes, between two writes."""
+    box = {"ids": [1]}
+
+    def more(customer: int) -> int:
+        """Change what was given out."""
+        box["ids"].append(customer)
+        return len(box["ids"])
+
+    shop.add("crm.box", lambda: box, read_only=True)
+    shop.add("crm.more", more, read_only=True)
+    shop.add("crm.delete", lambda box: shop.writes.append(json.dumps(box)))
+    code = (
+        "import crm\nbox = crm.box()\nx = crm.remind(customer=1)\n"
+        "crm.more(customer=x['id'])\ncrm.delete(box=box)\ncrm.delete(box=box['ids'])"
+    )
+    shop.run(code, "all", "all")
+    assert shop.writes == [("remind", 1), '{"ids": [1]}', "[1]"]
+    assert box == {"ids": [1, 1]}
+
+
+def test_rule_4_a_write_keeps_the_order_of_keys_that_was_shown(shop: Shop) -> None:
+    shop.add("crm.put", lambda body: shop.writes.append(json.dumps(body)))
+    shop.run("import crm\ncrm.put(body={'z': 1, 'a': 2})", "all")
+    assert dict(shop.person.last.calls[0].args)["body"] == shop.writes[0] == '{"z": 1, "a": 2}'
+
+
+def test_rule_4_the_log_says_which_calls_the_arguments_came_from(shop: Shop) -> None:
+    """Whole results, rows of them, and variables of the notebook; the tool gets copies all the same."""
+    shop.add("crm.stock", lambda: [{"item": 1}, {"item": 2}], read_only=True)
+    given = shop.box.call("crm.stock")
+    shop.add("crm.delete", lambda rows, more: shop.writes.append((rows, more)))
+    code = "import crm\nrows = crm.customers()\ncrm.delete(rows=[rows[0], rows[2]], more=stock[1])"
+    shop.run(code, "all", variables={"stock": given})
+    rows = {row.tool: row for row in shop.box.log.history()}
+    read = rows["crm.customers"]
+    inputs = json.loads(rows["crm.delete"].inputs)
+    assert inputs == [["rows", read.call_id], ["more", given.meta["call_id"]]]
+    assert shop.writes[0][1] is not given.data[1]
 
 
 def test_rule_4_a_tool_that_changes_after_the_yes_does_not_run(shop: Shop) -> None:
@@ -203,6 +284,30 @@ def test_rule_4_a_read_that_becomes_a_write_is_not_run(shop: Shop) -> None:
     answer = shop.run("import crm\ncrm.peek()\ncrm.customers(region='x')")
     assert answer.stop_reason == "waiting"
     assert not shop.writes
+
+
+@pytest.mark.parametrize("source", ["magic", "model", "python"])
+def test_rule_4_a_read_cannot_write_through_another_tool(shop: Shop, source: str) -> None:
+    """Neither at once nor in a job; where this very call names the tool that reads, it may."""
+
+    def report(customer: int, later: bool = False) -> str:
+        """Say that it only reads."""
+        if later:
+            return str(shop.box.start("crm.remind", {"customer": customer}).result().error)
+        return str(shop.box.call("crm.remind", {"customer": customer}).error)
+
+    shop.add("crm.report", report, read_only=True)
+    code = "import crm\n[crm.report(customer=1), crm.report(customer=1, later=True)]"
+    answer = shop.run(code, source=source)
+    assert shop.writes == []
+    assert all("'crm.remind' may change something, and was not run" in text for text in answer.value)
+    assert shop.run(code, source=source, approve=["crm.report"]).value == ["None", "None"]
+    assert shop.writes == [("remind", 1)] * 2
+
+
+def test_rule_4_a_write_with_a_yes_may_call_others(shop: Shop) -> None:
+    shop.add("crm.all", lambda: [shop.box.call("crm.remind", {"customer": n}).ok for n in (1, 2)])
+    assert shop.run("import crm\ncrm.all()", "all").value == [True, True]
 
 
 def test_rule_4_a_program_that_fails_by_itself_is_not_asked_about(shop: Shop) -> None:
@@ -238,8 +343,8 @@ def test_rule_5_many_writes_are_shown_by_the_first_and_a_handle(shop: Shop) -> N
     handle = text.split("ot.result('")[1].split("'")[0]
     assert len(shop.box.results.value(handle)) == 50
     assert len(shop.writes) == 50
-    assert list(answer.plan.df.columns) == ["tool", "args"]
-    assert answer.plan[49] == {"tool": "crm.remind", "args": {"customer": 49}}
+    assert list(answer.plan.df.columns) == ["tool", "args", "state"]
+    assert answer.plan[49] == {"tool": "crm.remind", "args": {"customer": 49}, "state": "made"}
 
 
 @pytest.mark.parametrize("text", ["x" * 90, "宽" * 40, "a\\n  2.  crm.remind  all"], ids=["long", "wide", "forged"])
@@ -254,13 +359,121 @@ def test_rule_5_what_does_not_fit_a_table_is_a_list(shop: Shop, text: str) -> No
     assert any(line.startswith("       text=") for line in lines) == is_list
 
 
-def test_rule_5_a_write_that_was_not_chosen_raises_in_the_program(shop: Shop) -> None:
+SIX = """\
+import crm
+for customer in crm.customers(region="eu")[-6:]:
+    crm.remind(customer=customer["id"])
+print("reminded")
+"done"
+"""
+"""Reminds customers 6 to 11."""
+
+
+def test_rule_5_a_write_that_was_not_chosen_is_skipped(shop: Shop) -> None:
+    """One box of six is unticked: the other five writes are made, and the answer says what became of each."""
+    answer = shop.run(SIX, [1, 3, 4, 5, 6])
+    assert shop.writes == [("remind", number) for number in (6, 8, 9, 10, 11)]
+    assert (answer.value, answer.text, answer.stop_reason, answer.ok) == ("done", "reminded\n", "done", True)
+    assert list(answer.plan.df.columns) == ["tool", "args", "state"]
+    assert list(answer.plan.df["state"]) == ["made", "skipped", "made", "made", "made", "made"]
+    assert "5 of 6 writes made, 1 skipped." in answer.note
+    assert answer.note in mime_bundle(answer, str)["text/plain"]
+    assert answer.to_dict()["plan"][1]["state"] == "skipped"
+
+
+def test_rule_5_a_write_that_needs_a_skipped_one_is_not_made(shop: Shop) -> None:
+    """The program goes on with the stand-in of the plan; only what needs it is left out."""
     code = (
-        "import crm\nrefused = []\nfor i in range(3):\n    try:\n        crm.remind(customer=i)\n"
-        "    except PermissionError:\n        refused.append(i)\nrefused"
+        "import crm\nx = crm.remind(customer=1)\ncrm.remind(customer=2)\ncrm.remind(customer=3, text=x)\n"
+        "crm.remind(customer=4)\n[x, 'end']"
     )
-    assert shop.run(code, [1, 3]).value == [1]
-    assert shop.writes == [("remind", 0), ("remind", 2)]
+    shop.add("crm.remind", lambda customer, text="": shop.writes.append((customer, text)))
+    answer = shop.run(code, [2, 3], approve=())
+    assert [dict(call.args)["customer"] for call in shop.person.questions[0].calls] == ["1", "2", "4"]
+    assert shop.writes == [(2, ""), (4, "")]
+    assert answer.value == ["<result of a write>", "end"]
+    assert answer.ok
+    assert len(shop.person.questions) == 1
+
+
+def test_rule_5_a_named_write_that_needs_a_skipped_one_is_not_made(shop: Shop) -> None:
+    """`approve=` names its tool, and its argument is not there."""
+    shop.add("crm.send", lambda text: shop.writes.append(("send", text)))
+    code = "import crm\nx = crm.remind(customer=1)\ncrm.remind(customer=2)\ncrm.send(text=x)\ncrm.send(text='y')"
+    answer = shop.run(code, [2, 3], approve=["crm.send"])
+    assert shop.writes == [("remind", 2), ("send", "y")]
+    assert [row["state"] for row in answer.plan] == ["skipped", "made", "made", "not reached"]
+    assert answer.plan[3]["args"] == {"text": "<result of a write>"}
+    assert not answer.ok
+
+
+def test_rule_5_a_chosen_write_that_is_not_reached_is_told(shop: Shop) -> None:
+    """The result of the first write sends the program another way: the third, which was allowed, is not made."""
+    code = (
+        "import crm\ntry:\n    crm.fail(customer=1)\nexcept RuntimeError:\n    crm.customers(region='x')\n"
+        "else:\n    crm.remind(customer=2)\ncrm.remind(customer=3)"
+    )
+    answer = shop.run(code, [1, 2, 3])
+    assert shop.writes == [("fail", 1), ("remind", 3)]
+    assert [row["state"] for row in answer.plan] == ["failed", "not reached", "made"]
+    assert (answer.stop_reason, answer.ok) == ("done", False)
+    assert "1 of 3 writes made, 1 failed, 1 not reached." in answer.note
+    row = next(row for row in shop.box.log.history() if row.tool == "program")
+    assert (row.ok, row.reason) == (False, "writes_not_made")
+
+
+def test_rule_5_a_program_that_ends_early_says_what_was_made(shop: Shop) -> None:
+    """It looks at the result of the write that was skipped: what was chosen before is made and told."""
+    code = (
+        "import crm\nx = crm.remind(customer=1)\ncrm.remind(customer=2)\nprint('here')\nx['id']\ncrm.remind(customer=3)"
+    )
+    answer = shop.run(code, [2])
+    assert shop.writes == [("remind", 2)]
+    assert isinstance(answer.error, ProgramFailed)
+    assert "The result of a write that has not run is not known" in answer.error.message
+    assert answer.text == "here\n"
+    assert [row["state"] for row in answer.plan] == ["skipped", "made"]
+    assert "1 of 2 writes made, 1 skipped." in answer.note
+
+
+def test_rule_5_a_later_question_keeps_what_an_earlier_one_settled(shop: Shop) -> None:
+    code = (
+        "import crm\ncrm.remind(customer=1)\nx = crm.remind(customer=2)\ncrm.remind(customer=3)\n"
+        "y = x['id']\ncrm.remind(customer=y + 10)\ncrm.remind(customer=y + 11)"
+    )
+    answer = shop.run(code, [2, 3], [2])
+    assert shop.writes == [("remind", 2), ("remind", 3), ("remind", 13)]
+    assert [(row["args"]["customer"], row["state"]) for row in answer.plan] == [
+        (1, "skipped"),
+        (2, "made"),
+        (3, "made"),
+        (12, "skipped"),
+        (13, "made"),
+    ]
+
+
+def test_rule_5_a_choice_holds_after_a_resume(make_shop: Callable[..., Shop]) -> None:
+    """A kernel that ends after some writes: what was skipped stays skipped, and what is left is asked again."""
+    first = make_shop()
+    first.run(SIX)
+    program = first.waiting
+    first.stop_at = 2
+    answer = first.resume(program, [1, 3, 4, 6])
+    assert answer.stop_reason == "interrupted"
+    assert [row["state"] for row in answer.plan] == [
+        "made",
+        "skipped",
+        "made",
+        "in doubt",
+        "not reached",
+        "not reached",
+    ]
+    second = make_shop()
+    answer = second.resume(program, [2, 3], decision="again")
+    assert [dict(call.args)["customer"] for call in second.person.last.calls] == ["9", "10", "11"]
+    assert first.writes + second.writes == [("remind", number) for number in (6, 8, 10, 11)]
+    assert [row["state"] for row in answer.plan] == ["made", "skipped", "made", "skipped", "made", "made"]
+    assert answer.ok
 
 
 def test_rule_5_a_no_ends_the_program(shop: Shop) -> None:
@@ -303,7 +516,7 @@ def test_rule_6_without_a_person_the_program_waits(shop: Shop) -> None:
     assert answer.stop_reason == "waiting"
     assert answer.ok
     assert f"%ask --resume {shop.waiting}" in answer.note
-    assert answer.plan[0] == {"tool": "crm.remind", "args": {"customer": 8}}
+    assert answer.plan[0] == {"tool": "crm.remind", "args": {"customer": 8}, "state": "not reached"}
     again = shop.resume(shop.waiting)
     assert again.stop_reason == "waiting"
     assert not shop.writes
@@ -318,6 +531,32 @@ def test_rule_6_plan_makes_no_write_even_with_a_yes(shop: Shop) -> None:
     assert answer.stop_reason == "waiting"
     assert len(answer.plan) == 4
     assert (shop.writes, shop.person.questions) == ([], [])
+
+
+@pytest.mark.parametrize("options", [{}, {"plan": True}], ids=["nobody", "plan"])
+def test_rule_6_a_program_that_waits_shows_itself_and_its_writes(shop: Shop, options: dict[str, Any]) -> None:
+    """As the question does: the program, a table of the writes, what was read, and how to go on."""
+    answer = shop.run(REMIND, **options)
+    assert list(answer.plan.df["args"]) == [{"customer": number} for number in range(8, 12)]
+    text = mime_bundle(answer, str)["text/plain"]
+    shop.run(REMIND, "none")
+    question = program_text(shop.person.last).rpartition("\n")[0]
+    assert question in text
+    assert "  4.  crm.remind  11\n" in text
+    assert f"%ask --resume {shop.box.ask.waiting()[0]['id']}" in text
+
+
+@pytest.mark.parametrize("reply", [None, "none"], ids=["waits", "no"])
+def test_rule_6_what_is_printed_behind_a_stand_in_has_not_happened(shop: Shop, reply: str | None) -> None:
+    code = "import crm\nprint('looked')\ncrm.remind(customer=1)\nprint('reminded customer 1')"
+    assert shop.run(code, reply).text == "looked\n"
+    assert shop.run(code, "all").text == "looked\nreminded customer 1\n"
+
+
+def test_rule_6_what_a_failing_program_printed_stays(shop: Shop) -> None:
+    answer = shop.run("import crm\nprint('before')\ncrm.customers()\nprint('after')\n1 / 0")
+    assert answer.text == "before\nafter\n"
+    assert "before\nafter" in mime_bundle(answer, str)["text/plain"]
 
 
 def test_rule_7_another_kernel_goes_on_once(make_shop: Callable[..., Shop]) -> None:
@@ -643,6 +882,38 @@ def test_limit_of_a_result_names_the_handle(shop: Shop, size: str) -> None:
     handle = answer.value.split("handle='")[1].split("'")[0]
     if size != "1 GB":
         assert shop.box.results.query(handle, limit=1)["total_lines"] >= 1
+
+
+@pytest.mark.slow
+def test_limit_of_the_arguments_of_a_call(shop: Shop) -> None:
+    """8 MB: more is a MemoryError in the program, before anything is asked or run."""
+    shop.add("crm.put", lambda text: shop.writes.append(len(text)))
+    code = "import crm\ntry:\n    crm.put(text='x' * 8_000_001)\nexcept MemoryError as e:\n    s = str(e)\ns"
+    answer = shop.run(code, "all")
+    assert "The arguments of 'crm.put' are larger than 8 MB" in answer.value
+    assert (shop.writes, shop.person.questions) == ([], [])
+    assert shop.run("import crm\ncrm.put(text='x' * 7_000_000)", "all").ok
+    assert shop.writes == [7_000_000]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["crm.put(x=x)", "x"])
+def test_limit_of_a_value_that_is_small_in_the_sandbox_and_endless_outside(shop: Shop, line: str) -> None:
+    """A list that holds the same list twice, forty times over: whoever went through it never came back."""
+    shop.add("crm.put", lambda x: shop.writes.append(x))
+    answer = shop.run(f"import crm\nx = []\nfor i in range(40):\n    x = [x, x]\n{line}", "all")
+    assert "larger than" in str(answer.error)
+    assert (shop.writes, shop.person.questions) == ([], [])
+
+
+@pytest.mark.slow
+def test_limit_of_the_arguments_of_a_program(shop: Shop) -> None:
+    """64 MB over all calls of one run of the program."""
+    shop.add("crm.size", lambda text: shop.reads.append(len(text)), read_only=True)
+    answer = shop.run("import crm\ntext = 'x' * 7_900_000\nfor i in range(9):\n    crm.size(text=text)")
+    assert isinstance(answer.error, ProgramLimit)
+    assert "64 MB of arguments" in answer.error.message
+    assert len(shop.reads) == 8
 
 
 def test_limit_of_programs_that_wait(shop: Shop) -> None:

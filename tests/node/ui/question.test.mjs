@@ -205,3 +205,52 @@ test('the trust question has two buttons', () => {
   press('Trust this project');
   assert.deepEqual(sent, [{ action: 'accept', content: {} }]);
 });
+
+const writes = count => Array.from({ length: count }, (_, at) => call(`a.w${at + 1}`));
+const programOf = (calls, program = 'import a') => ({ asker: 'The program', text: 'The program wants to make writes.', program, calls, details: [] });
+const tick = (element, label) => [...element.querySelectorAll('input')].find(each => each.getAttribute('aria-label') === label).click();
+
+test('one button runs the chosen writes of a program, and says how many', () => {
+  const { element, sent, press } = draw(programOf(writes(6)));
+  const labels = () => [...element.querySelectorAll('.otx-question-buttons button')].map(each => each.textContent);
+  assert.deepEqual(labels(), ['Run 6 of 6', 'No']);
+  tick(element, 'Run 2. a.w2');
+  assert.deepEqual(labels(), ['Run 5 of 6', 'No']);
+  press('Run 5 of 6');
+  assert.deepEqual(sent, [{ action: 'accept', content: { run: [1, 3, 4, 5, 6], always: false } }]);
+});
+
+test('without a chosen write nothing can be run, and one write has a plain button', () => {
+  const none = draw(programOf(writes(2)));
+  tick(none.element, 'Run 1. a.w1');
+  tick(none.element, 'Run 2. a.w2');
+  assert.equal(none.button('Run 0 of 2').disabled, true);
+  none.press('No');
+  assert.deepEqual(none.sent, [{ action: 'decline', content: {} }]);
+  const one = draw(programOf(writes(1)));
+  one.press('Run');
+  assert.deepEqual(one.sent, [{ action: 'accept', content: { run: [1], always: false } }]);
+});
+
+test('writes that are not in the table are chosen together', () => {
+  const { element, sent, press } = draw(programOf(writes(50)));
+  assert.equal(element.querySelectorAll('tr').length, 21);
+  tick(element, 'Run 3. a.w3');
+  tick(element, 'Run 21 to 50');
+  press('Run 19 of 50');
+  assert.deepEqual(sent[0].content.run, Array.from({ length: 20 }, (_, at) => at + 1).filter(number => number !== 3));
+});
+
+test('a choice is shown in every drawing of the question', () => {
+  const question = { id: '1', url: '', form: null, trust: null, yes: '', no: 'No', ...programOf(writes(3)) };
+  const [cell, panel] = [0, 1].map(() => createQuestion(question, async () => ({ errors: [] })).element);
+  document.body.replaceChildren(cell, panel);
+  tick(cell, 'Run 2. a.w2');
+  assert.equal([...panel.querySelectorAll('input')][1].checked, false);
+  assert.match(panel.textContent, /Run 2 of 3/);
+});
+
+test('a line of a program ends where a line of Python ends', () => {
+  const { element } = draw(programOf(writes(1), '# harmless\ra.delete()\r\nb = 1'));
+  assert.deepEqual([...element.querySelectorAll('pre div')].map(each => each.textContent.trim()), ['# harmless', 'a.delete()', 'b = 1']);
+});

@@ -1,0 +1,52 @@
+"""What people see of our values has no secret in it: `@without_secrets` masks it for a class.
+
+A value itself stays as it is: its fields, its data and its frame. Only what `repr`, `str` and a
+notebook show of it is masked, with the secrets of every toolbox that is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from onetool_ipy.base import values
+from onetool_ipy.core import current
+
+DISPLAYS = ("__repr__", "__str__", "_repr_html_", "_repr_markdown_", "_repr_mimebundle_")
+"""The methods by which Python and notebooks show a value."""
+
+_PICTURE = "image/"
+_SVG = "image/svg+xml"
+_Class = TypeVar("_Class", bound=type)
+
+
+def without_secrets(cls: _Class) -> _Class:
+    """Mask what the methods of a class show that it defines itself."""
+    for name in DISPLAYS:
+        method = vars(cls).get(name)
+        if callable(method):
+            setattr(cls, name, _masking(method))
+    return cls
+
+
+def mask(text: str) -> str:
+    """Return a text without the secrets that the open toolboxes know."""
+    for box in current.open_toolboxes():
+        text = box.mask(text)
+    return text
+
+
+def _masking(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def show(*args: Any, **kwargs: Any) -> Any:
+        shown = method(*args, **kwargs)
+        if isinstance(shown, str):
+            return mask(shown)
+        if not isinstance(shown, dict):
+            return shown
+        # The bytes of a picture, as Base64, are no text that a secret could stand in.
+        is_picture = {kind: str(kind).startswith(_PICTURE) and kind != _SVG for kind in shown}
+        return {kind: data if is_picture[kind] else values.map_text(data, mask) for kind, data in shown.items()}
+
+    return show
