@@ -63,6 +63,7 @@ def test_opening_loads_nothing_heavy_starts_no_thread_and_prints_nothing(tmp_pat
     assert found == [[], 1]
 
 
+@pytest.mark.slow
 def test_opening_a_project_with_a_warm_cache_loads_nothing_heavy(project: Project) -> None:
     """100 pack files and 100 definitions: the second start reads no Python text."""
     for i in range(100):

@@ -107,6 +107,7 @@ def test_verbose_names_what_is_counted(small: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_calls_of_this_package_are_run_and_their_modules_named() -> None:
     """In a process of its own, since the recorder must be there before a thread of the package is."""
     program = f"import json, pathlib, tests.code_map.call_paths as c; print(json.dumps(c.measure(pathlib.{PACKAGE!r})))"

@@ -8,6 +8,8 @@ import sys
 import tomllib
 from importlib.metadata import packages_distributions
 
+import pytest
+
 from tests.harness.surroundings import ROOT
 
 _LOADED_BY_JUPYTER = {"jupyterlab", "ipywidgets"}
@@ -34,6 +36,7 @@ def _imported() -> set[str]:
     return found - sys.stdlib_module_names - {"onetool_ipy", "__future__"}
 
 
+@pytest.mark.slow
 def test_every_declared_dependency_is_used() -> None:
     owners = packages_distributions()
     used = {_normal(owner) for module in _imported() for owner in owners.get(module, ())}

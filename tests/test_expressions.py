@@ -10,6 +10,7 @@ import pytest
 LIMIT_S = 600
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LIMIT_S)  # some 20 s of CPU time, beside others
 def test_foreign_text_takes_time_by_its_length() -> None:
     """Each expression of the package, and each reader, is given its worst texts, in a process of its own.

@@ -70,6 +70,7 @@ def test_interrupt_stops_a_running_cell(kernel: Kernel) -> None:
     assert outcome.error.ename == "KeyboardInterrupt"
 
 
+@pytest.mark.slow
 def test_fresh_kernel_takes_folder_and_variables(fresh_kernel: FreshKernel, tmp_path: Path) -> None:
     own = fresh_kernel(cwd=tmp_path / "there", env={"GREETING": "hello"})
 

@@ -43,12 +43,14 @@ MACHINE = (
 )
 
 
+@pytest.mark.slow
 def test_imports_go_down_only() -> None:
     done = _run(str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
 
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.slow
 def test_no_two_modules_wait_for_each_other() -> None:
     """Threads may import at the same time, so no imports go in a circle: Python would raise in one of the threads.
 
@@ -112,6 +114,7 @@ def test_a_public_class_name_means_one_thing() -> None:
     assert [name for name in known if name not in found] == [], "take it off the list: it is defined once now"
 
 
+@pytest.mark.slow
 def test_no_class_is_recognised_by_its_name_in_a_string() -> None:
     """A rename would break it, and no type checker would notice: compare with the class, or give it an attribute.
 
@@ -174,6 +177,7 @@ def test_import_touches_no_file_but_code() -> None:
     assert done.stdout.strip() == "[]", done.stdout
 
 
+@pytest.mark.slow
 def test_every_import_is_a_declared_dependency() -> None:
     """The wheel's tests lend it our own environment, so they would not notice a missing one."""
     known = packages_distributions()

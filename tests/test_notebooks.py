@@ -36,6 +36,7 @@ def code_cells(name: str) -> list[dict[str, Any]]:
     return [cell for cell in cells if cell["cell_type"] == "code"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(path.name for path in NOTEBOOKS.glob("*.ipynb")))
 def test_a_notebook_runs_without_an_error(name: str, newcomer: Kernel) -> None:
     """A cell with the tag `raises-exception` shows an error on purpose: there Jupyter and papermill go on."""
@@ -47,6 +48,7 @@ def test_a_notebook_runs_without_an_error(name: str, newcomer: Kernel) -> None:
         assert not is_meant or outcome.error is not None
 
 
+@pytest.mark.slow
 def test_the_parts_for_a_person_in_the_notebook_about_servers(newcomer: Kernel) -> None:
     """The person clicks the link and allows it, then fills in the form."""
     shown: dict[str, Outcome] = {}

@@ -100,6 +100,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[objec
     return folder, json.loads((folder / "values.json").read_text(encoding="utf-8"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "alone"), [("ipython", False), ("papermill", False), ("nbclient", True), ("script", True)]
 )
@@ -120,6 +121,7 @@ def _may_be_alone() -> bool:
     return subprocess.run(["unshare", "-n", "true"], check=False, capture_output=True).returncode == 0
 
 
+@pytest.mark.slow
 def test_without_the_cassette_the_network_is_missed(recorded: tuple[Path, list[object]]) -> None:
     """The check of the checks above: the server is really gone."""
     folder, _ = recorded
@@ -129,6 +131,7 @@ def test_without_the_cassette_the_network_is_missed(recorded: tuple[Path, list[o
     assert "URLError" in ran.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "way",
     [

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.harness.surroundings import ROOT
 
 
+@pytest.mark.slow
 def test_site_has_every_page_and_notebook_and_can_be_searched() -> None:
     """`mkdocs build --strict` fails where a link or an anchor leads nowhere, or a page is not in the menu."""
     made = subprocess.run(

@@ -195,6 +195,7 @@ def test_an_import_without_an_end_is_given_up(tmp_path: Path, monkeypatch: pytes
 
 
 # The exception may arrive in a callback of the collector, where Python drops it and says so: that call goes on.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("kind", ["imports", "logs"])
 def test_a_call_given_up_at_any_line_leaves_no_lock_behind(

@@ -124,6 +124,7 @@ LETTERS = st.characters(exclude_characters="*", exclude_categories=["Cs"])
 VALUES = st.text(LETTERS, min_size=6, max_size=40).filter(lambda s: s == s.strip())
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(secret=VALUES, name=st.sampled_from(sorted(WHOLE)))
 def test_no_secret_survives_any_spelling(secret: str, name: str) -> None:
@@ -132,6 +133,7 @@ def test_no_secret_survives_any_spelling(secret: str, name: str) -> None:
     assert re.sub(r'[\\"]', "", masked) == "[ *** ]"
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(secret=VALUES, before=st.binary(max_size=7), after=st.binary(max_size=7), safe=st.booleans())
 def test_no_secret_survives_inside_base64(secret: str, before: bytes, after: bytes, safe: bool) -> None:
@@ -144,6 +146,7 @@ def test_no_secret_survives_inside_base64(secret: str, before: bytes, after: byt
     assert sum(len(part) for part in kept.split()) <= (len(before) + len(after)) * 4 / 3 + 4
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(text=st.text(max_size=200), values=st.lists(VALUES, max_size=3))
 def test_text_without_a_secret_is_the_same_object(text: str, values: list[str]) -> None:
@@ -183,6 +186,7 @@ def test_a_form_shows_nothing_of_its_secret() -> None:
     assert repr(Form("secret-1", "secret-1")) == "Form(***)"
 
 
+@pytest.mark.slow
 def test_very_long_secret_is_masked() -> None:
     """No pattern grows without end."""
     secret = "".join(chr(33 + i * 7919 % 90) for i in range(10_000)).replace("*", "x")

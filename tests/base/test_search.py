@@ -181,6 +181,7 @@ def test_empty_index_finds_nothing() -> None:
     assert len(Index([])) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["pack", "function"])
 @pytest.mark.parametrize("edit", sorted(corpus.EDITS))
 def test_one_edit_still_puts_the_tool_first(real: Index, where: str, edit: str) -> None:

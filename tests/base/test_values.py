@@ -365,6 +365,7 @@ _ANYTHING = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(_ANYTHING)
 def test_any_value_becomes_strict_json_that_any_reader_takes(value: Any) -> None:
     written = values.to_json(value)
@@ -375,6 +376,7 @@ def test_any_value_becomes_strict_json_that_any_reader_takes(value: Any) -> None
     values.to_text(value).encode("utf-8", "surrogatepass")
 
 
+@pytest.mark.slow
 @given(_ANYTHING, st.dictionaries(st.text(max_size=5), _ANYTHING, max_size=3))
 def test_a_result_always_gives_four_keys_of_json(data: Any, meta: dict[str, Any]) -> None:
     shown = ToolResult(True, data, meta=meta).to_dict()
@@ -383,6 +385,7 @@ def test_a_result_always_gives_four_keys_of_json(data: Any, meta: dict[str, Any]
     assert json.loads(json.dumps(shown, allow_nan=False)) == shown
 
 
+@pytest.mark.slow
 @given(st.dictionaries(st.text(max_size=4), _ANYTHING, max_size=3))
 def test_a_copy_never_fails(args: dict[str, Any]) -> None:
     copied, *_ = values.plain_copy(args)

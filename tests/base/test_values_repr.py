@@ -23,6 +23,7 @@ def _nests(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 NESTED = _nests(st.recursive(LEAVES, _nests, max_leaves=8))
 
 
+@pytest.mark.slow
 @given(value=NESTED, limit=st.integers(0, 200))
 def test_it_is_the_repr_or_more_than_enough_of_its_beginning(value: Any, limit: int) -> None:
     whole = repr(value)

@@ -204,6 +204,7 @@ def elsewhere(project_bundles: ProjectBundles, code: str) -> None:
     subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, **project_bundles.project.env})
 
 
+@pytest.mark.slow
 def test_what_another_process_does_is_seen_by_the_next_list_and_call(project_bundles: ProjectBundles) -> None:
     bundle = project_bundles.bundle()
     own = bundle.bundle_id
@@ -245,6 +246,7 @@ def test_edits_within_a_tick_of_the_clock_are_seen(project_bundles: ProjectBundl
     assert seen == [f"{number:04}" for number in range(100)]
 
 
+@pytest.mark.slow
 def test_what_was_written_is_served_as_another_process_reads_it(project_bundles: ProjectBundles) -> None:
     """A record that was just written is not parsed again: it must be the very record that its file makes."""
     packed = ROOT / "tests" / "data" / "openapi" / "readme.json.xz"
@@ -287,6 +289,7 @@ assert 0 < sum("my-api" in folder for folder in listed) < 10, listed
 """
 
 
+@pytest.mark.slow
 def test_a_write_lists_folders_a_few_times_however_many_tools_there_are(project_bundles: ProjectBundles) -> None:
     own, record = project_bundles.bundle().bundle_id, go()
     project_bundles.bundles.put_tools(own, [(f"say-{number}", "1", record) for number in range(100)])

@@ -71,6 +71,7 @@ def test_thousand_tools(project: Project) -> None:
         assert config.settings.tools[999].where == ".onetool/onetool.yaml:2000"
 
 
+@pytest.mark.slow
 def test_file_with_endless_mistakes_is_read_and_told_in_short(project: Project) -> None:
     """Ten thousand servers, each wrong in three ways: no quadratic work, and a list that one can read."""
     text = "servers:\n" + "".join(
@@ -126,6 +127,7 @@ def check(config: Config) -> None:
     repr(config)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(document=DOCUMENTS)

@@ -54,6 +54,7 @@ print("heavy:", sorted({"yaml", "pydantic", "jinja2", "pandas", "mcp", "IPython"
     assert lines == [*map(str, cold.problems), "abcdef123", "heavy: []"]
 
 
+@pytest.mark.slow
 def test_a_file_that_fits_its_schema_is_not_checked_again(project: Project) -> None:
     """A later load does not even import the validator, until the text is another one."""
     script = """

@@ -35,6 +35,7 @@ def test_a_new_pack_has_two_tools_that_work(tmp_path: Path) -> None:
         assert [problem for problem in box.problems() if "brave" in str(problem)] == []
 
 
+@pytest.mark.slow
 def test_its_test_passes(tmp_path: Path) -> None:
     write(tmp_path, "brave")
 

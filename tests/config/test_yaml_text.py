@@ -158,6 +158,7 @@ IMPORTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("text", "words"), IMPORTED.values(), ids=IMPORTED.keys())
 def test_aliases_of_an_imported_document_expand_to_so_much_and_no_more(text: str, words: str) -> None:
     """Ten to the twelfth values are refused while they are counted, not after they were made."""
@@ -191,6 +192,7 @@ def test_configuration_has_no_aliases(text: str) -> None:
     assert document.faults
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("data", "line", "words"), UNUSABLE.values(), ids=UNUSABLE.keys())
 def test_unusable_text_is_one_clear_sentence_with_its_line(data: bytes, line: int | None, words: str) -> None:
     """No traceback, no crash of the C parser, no endless expansion."""

@@ -474,6 +474,7 @@ def test_two_classes_of_the_same_name_do_not_meet() -> None:
         _given(spec, x={"b": 1}, y={"b": 2})
 
 
+@pytest.mark.slow
 def test_a_very_deep_value_for_a_recursive_model_is_refused() -> None:
     deep: dict[str, Any] = {"name": "end"}
     for _ in range(100_000):

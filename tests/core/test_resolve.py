@@ -320,6 +320,7 @@ os.path.exists("/end")
 """
 
 
+@pytest.mark.slow
 def test_a_call_of_a_built_in_looks_at_no_file_but_the_call_log(project: Project, tmp_path: Path) -> None:
     """Neither opened nor asked for its times, by strace; its switches are in the registry."""
     strace = shutil.which("strace")

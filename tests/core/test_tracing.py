@@ -50,6 +50,7 @@ def _below(report: Report, top: str, capture: str = "") -> list[dict[str, Any]]:
     return [span for span in report(capture)["spans"] if span["path"][:1] == [top]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("top", "paths"),
     [
@@ -138,6 +139,7 @@ def test_arguments_and_results_stay_here(report: Report) -> None:
     assert "What is" not in text
 
 
+@pytest.mark.slow
 def test_the_capture_variable_lets_them_out_masked(report: Report) -> None:
     text = json.dumps(report("SPAN_ONLY"))
     give = next(span for span in _below(report, "secret", "SPAN_ONLY") if span["name"] == "execute_tool nb.give")

@@ -17,6 +17,7 @@ BUILT = ROOT / "onetool_ipy" / "labextension"
 UI = ROOT / "onetool_ipy" / "ui"
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_committed_panel_and_screens_are_what_their_sources_build(tmp_path: Path) -> None:
     modules = WORKSHOP / "node_modules"

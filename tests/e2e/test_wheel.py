@@ -39,6 +39,7 @@ def test_package_comes_from_the_wheel_and_not_from_the_checkout(installed_wheel:
     assert repr(str(ROOT)) not in path
 
 
+@pytest.mark.slow
 def test_panel_is_enabled_without_node(installed_wheel: Installed, tmp_path: Path) -> None:
     assert shutil.which("node", path=installed_wheel.path) is None
 
@@ -50,6 +51,7 @@ def test_panel_is_enabled_without_node(installed_wheel: Installed, tmp_path: Pat
     assert str(installed_wheel.prefix / "share" / "jupyter" / "labextensions") in listing
 
 
+@pytest.mark.slow
 def test_server_extension_is_enabled_by_the_wheel(installed_wheel: Installed, tmp_path: Path) -> None:
     """`jupyter server extension list` finds our configuration in the venv, and can load what it names."""
     listing = installed_wheel.run("-m", "jupyter_server.extension.serverextension", "list", cwd=tmp_path)

@@ -216,6 +216,7 @@ def test_init_writes_a_commented_folder_and_overwrites_nothing(
     assert "example." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_installed_command_runs_and_a_closed_pipe_is_no_error(project: Path) -> None:
     """The console script is there, and `| head` does not make it fail."""
     command = f"{Path(sys.executable).parent / 'onetool-ipy'} tools list | head -1"
@@ -268,6 +269,7 @@ def talk() -> str:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["tools", "invoke", "talk.talk"], ["tools", "list", "--json"], ["health"]])
 def test_what_a_tool_prints_goes_to_stderr_and_stdout_is_json(project: Path, words: list[str]) -> None:
     """Contract 12: results are JSON on stdout, whatever pack files, tools and their children print."""
@@ -280,6 +282,7 @@ def test_what_a_tool_prints_goes_to_stderr_and_stdout_is_json(project: Path, wor
         ]
 
 
+@pytest.mark.slow
 def test_health_names_servers_as_servers(project: Path) -> None:
     """`proxy` is a word of `ot.health()` alone."""
     (project / ".onetool" / "onetool.yaml").write_text(
@@ -293,6 +296,7 @@ def test_health_names_servers_as_servers(project: Path) -> None:
     assert health["server"]["states"] == {"gone": "failed"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
 def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encoding: str) -> None:
     (project / ".onetool" / "tools" / "w\u00f6rter.py").write_text(
@@ -307,6 +311,7 @@ def test_an_output_in_another_encoding_is_json_all_the_same(project: Path, encod
     assert b"Tell" in listed.stdout
 
 
+@pytest.mark.slow
 def test_an_output_that_takes_no_more_is_said_in_one_line(project: Path) -> None:
     with open("/dev/full", "w", encoding="utf-8") as full:
         command = [sys.executable, "-m", "onetool_ipy", "tools", "list"]

@@ -68,6 +68,7 @@ def say(double: ModelDouble, prompt: str, calls: list[tuple[str, dict[str, Any]]
     )
 
 
+@pytest.mark.slow
 def test_it_prints_the_answer_as_json(run: Run, double: ModelDouble) -> None:
     say(double, "what time", [("time_now", {}), ("shell_pwd", {})], "It is late.")
 
@@ -80,6 +81,7 @@ def test_it_prints_the_answer_as_json(run: Run, double: ModelDouble) -> None:
     assert words == ""
 
 
+@pytest.mark.slow
 @pytest.mark.spec("004/Ask Flags/with-tools")
 @pytest.mark.parametrize(
     ("flags", "offered"),
@@ -100,6 +102,7 @@ def test_tools_are_on_unless_said_otherwise(run: Run, double: ModelDouble, flags
     assert bool(double.journal()[0]["body"].get("tools")) == offered
 
 
+@pytest.mark.slow
 @pytest.mark.spec("004/Ask Flags/tool-allow")
 def test_tool_allow_names_what_is_visible(run: Run, double: ModelDouble) -> None:
     say(double, "read it", [("fs_read_file", {"path": "x"}), ("time_now", {})], "no")
@@ -113,6 +116,7 @@ def test_tool_allow_names_what_is_visible(run: Run, double: ModelDouble) -> None
     assert [result["ok"] for result in answer["toolResults"]] == [False, True]
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_where_there_is_no_terminal(run: Run, double: ModelDouble, project: Path) -> None:
     say(double, "order", [("shop_order", {"item": "pen"})], "ok")
 
@@ -125,6 +129,7 @@ def test_nobody_is_asked_where_there_is_no_terminal(run: Run, double: ModelDoubl
     assert (project / "ordered.txt").read_text() == "pen"
 
 
+@pytest.mark.slow
 def test_in_a_terminal_the_question_is_on_stderr_and_the_answer_stays_json(project: Path, double: ModelDouble) -> None:
     say(double, "order", [("shop_order", {"item": "ink"})], "ok")
     code, answer, seen = _at_terminal(project, ["order"], "always", "all")
@@ -143,6 +148,7 @@ def test_a_tool_without_a_model(run: Run) -> None:
     assert failed == 1
 
 
+@pytest.mark.slow
 def test_a_tool_without_a_model_runs_where_it_only_reads_or_is_approved(run: Run, project: Path) -> None:
     refused, answer, _ = run('tool:shop.order {"item": "pen"}')
     was_ordered = (project / "ordered.txt").exists()
@@ -173,6 +179,7 @@ def test_a_tool_without_a_model_takes_json_and_nothing_else(run: Run) -> None:
     assert (code, answer["toolError"]["code"]) == (1, "invalid_args")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -191,6 +198,7 @@ def test_what_is_wrong_is_said_on_stderr(run: Run, words: list[str], code: int, 
     assert said in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("finish", "end"), [("length", "cut"), ("content_filter", "refused")])
 def test_rule_15_a_reply_that_is_cut_or_refused_is_a_failure(
     run: Run, double: ModelDouble, project: Path, finish: str, end: str
@@ -216,6 +224,7 @@ for item in ["pen", "ink"]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "ordered", "value"), [("all", "ink", "ordered"), ("1", "pen", "ordered"), ("y\ny", "", None)]
 )
@@ -243,6 +252,7 @@ def test_rule_5_a_terminal_shows_the_program_and_its_writes_and_runs_what_is_cho
     ]
 
 
+@pytest.mark.slow
 def test_rule_6_without_a_terminal_a_program_waits_and_goes_on_in_another_command(
     run: Run, double: ModelDouble, project: Path
 ) -> None:
@@ -262,6 +272,7 @@ def test_rule_6_without_a_terminal_a_program_waits_and_goes_on_in_another_comman
     assert run("--waiting")[1] == []
 
 
+@pytest.mark.slow
 def test_a_plan_is_kept_and_can_be_dropped(run: Run, double: ModelDouble, project: Path) -> None:
     """`--plan` asks for no more than the plan, so a program that waits is what was wanted."""
     say(double, "order both", [("program", {"code": PROGRAM})], "Done.")
@@ -276,6 +287,7 @@ def test_a_plan_is_kept_and_can_be_dropped(run: Run, double: ModelDouble, projec
     assert (run("--waiting")[1], (project / "ordered.txt").exists()) == ([], False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flags", [[], ["--code"]], ids=["plain", "code"])
 def test_show_prints_what_would_be_sent_and_sends_nothing(run: Run, double: ModelDouble, flags: list[str]) -> None:
     """With --code it has the guide, and the stubs of the tools that a program may call."""

@@ -85,6 +85,7 @@ def test_without_a_terminal_nothing_is_trusted_but_the_list_and_the_line_to_type
     assert "is trusted already" in run(folder, "trust", path).stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "is_trusted"), [("y", True), ("YES", True), ("n", False), ("", False), ("yep", False)]
 )
@@ -151,6 +152,7 @@ def test_init_trusts_the_folder_that_it_makes(folder: Path, words: list[str], ru
     assert run(new, "trust", "--list").stdout.split() == [str(new)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_trusted", [False, True])
 def test_the_token_of_our_mcp_server_comes_from_no_project_that_is_not_trusted(
     folder: Path, is_trusted: bool, run: Run

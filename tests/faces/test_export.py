@@ -42,6 +42,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_the_script_gives_what_the_notebook_gives(project: Path, kernel: Kernel) -> None:
     """Every form of ours: line, call, cell, alias, snippet, soft, unchecked, proxies."""
     write_notebook(project / "nb.ipynb", CELLS)
@@ -57,6 +58,7 @@ def test_the_script_gives_what_the_notebook_gives(project: Path, kernel: Kernel)
     assert "get_ipython" not in (project / "nb.py").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_jobs_dry_runs_pages_and_await_do_in_a_script_what_they_do_in_a_notebook(project: Path, kernel: Kernel) -> None:
     cells = [
         "%load_ext onetool_ipy",
@@ -103,6 +105,7 @@ def test_a_file_is_not_written_over(project: Path, capsys: pytest.CaptureFixture
     assert "is not a notebook" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_resources_and_prompts_of_servers_are_read_by_the_script(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

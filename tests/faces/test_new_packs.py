@@ -109,6 +109,7 @@ def test_a_saved_cell_takes_no_name_of_another_pack(box: Toolbox) -> None:
     assert refused.value.hint == "Choose another name: time_tools"
 
 
+@pytest.mark.slow
 def test_init_makes_no_pack_of_a_built_in_name(tmp_path: Path) -> None:
     line = [sys.executable, "-m", "onetool_ipy", "init", "--pack", "time"]
 
@@ -119,6 +120,7 @@ def test_init_makes_no_pack_of_a_built_in_name(tmp_path: Path) -> None:
     assert not (tmp_path / ".onetool").exists()
 
 
+@pytest.mark.slow
 def test_import_on_the_command_line_says_the_name(box: Toolbox, tmp_path: Path) -> None:
     (tmp_path / "api.json").write_text(json.dumps(DOCUMENT), encoding="utf-8")
     line = [sys.executable, "-m", "onetool_ipy", "--config", str(tmp_path), "import", str(tmp_path / "api.json")]

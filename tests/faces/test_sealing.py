@@ -82,6 +82,7 @@ def _open_alone(archive: Path) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(sealed: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(sealed) as archive:
         assert {"sealed.json", "report.ipynb", "calls.jsonl", "onetool.lock"} == {*archive.namelist()}
@@ -95,6 +96,7 @@ def test_a_sealed_notebook_runs_without_a_network_in_an_empty_home(sealed: Path,
     assert [each.name for each in place.iterdir() if each.is_file()] == [sealed.name], "nothing is left beside it"
 
 
+@pytest.mark.slow
 def test_stored_results_that_a_notebook_shows_are_sealed_and_paged_offline(sealed: Path, tmp_path: Path) -> None:
     """A large result is shown by its handle; a later cell pages it, where neither its tool nor its store is."""
     work = sealed.parent
@@ -125,6 +127,7 @@ def test_stored_results_that_a_notebook_shows_are_sealed_and_paged_offline(seale
     assert "gives what it gave when it was sealed" in run.stdout
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_before_the_code_of_a_notebook_runs(sealed: Path) -> None:
     code, text = at_terminal("open", sealed.name, typed="n\n")
 
@@ -168,6 +171,7 @@ def test_a_kernel_that_dies_is_said_with_its_cell(sealed: Path, capsys: pytest.C
     assert "damaged" not in error
 
 
+@pytest.mark.slow
 def test_what_differs_is_said_and_the_exit_code_is_1(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = _with_cell(sealed, 3, "len(r.data) + 41")
     capsys.readouterr()
@@ -178,12 +182,14 @@ def test_what_differs_is_said_and_the_exit_code_is_1(sealed: Path, capsys: pytes
     assert "Cell 2" not in out
 
 
+@pytest.mark.slow
 def test_the_same_notebook_gives_the_same_bytes(sealed: Path) -> None:
     first = sealed.read_bytes()
     assert main(["seal", "report.ipynb"]) == 0
     assert sealed.read_bytes() == first
 
 
+@pytest.mark.slow
 def test_a_notebook_that_cannot_be_sealed_says_why(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (sealed.parent / ".onetool" / "secrets.yaml").write_text('KEY: "sk-seal-0123456789"\n', encoding="utf-8")
     (sealed.parent / ".onetool" / "secrets.yaml").chmod(0o600)
@@ -201,6 +207,7 @@ def test_a_notebook_that_cannot_be_sealed_says_why(sealed: Path, capsys: pytest.
     assert not (sealed.parent / "bad.sealed.zip").exists()
 
 
+@pytest.mark.slow
 def test_a_stored_result_with_a_later_secret_is_not_sealed(sealed: Path, capsys: pytest.CaptureFixture[str]) -> None:
     work = sealed.parent
     with open_toolbox(work / ".onetool" / "onetool.yaml", env=dict(os.environ)) as box:
@@ -230,6 +237,7 @@ def _archive(path: Path, *parts: tuple[str, bytes, int]) -> Path:
 PLAIN = stat.S_IFREG | 0o644
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parts", "message"),
     [

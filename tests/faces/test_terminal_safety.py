@@ -203,6 +203,7 @@ def run_in_terminal(command: list[str], typed: str, folder: Path, env: Mapping[s
     return b"".join(read).decode("utf-8").replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exit_name", CELLS)
 def test_a_terminal_gets_no_control_characters(shown: Mapping[str, str], exit_name: str) -> None:
     text = shown[exit_name]
@@ -211,6 +212,7 @@ def test_a_terminal_gets_no_control_characters(shown: Mapping[str, str], exit_na
     assert re.findall(f".{{0,30}}{UNSAFE}.{{0,30}}", plain) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exit_name", [name for name in CELLS if name not in ("job", "history", "results")])
 def test_what_is_escaped_is_still_seen(shown: Mapping[str, str], exit_name: str) -> None:
     assert re.search(r"(\\x1b|\\u001b|\?)\]0;OWNED", shown[exit_name])
@@ -227,6 +229,7 @@ COMMANDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_command_line_writes_no_control_characters(project: tuple[Path, dict[str, str]], command: str) -> None:
     folder, env = project
@@ -235,6 +238,7 @@ def test_the_command_line_writes_no_control_characters(project: tuple[Path, dict
     assert r"]0;OWNED" in text
 
 
+@pytest.mark.slow
 def test_json_on_stdout_means_the_same(project: tuple[Path, dict[str, str]]) -> None:
     folder, env = project
     command = [sys.executable, "-m", "onetool_ipy", "tools", "invoke", "evil.say"]

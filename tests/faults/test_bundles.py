@@ -31,6 +31,7 @@ def run(actor: str, **options: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.spec("002/Non-functional/Uniqueness holds across processes by file locks")
 @pytest.mark.spec("002/Data Model/Slug and version unique in a bundle")
 @pytest.mark.parametrize("each", [pytest.param(6, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)])
@@ -43,17 +44,20 @@ def test_the_same_put_from_16_processes_is_made_once(tmp_path: Path, each: int, 
     assert (found["stored"], found["distinct"], found["problems"]) == (each, each, [])
 
 
+@pytest.mark.slow
 def test_the_careless_control_makes_some_twice(tmp_path: Path) -> None:
     tries = (run("careless", home=str(tmp_path / f"careless-{n}"), processes=16, each=50)["made"] for n in range(20))
 
     assert any(max(made) > 1 for made in tries)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("002/Non-functional/Uniqueness holds across processes by file locks")
 def test_the_same_slug_from_16_processes_is_one_bundle(tmp_path: Path) -> None:
     assert run("slugs", home=str(tmp_path / ".onetool"), processes=16) == {"made": 1, "stored": 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [pytest.param(12, id="few"), pytest.param(2000, id="many", marks=pytest.mark.soak)])
 def test_a_killed_put_loses_and_breaks_nothing(tmp_path: Path, kills: int, record_property: Any) -> None:
     found = run("killed", home=str(tmp_path / ".onetool"), rounds=kills, seed=kills)
@@ -156,6 +160,7 @@ with open_toolbox(config) as box:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["fsync:error=EIO", "rename:error=EIO"], ids=["fsync", "rename"])
 def test_a_failing_write_leaves_the_old_record(tmp_path: Path, fault: str) -> None:
     with opened(tmp_path) as box:
@@ -188,6 +193,7 @@ with open_toolbox(config) as box:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["fsync:error=EIO:when=1", "rename:error=EIO:when=9"], ids=["fsync", "rename"])
 def test_of_many_tools_whose_write_fails_none_stays(tmp_path: Path, fault: str) -> None:
     """Their files are synced at the same time, in threads; strace counts the calls of each."""

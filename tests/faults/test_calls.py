@@ -27,6 +27,7 @@ def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", FEW_AND_MANY)
 def test_a_killed_process_loses_no_record(tmp_path: Path, kills: int, record_property: Any) -> None:
     found = run("record_killed", tmp_path / "calls", rounds=kills, seed=kills)
@@ -38,6 +39,7 @@ def test_a_killed_process_loses_no_record(tmp_path: Path, kills: int, record_pro
     assert found["totals_agree"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", FEW_AND_MANY)
 def test_a_kill_inside_a_compaction_neither_loses_nor_doubles(tmp_path: Path, kills: int, record_property: Any) -> None:
     found = run("compact_killed", tmp_path / "calls", rounds=kills, seed=kills)
@@ -48,6 +50,7 @@ def test_a_kill_inside_a_compaction_neither_loses_nor_doubles(tmp_path: Path, ki
     assert found["totals_agree"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [pytest.param(12, id="few"), pytest.param(1000, id="many", marks=pytest.mark.soak)])
 def test_a_kill_while_the_database_is_made_again_costs_nothing(
     tmp_path: Path, kills: int, record_property: Any
@@ -59,6 +62,7 @@ def test_a_kill_while_the_database_is_made_again_costs_nothing(
     assert found["totals"] == [3000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "each"),
     [pytest.param(16, 300, id="few"), pytest.param(16, 20_000, id="many", marks=pytest.mark.soak)],
@@ -77,6 +81,7 @@ def test_many_processes_add_up_while_some_of_them_look(
     assert found["problems"] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "interrupts", [pytest.param(60, id="few"), pytest.param(5000, id="many", marks=pytest.mark.soak)]
 )

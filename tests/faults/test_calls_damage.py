@@ -49,6 +49,7 @@ def look_everywhere(log: CallLog) -> int:
     return log.usage().total_calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(7), *(pytest.param(n, marks=pytest.mark.soak) for n in range(7, 1500))])
 def test_a_database_damaged_anywhere_never_raises(tmp_path: Path, seed: int) -> None:
     """Random bytes at random places. Whatever SQLite notices costs nothing; the sums always fit the journals."""
@@ -82,6 +83,7 @@ JUNK: list[Any] = [None, b"\x00\xff\x07", 1 << 62]
 MORE_JUNK: list[Any] = ["text", 1.5, b"", -1, 70_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [JUNK, pytest.param(MORE_JUNK, marks=pytest.mark.soak)], ids=["junk", "more"])
 @pytest.mark.parametrize(("table", "column"), CELLS)
 def test_a_value_that_we_never_wrote_raises_nothing(tmp_path: Path, table: str, column: str, values: list[Any]) -> None:

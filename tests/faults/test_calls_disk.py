@@ -156,6 +156,7 @@ def faulty(folder: Path, action: str, fault: str) -> dict[str, Any]:
     return said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "kept", "reason"),
     [
@@ -176,6 +177,7 @@ def test_a_write_that_fails_costs_its_record_only(tmp_path: Path, fault: str, ke
     assert log_in(tmp_path / "calls").usage().total_calls == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fault",
     ["fdatasync,fsync:error=EIO", "pwrite64:error=ENOSPC", "pwrite64:error=EIO:when=7+", "flock:error=ENOLCK"],

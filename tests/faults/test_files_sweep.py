@@ -22,6 +22,7 @@ while os.getppid() == parent:  # who ends at its limit leaves none behind
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("count", "sweeps"), [(200, 4), pytest.param(20_000, 12, marks=pytest.mark.soak)])
 def test_a_sweep_never_takes_a_living_writers_file(

@@ -195,6 +195,7 @@ CALLS = (
 """What would run something of the project. Nobody can be asked here, so each is refused."""
 
 
+@pytest.mark.slow
 def test_looking_in_a_notebook_does_nothing(notebook: Kernel, watch: Watch) -> None:
     for line in LOOKS:
         watch.check(line, said_in(notebook.execute(line, allow_errors=True)))
@@ -203,6 +204,7 @@ def test_looking_in_a_notebook_does_nothing(notebook: Kernel, watch: Watch) -> N
     assert offered - tried == {"new", "import", "view"}, "those write what a person asks for"
 
 
+@pytest.mark.slow
 def test_every_function_of_ot_does_nothing(notebook: Kernel, watch: Watch) -> None:
     for call in OT:
         watch.check(f"ot.{call}", said_in(notebook.execute(f"ot.{call}", allow_errors=True)))
@@ -210,6 +212,7 @@ def test_every_function_of_ot_does_nothing(notebook: Kernel, watch: Watch) -> No
     assert set(known) == {call.partition("(")[0] for call in OT}
 
 
+@pytest.mark.slow
 def test_tab_and_shift_tab_do_nothing(notebook: Kernel, watch: Watch) -> None:
     names = ("at_import", "in_requires", "shop", "srv")
     places = [
@@ -226,6 +229,7 @@ def test_tab_and_shift_tab_do_nothing(notebook: Kernel, watch: Watch) -> None:
         watch.check(f"Shift-Tab at {text!r}", notebook.inspect(text, detail_level=1))
 
 
+@pytest.mark.slow
 def test_every_call_in_a_notebook_is_refused(notebook: Kernel, watch: Watch) -> None:
     for line in CALLS:
         outcome = notebook.execute(line, allow_errors=True)
@@ -235,6 +239,7 @@ def test_every_call_in_a_notebook_is_refused(notebook: Kernel, watch: Watch) -> 
             assert "%tool trust" in outcome.text or "--bg" in line, f"{line}: {outcome.text}"
 
 
+@pytest.mark.slow
 def test_a_no_is_a_no(notebook: Kernel, watch: Watch) -> None:
     running = notebook.start_execute("%tool at_import.go", allow_stdin=True)
     notebook.answer_input("n")
@@ -266,6 +271,7 @@ kinds = json.dumps([*desk._quick, *desk._slow])
 """
 
 
+@pytest.mark.slow
 def test_the_screens_do_nothing(notebook: Kernel, watch: Watch) -> None:
     notebook.execute(DESK)
     payloads: list[dict[str, Any]] = [{}, {"query": "go"}, {"handle": "x", "offset": 0, "limit": 5}]
@@ -307,6 +313,7 @@ def test_its_settings_do_not_count(box: Toolbox, watch: Watch) -> None:
     watch.check("settings", str(box.ot.config()))
 
 
+@pytest.mark.slow
 def test_rest_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
     server = Server(tmp_path, env=clone.env(), root=clone.home)
     try:
@@ -392,6 +399,7 @@ for words in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Path) -> None:
     """All commands in one process, in the repository."""
     lines = [[word.format(out=tmp_path) for word in words] for words in COMMANDS]
@@ -405,12 +413,14 @@ def test_the_command_line_does_nothing(clone: Clone, watch: Watch, tmp_path: Pat
         watch.check(" ".join(line), text)
 
 
+@pytest.mark.slow
 def test_every_command_of_the_command_line_is_tried() -> None:
     shown = subprocess.run([sys.executable, "-m", "onetool_ipy", "--help"], capture_output=True, text=True, check=True)
     commands = shown.stdout.partition("Commands:\n")[2].partition("\n\n")[0]
     assert set(re.findall(r"^(\w+) ", commands, re.MULTILINE)) == {words[0] for words in COMMANDS}
 
 
+@pytest.mark.slow
 def test_our_mcp_server_does_nothing(clone: Clone, watch: Watch) -> None:
     async def drive() -> str:
         words = ["-m", "onetool_ipy", "mcp", "--tool-allow", "*"]
@@ -470,6 +480,7 @@ def trusted(tmp_path: Path) -> Iterator[tuple[Clone, Kernel, str]]:
     listener.close()
 
 
+@pytest.mark.slow
 def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Clone, Kernel, str]) -> None:
     clone, kernel, question = trusted
     assert clone.fired() == {"import"}, "the call that was asked for, and nothing else"
@@ -518,6 +529,7 @@ def test_after_the_yes_exactly_what_the_question_named_happens(trusted: tuple[Cl
     assert "ask.approve" in kernel.execute("%tool health").text, "which never counts from a project"
 
 
+@pytest.mark.slow
 def test_what_a_pull_adds_waits_for_a_yes_of_its_own(trusted: tuple[Clone, Kernel, str]) -> None:
     """In a trusted project: another address, key, folder, host and variable, in the notebook and the command line."""
     clone, kernel, _ = trusted
@@ -554,6 +566,7 @@ def test_what_never_happens_is_no_dud(clone: Clone) -> None:
         (clone.markers / marker).unlink()
 
 
+@pytest.mark.slow
 def test_the_end_of_trust_ends_what_runs(trusted: tuple[Clone, Kernel, str]) -> None:
     clone, kernel, _ = trusted
     assert "no longer trusted" in kernel.execute("%tool trust --remove").text

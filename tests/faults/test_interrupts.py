@@ -13,6 +13,7 @@ import pytest
 from tests.harness.surroundings import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("count", [20, pytest.param(1_000, marks=pytest.mark.soak)])
 def test_interrupts_at_chance_moments_leave_everything_whole(tmp_path: Path, count: int, record_property: Any) -> None:

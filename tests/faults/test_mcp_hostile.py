@@ -53,6 +53,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("definition", "reason"), CASES.values(), ids=list(CASES))
 def test_a_server_that_does_not_start_says_why(opened: Open, definition: Any, reason: str) -> None:
     box = opened({"bad": definition})
@@ -107,12 +108,14 @@ def test_every_tool_is_reachable_whatever_its_name(opened: Open) -> None:
     assert box.call(long.name).data == "called " + "x" * 200
 
 
+@pytest.mark.slow
 def test_all_pages_of_a_list_are_read(opened: Open) -> None:
     box = opened({"bad": hostile("--many=1000", "--pages=7")})
 
     assert sum(spec.short_name.startswith("more_") for spec in box.registry.packs()["bad"]) == 1000
 
 
+@pytest.mark.slow
 def test_a_storm_of_list_changes_is_followed_once_it_is_over(opened: Open, tmp_path: Path) -> None:
     box = opened({"bad": hostile(f"--journal={tmp_path / 'journal'}")})
     assert box.registry.get("bad.fresh_1") is None
@@ -126,6 +129,7 @@ def test_a_storm_of_list_changes_is_followed_once_it_is_over(opened: Open, tmp_p
     assert asked < 20
 
 
+@pytest.mark.slow
 def test_a_line_of_a_gigabyte_costs_the_call_and_little_memory(opened: Open) -> None:
     box = opened({"bad": hostile()})
     assert box.call("bad.echo", {"text": "x"}).ok
@@ -140,6 +144,7 @@ def test_a_line_of_a_gigabyte_costs_the_call_and_little_memory(opened: Open) -> 
     assert box.call("bad.echo", {"text": "again"}).data == "again"
 
 
+@pytest.mark.slow
 def test_stderr_is_kept_within_bounds_and_secrets_are_masked_in_it(opened: Open, tmp_path: Path) -> None:
     (tmp_path / ".onetool").mkdir()
     secrets = tmp_path / ".onetool" / "secrets.yaml"
@@ -176,6 +181,7 @@ def test_a_deaf_server_with_children_is_gone_after_close(tmp_path: Path) -> None
     assert wait_until_gone(started) == {}
 
 
+@pytest.mark.slow
 def test_a_fork_in_a_cell_leaves_the_servers_alone(opened: Open) -> None:
     box = opened({"bad": hostile()})
     pid = box.call("bad.calls").unwrap()["pid"]

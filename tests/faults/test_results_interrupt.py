@@ -30,12 +30,14 @@ def run(name: str, folder: Path, count: int) -> dict[str, int]:
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [40, pytest.param(40 * TIMES, marks=pytest.mark.soak)])
 def test_interrupted_put_leaves_the_store_whole(tmp_path: Path, count: int, record_property: Any) -> None:
     record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("put", tmp_path, count) == {"half": 0, "left": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [40, pytest.param(40 * TIMES, marks=pytest.mark.soak)])
 def test_interrupted_query_leaves_nothing_open(tmp_path: Path, count: int, record_property: Any) -> None:
     record_property("figures", f"{count} interrupts landed, none did harm")
@@ -48,12 +50,14 @@ def test_interrupted_whole_write_is_old_or_new(tmp_path: Path, count: int, recor
     assert run("whole", tmp_path, count) == {"half": 0, "left": 0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [200, pytest.param(200 * TIMES, marks=pytest.mark.soak)])
 def test_interrupted_lock_is_free(tmp_path: Path, count: int, record_property: Any) -> None:
     record_property("figures", f"{count} interrupts landed, none did harm")
     assert run("lock", tmp_path, count) == {"held": 0}
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_slowest_search(tmp_path: Path) -> None:
     """A pattern that keeps RE2 busy for every character, over a line that would take minutes."""
     handle = Results(tmp_path).put("".join(random.Random(2).choices("ab", k=1_000_000)) * 40)

@@ -71,6 +71,7 @@ def check_whole(results: Results, handle: str, seed: str | None) -> None:
     assert found["total_lines"] == found["matched"] == LINES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [FEW, pytest.param(MANY, marks=pytest.mark.soak)])
 def test_killed_put_loses_nothing_and_leaves_nothing_half(
     stage: Stage, tmp_path: Path, kills: int, record_property: Any

@@ -30,6 +30,7 @@ def all_together(stage: Stage, actor: str, **arguments: Any) -> None:
     assert [stage.wait(pid) for pid in pids] == [0] * PROCESSES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [FEW, pytest.param(MANY, marks=pytest.mark.soak)])
 def test_every_result_of_every_process_is_there(stage: Stage, tmp_path: Path, count: int, record_property: Any) -> None:
     folder, acks = tmp_path / "results", tmp_path / "acks"
@@ -44,6 +45,7 @@ def test_every_result_of_every_process_is_there(stage: Stage, tmp_path: Path, co
         assert all(line.startswith(f"{one['seed']} ") for line in results.query(one["handle"])["lines"])
 
 
+@pytest.mark.slow
 def test_quota_holds_while_all_write(stage: Stage, tmp_path: Path) -> None:
     """Each looks after a share of the quota that it has written itself, so together they may be over by two quotas."""
     folder, acks = tmp_path / "results", tmp_path / "acks"
@@ -74,6 +76,7 @@ def test_appended_records_are_whole(stage: Stage, tmp_path: Path, count: int) ->
     assert len({(record["seed"], record["number"]) for record in records}) == PROCESSES * count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [10, pytest.param(MANY, marks=pytest.mark.soak)])
 def test_locked_counter_loses_no_step(stage: Stage, tmp_path: Path, count: int) -> None:
     path = tmp_path / "counter"

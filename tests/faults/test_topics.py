@@ -48,6 +48,7 @@ def run(name: str, folder: Path, **options: Any) -> dict[str, Any]:
     return counted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kills", [pytest.param(25, id="few"), pytest.param(3000, id="many", marks=pytest.mark.soak)])
 def test_a_killed_process_loses_and_breaks_no_message(tmp_path: Path, kills: int, record_property: Any) -> None:
     found = run("notify_killed", tmp_path, rounds=kills, seed=kills)
@@ -57,6 +58,7 @@ def test_a_killed_process_loses_and_breaks_no_message(tmp_path: Path, kills: int
     assert (found["lost"], found["doubled"], found["broken"], found["last"]) == (0, 0, 0, "last")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("processes", "each"), [pytest.param(16, 8, id="few"), pytest.param(16, 1000, id="many", marks=pytest.mark.soak)]
 )
@@ -92,6 +94,7 @@ def test_the_control_without_repair_loses_the_later_messages(tmp_path: Path) -> 
         messages(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_large_document_cut_off_is_removed_too(tmp_path: Path) -> None:
     path = tmp_path / "notes.yaml"
     path.write_bytes(document(NOW, "t", "first") + document(NOW, "t", "y" * 3_000_000)[:-20])
@@ -101,6 +104,7 @@ def test_a_large_document_cut_off_is_removed_too(tmp_path: Path) -> None:
     assert messages(tmp_path) == ["first", "next"]
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_an_error_that_names_the_file_and_changes_nothing(disk: Path) -> None:
     notes = topics(disk)
     notes.notify("t", "first")
@@ -143,6 +147,7 @@ os.writev(os.open(out, os.O_CREAT | os.O_WRONLY), [said.encode()])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

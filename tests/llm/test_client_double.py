@@ -67,6 +67,7 @@ def _outcomes(turn: Turn) -> Outcomes:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_three_calls_and_their_outcomes_make_a_round_trip(

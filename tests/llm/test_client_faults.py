@@ -657,6 +657,7 @@ def test_separators_of_unicode_inside_a_reply_end_no_line(make_client: MakeClien
     assert turn.text == text
 
 
+@pytest.mark.slow
 def test_a_stream_without_an_end_is_bounded(make_client: MakeClient) -> None:
     """One line that never ends, compressed: it is given up at 32 MB, long before the memory is full."""
     packed = gzip.compress(b"data: " + b"x" * (40 << 20))

@@ -72,6 +72,7 @@ def test_rule_13_these_values_are_pictures(value: object, mime: str | None) -> N
     assert (None if picture is None else picture.mime) == mime
 
 
+@pytest.mark.slow
 def test_rule_13_a_picture_over_the_limit_is_scaled() -> None:
     large = Image("image/png", drawing(900, 300))
 
@@ -112,6 +113,7 @@ def test_rule_13_a_tools_pictures_stand_beside_its_data() -> None:
     assert without_pictures(picture.data, ImageLimits)[1] == (picture,)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("provider", FORMATS)
 def test_rule_13_a_tools_picture_goes_in_its_providers_form(provider: str) -> None:
     call, other = Call("c1", "plot_draw", {}), Call("c2", "time_now", {})

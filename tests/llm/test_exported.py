@@ -62,6 +62,7 @@ def framework(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_only_reading_tools_are_exported_by_themselves(framework: str, report: Report) -> None:
     exported = report(framework)["default"]
     assert {"nb_look", "nb_much", "fs_read_file", "ot_result"} <= set(exported)
@@ -202,6 +203,7 @@ def test_a_framework_that_is_unknown_or_missing_is_said(box: Toolbox) -> None:
     assert "%pip install smolagents" in str(missing.value.hint)
 
 
+@pytest.mark.slow
 def test_a_name_that_no_tool_has_is_refused(tmp_path: Path) -> None:
     code = f"""
 from onetool_ipy import open_toolbox

@@ -105,6 +105,7 @@ def test_all_kernels_share_the_tokens_and_a_sign_out_ends_them_everywhere(
     assert box.call("crm.whoami").ok
 
 
+@pytest.mark.slow
 def test_two_kernels_do_not_spend_one_refresh_token_twice(
     box: Toolbox, server: OAuthServer, state: Path, tmp_path: Path
 ) -> None:

@@ -51,6 +51,7 @@ def shop(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield box
 
 
+@pytest.mark.slow
 def test_form_of_a_server_reaches_the_person(shop: Toolbox) -> None:
     person = shop.host = Person(Reply("accept", {"size": "large", "count": 2}))
 
@@ -101,6 +102,7 @@ def test_address_of_a_server_is_shown_and_never_opened(shop: Toolbox) -> None:
     assert "neither https nor" in str(shop.call("shop.consent", {"url": "http://shop.example/"}).error)
 
 
+@pytest.mark.slow
 def test_server_that_asks_for_ever_is_ended(opened: Open) -> None:
     box = opened({"shop": asking("2026-07-28")})
     person = box.host = Person(Reply("accept"))
@@ -127,6 +129,7 @@ def poet(
             yield box, double
 
 
+@pytest.mark.slow
 def test_model_is_lent_to_a_server_after_a_yes(poet: tuple[Toolbox, ModelDouble]) -> None:
     box, double = poet
     double.say([{"match": {"userMessage": "Write a line about rain"}, "response": {"content": "Rain, rain."}}])
@@ -170,6 +173,7 @@ def test_without_a_yes_the_model_is_not_asked(poet: tuple[Toolbox, ModelDouble],
     assert double.journal() == []
 
 
+@pytest.mark.slow
 def test_model_is_not_lent_for_too_much_text_or_to_other_servers(poet: tuple[Toolbox, ModelDouble]) -> None:
     box, double = poet
     double.say([])
@@ -236,6 +240,7 @@ def test_log_messages_stand_in_the_log_of_the_server(shop: Toolbox) -> None:
     assert len(line) < 2_100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "level"), [({}, "info"), ({"log_level": "error"}, "error")])
 def test_older_server_is_told_the_log_level(opened: Open, key: dict[str, str], level: str) -> None:
     box = opened({"every": real("everything", **key)})
@@ -253,6 +258,7 @@ def test_server_that_takes_no_log_level_is_used_all_the_same(opened: Open) -> No
     assert "[client] It does not take the log level 'info'." in box.servers.logs("srv")
 
 
+@pytest.mark.slow
 def test_everything_has_its_tools_that_ask(opened: Open, tmp_path: Path) -> None:
     box = opened({"every": real("everything", roots=["."])})
     person = box.host = Person(Reply("accept", {"name": "Ada", "integer": 7}))
@@ -268,6 +274,7 @@ def test_everything_has_its_tools_that_ask(opened: Open, tmp_path: Path) -> None
     assert error.hint == "Visit https://modelcontextprotocol.io, then call again."
 
 
+@pytest.mark.slow
 def test_server_that_does_not_speak_the_wanted_revision_says_so(opened: Open) -> None:
     box = opened({"every": real("everything", protocol="2026-07-28")})
 

@@ -14,6 +14,7 @@ from tests.harness.servers import real
 Open = Callable[..., Toolbox]
 
 
+@pytest.mark.slow
 def test_annotations_of_content_are_in_the_meta_of_the_result(opened: Open) -> None:
     box = opened({"every": real("everything")})
 

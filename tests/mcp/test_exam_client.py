@@ -41,6 +41,7 @@ class Agreeable(Host):
         return Reply("accept", {name: field["default"] for name, field in fields.items() if "default" in field})
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("revision", exam.REVISIONS)
 def test_client_passes_the_exam(revision: exam.Revision, tmp_path: Path) -> None:

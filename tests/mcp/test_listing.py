@@ -112,6 +112,7 @@ def test_meta_does_not_make_it_another_tool() -> None:
     assert one.fingerprint == other.fingerprint
 
 
+@pytest.mark.slow
 def test_list_that_no_longer_counts_is_asked_for_again(tmp_path: Path) -> None:
     """The server says that its list counts for a millisecond, and tells of no change."""
     fresh = {"type": "stdio", "command": sys.executable, "args": [str(Path(__file__).with_name("fresh_server.py"))]}

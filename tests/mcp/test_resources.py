@@ -46,6 +46,7 @@ def starts(journal: Path) -> int:
 # The server that others wrote
 
 
+@pytest.mark.slow
 def test_everything_is_complete(real_box: Toolbox) -> None:
     every: Any = real_box.pack("everything")
 
@@ -83,6 +84,7 @@ def test_a_link_in_a_result_can_be_followed(real_box: Toolbox) -> None:
     assert second.read().startswith("Resource 2")
 
 
+@pytest.mark.slow
 def test_servers_without_resources_say_so(real_box: Toolbox) -> None:
     with pytest.raises(UsageProblem, match="The server 'filesystem' has no resources"):
         real_box.read_resource("filesystem", "x:y")
@@ -208,6 +210,7 @@ def test_a_server_that_answers_no_list_still_has_its_tools(opened: Open) -> None
     assert "It does not answer prompts/list" in said
 
 
+@pytest.mark.slow
 def test_a_tool_wins_over_our_names(box: Toolbox) -> None:
     modern: Any = box.pack("modern")
 
@@ -353,6 +356,7 @@ def test_an_older_server_is_told_that_a_resource_is_no_longer_followed(opened: O
     assert not watch.changed
 
 
+@pytest.mark.slow
 def test_resources_come_over_http_too(opened: Open) -> None:
     with everything_over_http() as url:
         box = opened({"every": {"type": "http", "url": url}})
@@ -364,6 +368,7 @@ def test_resources_come_over_http_too(opened: Open) -> None:
         assert not every.watch("demo://resource/dynamic/text/1").changed
 
 
+@pytest.mark.slow
 def test_a_watch_is_taken_up_again_after_the_server_ended(opened: Open) -> None:
     box = opened({"modern": MODERN})
     modern: Any = box.pack("modern")
@@ -385,6 +390,7 @@ def test_what_cannot_be_followed_is_said(real_box: Toolbox) -> None:
         filesystem.watch("x:y")
 
 
+@pytest.mark.slow
 def test_resource_is_not_read_again_as_long_as_it_counts_as_fresh(opened: Open) -> None:
     box = opened({"fresh": FRESH})
     fresh: Any = box.pack("fresh")

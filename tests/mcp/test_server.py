@@ -108,6 +108,7 @@ def test_a_state_that_is_read_while_the_start_ends_is_no_failure(opened: Open) -
     assert box.servers["srv"] == "connected"
 
 
+@pytest.mark.slow
 def test_what_a_server_answered_before_it_died_counts(opened: Open) -> None:
     box = opened({"srv": hostile()})
 
@@ -129,6 +130,7 @@ def test_a_server_that_is_still_starting_ends_with_its_toolbox(opened: Open, tmp
     assert wait_until_gone({int(file.read_text(encoding="utf-8"))}) == {}
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_is_seen(opened: Open) -> None:
     box = opened({"srv": hostile()})
     pid = box.call("srv.calls").unwrap()["pid"]
@@ -140,6 +142,7 @@ def test_a_server_that_hangs_is_seen(opened: Open) -> None:
     assert wait_until_gone({pid}) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["2025-11-25", "2026-07-28"])
 def test_changes_of_a_list_are_followed(opened: Open, tmp_path: Path, protocol: str) -> None:
     """With the older protocol they come by themselves, with the newest they are asked for."""

@@ -110,6 +110,7 @@ def test_no_secret_is_in_what_is_remembered(opened: Open, tmp_path: Path) -> Non
     assert "open-sesame" not in repr(box.servers.definition("srv"))
 
 
+@pytest.mark.slow
 def test_one_call_starts_all_and_waits_for_its_own(opened: Open, tmp_path: Path) -> None:
     definitions = {"a": hostile(), "b": hostile(f"--journal={tmp_path / 'journal'}")}
     with opened(definitions) as first:
@@ -142,6 +143,7 @@ def test_a_check_with_a_limit_leaves_a_slow_server_starting(opened: Open, tmp_pa
     until(lambda: dict(box.servers) == {"srv": "connected"})
 
 
+@pytest.mark.slow
 def test_listing_from_memory_needs_neither_mcp_nor_a_thread(opened: Open, tmp_path: Path) -> None:
     """Nor do opening, completion and help."""
     with opened({"srv": hostile()}) as first:
@@ -264,6 +266,7 @@ def test_a_servers_own_read_only_mark_counts_only_if_it_is_trusted(opened: Open)
 # Reload
 
 
+@pytest.mark.slow
 def test_reload_restarts_only_what_changed(opened: Open, tmp_path: Path) -> None:
     box = opened({"same": hostile(), "other": hostile(), "gone": hostile()})
     box.servers.check()

@@ -23,6 +23,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kernel]:
         yield kernel
 
 
+@pytest.mark.slow
 def test_a_server_is_a_name_with_its_tools_behind_tab(notebook: Kernel) -> None:
     offers = notebook.complete("every_thing.get_").matches
 
@@ -32,6 +33,7 @@ def test_a_server_is_a_name_with_its_tools_behind_tab(notebook: Kernel) -> None:
     assert "a: First number" in notebook.inspect("every_thing.get_sum")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cell", ["every_thing.get_tiny_image()", "%tool every-thing.get-tiny-image"])
 def test_a_picture_is_shown(notebook: Kernel, cell: str) -> None:
     shown = notebook.execute(cell).result
@@ -44,6 +46,7 @@ def test_a_picture_is_shown(notebook: Kernel, cell: str) -> None:
     assert alone["image/png"].startswith("iVBOR")
 
 
+@pytest.mark.slow
 def test_what_a_tool_says_is_never_html(notebook: Kernel) -> None:
     shown = notebook.execute("%tool srv.media").result
 
@@ -52,6 +55,7 @@ def test_what_a_tool_says_is_never_html(notebook: Kernel) -> None:
     assert 'href="javascript' not in shown["text/html"]
 
 
+@pytest.mark.slow
 def test_progress_is_the_bar_of_the_cell(notebook: Kernel) -> None:
     outcome = notebook.execute("%tool srv.steps n=0.2", allow_stdin=True)
 
@@ -59,6 +63,7 @@ def test_progress_is_the_bar_of_the_cell(notebook: Kernel) -> None:
     assert any("step" in shown.text or "/8" in shown.text for shown in outcome.displays), outcome.displays
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
@@ -78,6 +83,7 @@ def test_an_error_is_a_few_lines(notebook: Kernel, cell: str, words: str) -> Non
     assert len(error.text.splitlines()) <= 5
 
 
+@pytest.mark.slow
 def test_resources_are_read_by_magic_and_from_python(notebook: Kernel) -> None:
     table = notebook.execute("%tool server resources every-thing").result
     assert table is not None
@@ -96,6 +102,7 @@ def test_resources_are_read_by_magic_and_from_python(notebook: Kernel) -> None:
     assert notebook.execute("_.links[0].read()[:10]").result_text == "b'Resource 1'"
 
 
+@pytest.mark.slow
 def test_tab_completes_uris_and_prompts(notebook: Kernel) -> None:
     features = "demo://resource/static/document/features.md"
     for line in (
@@ -113,6 +120,7 @@ def test_tab_completes_uris_and_prompts(notebook: Kernel) -> None:
     assert named.matches == ("Alice", "Bob", "Charlie")
 
 
+@pytest.mark.slow
 def test_a_prompt_is_used_like_a_snippet(notebook: Kernel) -> None:
     shown = notebook.execute("$every-thing.args-prompt city=Vienna").result
     assert shown is not None
@@ -126,6 +134,7 @@ def test_a_prompt_is_used_like_a_snippet(notebook: Kernel) -> None:
     assert "$every-thing.args-prompt city=... [state=...]" in notebook.execute("%snippet").result_text
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_with_a_resource_is_said_in_a_few_lines(notebook: Kernel) -> None:
     for line, said in (
         ("%tool server read every-thing", "needs a URI"),
@@ -139,6 +148,7 @@ def test_what_goes_wrong_with_a_resource_is_said_in_a_few_lines(notebook: Kernel
         assert said in error.text, line
 
 
+@pytest.mark.slow
 def test_unload_ends_the_servers(notebook: Kernel) -> None:
     from tests.harness.servers import below, wait_until_gone
 

@@ -59,6 +59,7 @@ def recorded(server: str) -> dict[str, Any]:
     return {tool["name"]: tool for tool in tools}
 
 
+@pytest.mark.slow
 def test_every_tool_of_every_server_is_listed(real_box: Toolbox) -> None:
     rows = real_box.ot.packs()
 
@@ -117,6 +118,7 @@ def test_a_pack_of_a_server_lists_its_tools_and_what_the_server_says(real_box: T
     assert real_box.servers.instructions("everything").strip()[:40] in text
 
 
+@pytest.mark.slow
 @pytest.mark.spec("001/Health Check/Disconnected server")
 def test_why_a_server_did_not_start(real_box: Toolbox) -> None:
     """mcp-server-sqlite as installed breaks with mcp 2.x: the state, the reason from its stderr, and where to look."""
@@ -159,6 +161,7 @@ def test_git_log_of_a_real_repository(real_box: Toolbox, tmp_path: Path) -> None
     assert "the first of many" in result.text
 
 
+@pytest.mark.slow
 def test_fetch_reads_a_page(real_box: Toolbox, page: str) -> None:
     # The server starts Node for each page, which takes seconds on a busy machine.
     result = real_box.call("fetch.fetch", {"url": page}, timeout=HANG_S)

@@ -262,6 +262,7 @@ UNWRAPPED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["2", "1"])
 def test_a_value_that_the_sdk_wrapped_is_unwrapped(opened: Open, version: str) -> None:
     """And an object of the author's own that has one field of that name is not. Both versions of the SDK in use."""

@@ -58,6 +58,7 @@ def other() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_each_way_to_fail_has_its_own_state_and_words(opened: Open, other: str) -> None:
     servers: dict[str, Any] = {f"w{path}": {"type": "http", "url": f"http://{other}/{path}"} for path in ANSWERS}
     servers |= {

@@ -47,6 +47,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.stderr.close()
 
 
+@pytest.mark.slow
 def test_calls_over_http(opened: Open, everything: str) -> None:
     box = opened({"web": {"type": "http", "url": everything}})
 
@@ -68,6 +69,7 @@ def test_calls_over_http(opened: Open, everything: str) -> None:
     assert error.reason == "timeout"
 
 
+@pytest.mark.slow
 def test_headers_hold_secrets_by_name(opened: Open, ours: str, tmp_path: Path) -> None:
     (tmp_path / ".onetool").mkdir()
     secrets = tmp_path / ".onetool" / "secrets.yaml"
@@ -107,6 +109,7 @@ def test_what_is_no_mcp_server_says_so(opened: Open, misbehaving: str) -> None:
     assert all(box.servers.reason(name) for name in states)
 
 
+@pytest.mark.slow
 def test_a_server_that_was_started_anew_has_forgotten_us(opened: Open) -> None:
     """Its session is gone, so the call was not taken: it is sent once more, in a new session."""
     with reserved_port() as port:
@@ -153,6 +156,7 @@ def misbehaving() -> Iterator[str]:
     server.server_close()
 
 
+@pytest.mark.slow
 def test_server_of_the_older_http_with_two_addresses(opened: Open) -> None:
     """`type: sse`: an event stream to read, and an address that the server names to send to."""
     held = reserve()

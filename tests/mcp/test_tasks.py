@@ -42,6 +42,7 @@ def methods(box: Toolbox) -> list[str]:
     return [str(row["method"]) for row in box.servers.trace("every")]
 
 
+@pytest.mark.slow
 def test_all_tools_of_the_reference_server_are_there(box: Toolbox) -> None:
     assert len(box.registry.packs()["every"]) == 17
 

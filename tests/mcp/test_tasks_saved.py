@@ -47,6 +47,7 @@ def leave_task(project: Path, **more: Any) -> str:
     return left[-1].id
 
 
+@pytest.mark.slow
 def test_restarted_kernel_picks_the_result_up(tmp_path: Path, url: str) -> None:
     write_project(tmp_path / "work", {"lab": {"type": "http", "url": url}})
     with private_kernel(tmp_path) as kernel:
@@ -71,6 +72,7 @@ def test_restarted_kernel_picks_the_result_up(tmp_path: Path, url: str) -> None:
         assert "at its server" not in kernel.execute("%tool jobs").result_text
 
 
+@pytest.mark.slow
 def test_closed_toolbox_leaves_its_task_at_the_server(project: Path) -> None:
     task = leave_task(project)
 
@@ -84,6 +86,7 @@ def test_closed_toolbox_leaves_its_task_at_the_server(project: Path) -> None:
             box.resume(task)
 
 
+@pytest.mark.slow
 def test_saved_task_can_be_cancelled(project: Path) -> None:
     task = leave_task(project)
 
@@ -93,6 +96,7 @@ def test_saved_task_can_be_cancelled(project: Path) -> None:
         assert box.servers.tasks() == []
 
 
+@pytest.mark.slow
 def test_cancelled_wait_cancels_the_task(project: Path) -> None:
     task = leave_task(project)
 
@@ -105,6 +109,7 @@ def test_cancelled_wait_cancels_the_task(project: Path) -> None:
         assert box.servers.tasks() == []
 
 
+@pytest.mark.slow
 def test_task_past_its_time_is_not_listed(project: Path) -> None:
     with open_toolbox(project) as box:
         box.start("lab.report", {"topic": "rain", "ttl": 1})
@@ -115,6 +120,7 @@ def test_task_past_its_time_is_not_listed(project: Path) -> None:
         assert box.servers.tasks() == []
 
 
+@pytest.mark.slow
 def test_server_that_forgot_the_task_is_named_once(tmp_path: Path) -> None:
     """The reference server keeps tasks by session, so that a new connection does not find them."""
     with everything_over_http() as url:
@@ -130,6 +136,7 @@ def test_server_that_forgot_the_task_is_named_once(tmp_path: Path) -> None:
             assert box.servers.tasks() == []
 
 
+@pytest.mark.slow
 def test_lost_server_does_not_run_the_tool_twice(tmp_path: Path) -> None:
     """The connection ends under a task: the call fails, says where its result will be, and is not repeated."""
     with reserved_port() as port:

@@ -55,6 +55,7 @@ def test_the_trace_of_large_messages_is_bounded() -> None:
     assert len(trace.rows(str)) == 41
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 def test_trace_holds_no_secret_and_does_not_grow(opened: Open, kind: str) -> None:
     def use(definition: dict[str, Any]) -> None:

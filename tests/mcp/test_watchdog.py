@@ -110,18 +110,22 @@ def interrupted(home: Path, times: int) -> None:
         assert wait_until_gone(pids) == {}
 
 
+@pytest.mark.slow
 def test_nothing_is_left_after_kill_9(home: Path) -> None:
     killed(home, FEW)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_after_a_restart(home: Path) -> None:
     restarted(home, FEW)
 
 
+@pytest.mark.slow
 def test_stop_ends_the_call_and_leaves_nothing_unowned(home: Path) -> None:
     interrupted(home, FEW)
 
 
+@pytest.mark.slow
 def test_nothing_is_left_after_the_end_of_a_script(home: Path, tmp_path: Path) -> None:
     """A program that just ends, and one that closes its toolbox."""
     import subprocess

@@ -108,6 +108,7 @@ def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(make_client: MakeClien
     assert reply.text == body.decode()
 
 
+@pytest.mark.slow
 @BOTH_SIDES
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
 def test_one_deadline_ends_a_server_that_hangs_or_drips(server: Loopback, client: HttpClient, path: str) -> None:
@@ -142,6 +143,7 @@ def test_a_connection_that_was_given_up_is_closed(server: Loopback, client: Http
     assert server.hung_up.wait(HANG_S)
 
 
+@pytest.mark.slow
 @BOTH_SIDES
 @pytest.mark.parametrize("path", ["/huge", "/claims", "/bomb?mb=100"])
 def test_a_body_that_is_too_large_ends_at_once_and_costs_little(

@@ -74,6 +74,7 @@ def test_the_limit_holds_to_the_byte(data: bytes, limit: int, encoding: str) -> 
             intake.feed(sent)
 
 
+@pytest.mark.slow
 def test_a_bomb_costs_no_more_memory_than_the_limit() -> None:
     packed = bomb(256 << 20)
     intake = BodyDecoder({"content-encoding": "gzip"}, 1 << 20)

@@ -155,6 +155,7 @@ def test_paths_are_relative_to_the_working_directory(desk: Desk, monkeypatch: py
     assert desk.read("../../outside/secret.txt").error.reason == "not_allowed"
 
 
+@pytest.mark.slow
 def test_a_very_deep_tree_is_walked_without_running_out_of_anything(desk: Desk) -> None:
     place = desk.root / "down"
     for _ in range(900):
@@ -527,6 +528,7 @@ def test_without_configuration_the_root_is_the_working_directory(
         assert box.call("fs.read_file", {"path": "/etc/passwd"}).error.reason == "not_allowed"
 
 
+@pytest.mark.slow
 def test_a_race_between_check_and_open_does_not_lead_out(desk: Desk) -> None:
     """A folder is swapped with a link to the outside, over and over, while it is listed and read."""
     outside = desk.root.parent / "outside"

@@ -79,6 +79,7 @@ def test_echo_gives_any_value_back_unchanged(project: Project, message: Any) -> 
     assert type(found) is type(message)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("004/Built-ins/tools.echo")
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from onetool_ipy.render.views import Listing, Record
 from tests.harness.patience import HANG_S
 
@@ -34,6 +36,7 @@ def test_a_record_shows_its_keys_its_tables_and_its_long_lists_line_by_line() ->
     ]
 
 
+@pytest.mark.slow
 def test_terminal_ipython_shows_tables(tmp_path: Path) -> None:
     typed = '%load_ext onetool_ipy\not.packs("f")\nprint(ot.packs("f"))\n%unload_ext onetool_ipy\n'
     command = [sys.executable, "-m", "IPython", "--simple-prompt", "--no-banner", "--colors=NoColor"]

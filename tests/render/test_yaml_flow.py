@@ -51,6 +51,7 @@ def test_value_is_written_in_the_form_of_the_spec(value: Any, text: str) -> None
     assert yaml.safe_load(text) == value
 
 
+@pytest.mark.slow
 @pytest.mark.spec("001/YAML Flow Style Output/Readability")
 @settings(max_examples=400, deadline=None)
 @given(_PLAIN)
@@ -93,6 +94,7 @@ def test_what_yaml_cannot_hold_is_written_by_the_table_of_values() -> None:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(_PLAIN)
 def test_inline_is_one_line(value: Any) -> None:

@@ -241,6 +241,7 @@ def test_a_text_that_stands_for_a_value_nested_too_deep_stays_text() -> None:
         checker.check({"x": json.dumps(_nested(101))}, "t.x")
 
 
+@pytest.mark.slow
 def test_very_deep_and_circular_values_do_not_crash_the_process() -> None:
     """jsonschema-rs alone dies of them with a recursive schema; so this runs in a process of its own."""
     code = f"""

@@ -69,6 +69,7 @@ def test_a_python_object_that_holds_itself_ends() -> None:
     assert branch_count({"enum": shared}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", ["github.json", "readme.json", "galaxy.yaml"])
 def test_schemas_of_real_documents_are_far_from_it(document: str) -> None:
     draft = import_document(lzma.decompress((ROOT / "tests" / "data" / "openapi" / f"{document}.xz").read_bytes()))

@@ -250,6 +250,7 @@ def test_the_python_signature_shows_types_and_defaults() -> None:
     assert str(signature_of(parameters)) == "(a_b: str, n: int = 5, o: Any = ..., **arguments)"
 
 
+@pytest.mark.slow
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers() | st.text(max_size=5),

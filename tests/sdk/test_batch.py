@@ -354,6 +354,7 @@ def test_stop_while_the_threads_start_is_a_stop() -> None:
     assert (done.stdout, done.stderr) == ("stopped\n", "")
 
 
+@pytest.mark.slow
 def test_functions_of_a_module_run_in_processes(box: Toolbox, processes: ProcessPoolExecutor) -> None:
     text = batch_execute([3, 13, 4], remote_functions.square, engine=processes)
 

@@ -37,6 +37,7 @@ def client() -> Iterator[Any]:
         yield opened
 
 
+@pytest.mark.slow
 def test_items_run_on_the_cluster_in_order(box: Toolbox, client: Any) -> None:
     heard: list[tuple[int, int]] = []
 
@@ -51,6 +52,7 @@ def test_items_run_on_the_cluster_in_order(box: Toolbox, client: Any) -> None:
     assert heard == [(1, 3), (2, 3), (3, 3)]
 
 
+@pytest.mark.slow
 def test_both_workers_are_used_and_no_more_run_than_allowed(box: Toolbox, client: Any, tmp_path: Path) -> None:
     place = tmp_path / "meeting"
     place.mkdir()
@@ -64,6 +66,7 @@ def test_both_workers_are_used_and_no_more_run_than_allowed(box: Toolbox, client
     assert set(re.findall(r"\n(\d+)", one)) == {"1"}
 
 
+@pytest.mark.slow
 def test_functions_of_cells_and_of_pack_files_travel(project: Project, client: Any) -> None:
     """By value: a worker on another machine has neither the notebook nor the file."""
     file = project.pack(
@@ -92,6 +95,7 @@ def test_functions_of_cells_and_of_pack_files_travel(project: Project, client: A
     assert file.exists()
 
 
+@pytest.mark.slow
 def test_what_does_not_pickle_is_said(box: Toolbox, client: Any) -> None:
     lock = threading.Lock()
 
@@ -103,6 +107,7 @@ def test_what_does_not_pickle_is_said(box: Toolbox, client: Any) -> None:
     assert text.endswith("=== two ===\n4")
 
 
+@pytest.mark.slow
 def test_secrets_are_not_at_hand_and_that_is_said(project: Project, client: Any) -> None:
     project.secrets(KEY="sk-dask-0123456789")
     project.open()
@@ -112,6 +117,7 @@ def test_secrets_are_not_at_hand_and_that_is_said(project: Project, client: Any)
     assert "which has no toolbox, settings or secrets" in text
 
 
+@pytest.mark.slow
 def test_a_scheduler_named_in_the_environment_is_used(
     box: Toolbox, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,12 +129,14 @@ def test_a_scheduler_named_in_the_environment_is_used(
     assert {int(pid) for pid in re.findall(r"in (\d+)", text)} <= workers
 
 
+@pytest.mark.slow
 async def test_an_asynchronous_client_is_refused(box: Toolbox, client: Any) -> None:
     async with distributed.Client(client.scheduler.address, asynchronous=True, set_as_default=False) as odd:
         with pytest.raises(UsageProblem, match="asynchronous"):
             batch_execute([1], str, engine=odd)
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_loses_nothing(box: Toolbox, client: Any) -> None:
     """kill -9 in the midst of it, with done results on the dead worker: its items are done again by the other one."""
     victim = _workers(client)[0]["pid"]
@@ -147,6 +155,7 @@ def _slow_square(value: int) -> int:
     return value * value
 
 
+@pytest.mark.slow
 def test_what_was_done_stays_done_when_its_worker_dies_before_it_is_asked_for(box: Toolbox) -> None:
     """All results are here when the workers are killed; from then on the cluster counts their items as lost."""
 

@@ -128,6 +128,7 @@ def test_a_client_that_was_given_more_time_has_it(project: Project, server: Loop
     assert text.count("\n") == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/huge", "/claims", "/bomb?mb=100"])
 def test_a_body_that_is_too_large_is_not_taken(box: Toolbox, server: Loopback, client: httpx.Client, path: str) -> None:
     safe_request(client, "GET", server.url("/json"))

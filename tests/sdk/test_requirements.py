@@ -226,6 +226,7 @@ def test_a_pack_declares_in_several_forms(project: Project) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "script",
     [
@@ -271,6 +272,7 @@ def test_a_command_that_cannot_be_started_is_there_without_a_version(project: Pr
     assert [(row["status"], row["version"]) for row in check_deps()] == [("ok", None)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["yaml", "PyYAML", "onetool-ipy"])
 def test_a_library_is_known_by_its_import_name_and_by_its_distributions(project: Project, name: str) -> None:
     project.pack("odd", f'requires = {{"lib": ["{name}"]}}\ndef one():\n    "One."\n')

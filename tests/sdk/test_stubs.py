@@ -80,6 +80,7 @@ def test_names_that_python_spells_the_same_are_told_apart() -> None:
     assert [ast.unparse(line.target) for line in members[0].body] == ["get_sum", "get_sum_2"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_type_checker_knows_the_arguments(project: Project, tmp_path: Path) -> None:
     project.pack("brave", BRAVE)
     for path, text in stubs(project.open().registry.list()).items():

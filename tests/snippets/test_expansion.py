@@ -200,6 +200,7 @@ def test_body_that_is_not_closed_is_refused(body: str) -> None:
         expand(snippet(body, v={}), {"v": "a"})
 
 
+@pytest.mark.slow
 def test_body_of_many_lines_is_read_once() -> None:
     """A reader that began again at each line would need minutes; the limit of every test ends that."""
     lines = "y = 1\n" * 40_000
@@ -212,6 +213,7 @@ def test_object_without_a_literal_is_refused_with_the_way_out() -> None:
         expand(snippet("x = {{ v }}", v={}), {"v": object()})
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     value=st.text(),
@@ -240,6 +242,7 @@ _PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(_PLAIN)
 def test_plain_value_in_code_is_itself(value: Any) -> None:
@@ -291,6 +294,7 @@ def test_json_inside_quotes_is_json() -> None:
     assert ast.literal_eval(code[4:]) == '{"a": ["it\'s", null]}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "body",
     [

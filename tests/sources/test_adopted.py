@@ -85,6 +85,7 @@ def framework(request: pytest.FixtureRequest) -> str:
     return name
 
 
+@pytest.mark.slow
 def test_the_tools_are_named_after_their_framework_or_object(framework: str, report: Report) -> None:
     names = [f"{_PACKS[framework]}.{name}" for name in ("add", "later", "boom", "large")]
     assert report(framework)["names"] == names

@@ -211,6 +211,7 @@ _expressions = st.recursive(_leaves, _grow, max_leaves=12).map(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(_expressions, _expressions, _expressions)
 def test_whatever_an_expression_is_it_is_only_read(annotation: str, default: str, word: str) -> None:
@@ -293,6 +294,7 @@ def _problems(box: Toolbox) -> str:
     return "\n".join(str(problem) for problem in box.problems())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
 def test_an_odd_file_costs_only_itself(project: Project, name: str) -> None:
     odd = ODD[name]

@@ -492,6 +492,7 @@ def test_where_files_are_looked_for(project: Project) -> None:
     assert list(box.parts.pack_names) == packs
 
 
+@pytest.mark.slow
 def test_the_outlines_are_kept_for_the_next_start(project: Project) -> None:
     path = project.write("tools/geo.py", GOOD)
     project.open().close()

@@ -273,6 +273,7 @@ def test_a_distribution_in_the_project_is_not_an_installed_one(tmp_path: Path, w
     assert not marker.exists()
 
 
+@pytest.mark.slow
 def test_a_module_of_the_project_does_not_take_the_place_of_an_installed_pack(tmp_path: Path) -> None:
     project, site = tmp_path / "clone", tmp_path / "site"
     project.mkdir()

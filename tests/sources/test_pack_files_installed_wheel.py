@@ -8,10 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.harness.patience import HANG_S
 from tests.harness.surroundings import ROOT
 
 
+@pytest.mark.slow
 def test_an_installed_pack_is_listed_called_and_named(tmp_path: Path) -> None:
     target = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target"]

@@ -102,6 +102,7 @@ def test_more_files_than_may_be_are_a_problem_and_the_first_count(project: Proje
     assert len(box.parts.pack_names) == MAX_FILES
 
 
+@pytest.mark.slow
 def test_a_walk_through_too_much_ends(project: Project) -> None:
     project.write("tools/near.py", ONE)
     for number in range(11):

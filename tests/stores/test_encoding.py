@@ -127,6 +127,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(PLAIN)
 def test_any_plain_value_comes_back(value: Any) -> None:
     assert decode(json.loads(json.dumps(encode(value)))) == value

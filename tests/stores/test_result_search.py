@@ -96,6 +96,7 @@ def test_no_pattern_is_no_search(results: Results, search_for: str | None) -> No
     assert "matched" not in results.query(handle, search=search_for)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     parts=st.lists(st.sampled_from(["a", "b", "ab", "\n", "\n\n", "é", "\r", " ", "aab" * 3_000]), max_size=60),

@@ -179,6 +179,7 @@ def test_unsafe_handle_touches_no_path(tmp_path: Path) -> None:
     assert done.stdout.split() == ["/dev/null"], done.stderr  # which the code opened itself, as a control
 
 
+@pytest.mark.slow
 def test_handles_are_short_safe_and_all_different() -> None:
     given = {new_handle() for _ in range(20_000)}
 

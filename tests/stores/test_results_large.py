@@ -55,6 +55,7 @@ def run(folder: Path, step: str, size: int = 0, **how: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [50 * MB, pytest.param(500 * MB, marks=HUGE)])
 def test_one_huge_line_is_stored_shown_and_searched(tmp_path: Path, size: int) -> None:
     stored = run(tmp_path, "put line", size)
@@ -76,6 +77,7 @@ def test_one_huge_line_is_stored_shown_and_searched(tmp_path: Path, size: int) -
         assert max(found["grown"], shown["grown"]) < 32 * MB
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [60 * MB, pytest.param(2048 * MB, marks=HUGE)])
 def test_large_result_stays_usable_with_little_memory(tmp_path: Path, size: int) -> None:
     stored = run(tmp_path, "put stream", size)

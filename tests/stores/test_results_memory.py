@@ -85,6 +85,7 @@ def test_kept_object_expires_like_a_stored_one(tmp_path: Path) -> None:
         results.query(handle)
 
 
+@pytest.mark.slow
 def test_only_the_newest_are_held_and_the_others_are_written(results: Results) -> None:
     objects = [Rows([number]) for number in range(100)]
     watched = [weakref.ref(one) for one in objects]
@@ -108,6 +109,7 @@ def test_heavy_object_is_held_weakly_and_nobody_waits_for_its_writing(results: R
     assert lines(results, handle)[0] == "0"
 
 
+@pytest.mark.slow
 def test_heavy_object_that_its_owner_dropped_is_expired(results: Results) -> None:
     handle = results.keep(Rows([HEAVY]))
     for number in range(32):
@@ -119,6 +121,7 @@ def test_heavy_object_that_its_owner_dropped_is_expired(results: Results) -> Non
     assert handle not in [row["handle"] for row in results.list()]
 
 
+@pytest.mark.slow
 def test_objects_held_weigh_256_mb_at_most(results: Results) -> None:
     watched = []
     for _ in range(20):
@@ -142,6 +145,7 @@ def test_reload_and_close(results: Results, tmp_path: Path) -> None:
     assert lines(newer, handle) == ["1"]
 
 
+@pytest.mark.slow
 def test_value_is_the_object_itself_while_somebody_keeps_it(results: Results, tmp_path: Path) -> None:
     frame = pd.DataFrame({"day": pd.to_datetime(["2024-01-01", "2024-01-02"])}, index=["a", "b"])
     handle = results.keep(frame)
@@ -156,6 +160,7 @@ def test_value_is_the_object_itself_while_somebody_keeps_it(results: Results, tm
     pd.testing.assert_frame_equal(results.value(handle), again)
 
 
+@pytest.mark.slow
 def test_value_of_long_lines_is_whole_and_an_expired_one_is_gone(tmp_path: Path) -> None:
     clock = Clock()
     results = open_results(tmp_path, clock)

@@ -130,6 +130,7 @@ def test_an_awkward_message_loads_back_equal(tmp_path: Path, message: str) -> No
     assert [found["message"] for found in loaded(tmp_path / "notes.yaml")] == ["x", message, "y"]
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text(st.characters()), st.text(st.characters(exclude_characters=":")))
 @example(topic="t", message="a\x85")
@@ -236,6 +237,7 @@ def test_a_file_elsewhere_or_with_another_meaning_is_refused(tmp_path: Path, fil
     assert not Path("/tmp/onetool-notes.yaml").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_a_link_is_followed(tmp_path: Path) -> None:
     """The `.onetool/` itself may be a link: what counts is that the file stays inside."""
     (tmp_path / "real").mkdir()

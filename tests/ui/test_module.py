@@ -16,6 +16,7 @@ TESTS = ROOT / "tests" / "node" / "ui"
 pytestmark = pytest.mark.timeout(600)  # Node starts slowly beside others
 
 
+@pytest.mark.slow
 def test_the_module_passes_its_own_tests() -> None:
     """Form, browser and viewer in jsdom; all files in one process, since loading jsdom takes most of the time."""
     files = [file.as_uri() for file in sorted(TESTS.glob("*.test.mjs"))]

@@ -405,6 +405,7 @@ def _odd_value(chance: random.Random, depth: int = 0) -> Any:
     return items if kind == 6 else {text + str(i): item for i, item in enumerate(items)}
 
 
+@pytest.mark.slow
 def test_no_value_leads_elsewhere_or_fails_in_an_odd_way(make: Make, make_client: MakeClient) -> None:
     """Odd values in every place of a request: each is sent to the one host there is, or refused in our words."""
     chance = random.Random(11)

@@ -519,6 +519,7 @@ def test_styles_of_a_real_document_are_imported_with_notes() -> None:
     assert any("with explode" in note for note in draft.notes)
 
 
+@pytest.mark.slow
 def test_a_damaged_document_costs_a_note_or_is_refused() -> None:
     """A real document with parts of it replaced at random: every tool that comes out can still be kept."""
     chance = random.Random(5)

@@ -142,6 +142,7 @@ def _sample(schema: dict[str, Any]) -> Any:
     return next(args for _, args in samples(whole))["value"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_every_operation_becomes_a_tool_that_can_be_kept(drafts: dict[str, BundleDraft], name: str) -> None:
     draft = drafts[name]
@@ -154,6 +155,7 @@ def test_every_operation_becomes_a_tool_that_can_be_kept(drafts: dict[str, Bundl
         assert '"$ref": "#/components' not in json.dumps(tool)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["readme.json", pytest.param("github.json", marks=pytest.mark.soak)])
 def test_a_large_document_in_yaml_is_the_same_as_in_json(drafts: dict[str, BundleDraft], name: str) -> None:
     """More values than a configuration may have: a text without aliases has as many as its length allows."""
@@ -166,12 +168,14 @@ def test_a_large_document_in_yaml_is_the_same_as_in_json(drafts: dict[str, Bundl
     assert draft.notes == drafts[name].notes
 
 
+@pytest.mark.slow
 def test_what_the_documents_have_beyond_tools_is_noted(drafts: dict[str, BundleDraft]) -> None:
     assert "'webhooks' are calls that a server makes, and are left out" in drafts["galaxy.yaml"].notes
     assert drafts["github.json"].hosts == ["api.github.com", "uploads.github.com"]
     assert [secret["name"] for secret in drafts["readme.json"].secrets] == ["README_API_BEARER"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "slug"), [(name, slug) for name, five in FIVE.items() for slug in five])
 def test_five_tools_send_what_the_document_asks_for(
     drafts: dict[str, BundleDraft], judges: dict[str, Judge], client: HttpClient, name: str, slug: str
@@ -185,6 +189,7 @@ def test_five_tools_send_what_the_document_asks_for(
     assert len(desk.stub.asked) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "nth"), [("github.json", 12), ("star-trek.json", 8), ("readme.json", 1), ("galaxy.yaml", 1)]
 )

@@ -93,6 +93,7 @@ def _hosts(kernel: Kernel) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_check_sends_no_request_that_may_write(loaded: Kernel, api: Api) -> None:
     curl = f"curl -X POST 'http://{api.host}/orders' -d 'item=tea'"
     loaded.execute(f"%%tool new http shop.order --allow-host\n{curl}")
@@ -309,6 +310,7 @@ def test_the_same_cell_can_be_run_again_and_another_needs_replace(loaded: Kernel
     assert "/x" in loaded.execute("%tool my-api.get@2").text
 
 
+@pytest.mark.slow
 def test_bundles_are_listed_switched_shown_and_deleted(loaded: Kernel, api: Api) -> None:
     for name in ("one", "two"):
         loaded.execute(f"%tool new http my-api.{name} --url http://{api.host}/{name} --allow-host")
@@ -431,6 +433,7 @@ def test_a_mistake_elsewhere_in_the_configuration_does_not_lose_the_tool(loaded:
     assert _hosts(loaded) == [api.host]
 
 
+@pytest.mark.slow
 def test_a_document_without_security_is_imported_with_auth_for_all_its_tools(loaded: Kernel, api: Api) -> None:
     """`--auth` names a secret; a wrong one says what can be written. What refuses it names the request."""
     (loaded.cwd / "api.json").write_text(json.dumps({**api.document(), "security": []}), encoding="utf-8")

@@ -32,6 +32,7 @@ def loaded(kernel: Kernel) -> Kernel:
     return kernel
 
 
+@pytest.mark.slow
 def test_check_runs_examples_and_made_up_arguments(loaded: Kernel) -> None:
     loaded.execute(
         CELL.replace("import math\n", "import math\nfrom onetool_ipy import tool\n").replace(
@@ -163,6 +164,7 @@ def test_nothing_from_a_tool_becomes_html(loaded: Kernel, message: str, shown: s
         assert tag not in page
 
 
+@pytest.mark.slow
 def test_frames_images_and_broken_objects_show_themselves(loaded: Kernel) -> None:
     loaded.execute("import pandas as pd\nx = %tool tools.echo message={pd.DataFrame({'<a>': [1, 2]})}")
     frame = loaded.execute("x").result
@@ -210,6 +212,7 @@ def test_handles_complete_where_a_handle_is_wanted(loaded: Kernel) -> None:
     assert handle in loaded.complete(f"ot.result(handle='{handle[:3]}").matches
 
 
+@pytest.mark.slow
 def test_a_hundred_megabytes_add_next_to_nothing_to_the_notebook(loaded: Kernel) -> None:
     """Row 13: the cell shows the first lines and a handle; Python has all of it."""
     outcome = loaded.execute("x = %tool tools.echo message={('y' * 99 + '\\n') * 1_000_000}\nx", timeout=HANG_S)

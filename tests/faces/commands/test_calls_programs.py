@@ -111,6 +111,7 @@ def test_rule_6_what_a_failing_program_printed_is_in_the_cell(loaded: Kernel) ->
     assert "ZeroDivisionError" in outcome.text
 
 
+@pytest.mark.slow
 def test_rule_6_a_program_waits_and_goes_on_after_a_restart(loaded: Kernel) -> None:
     shown = loaded.execute(f"%%tool program -o a\n{PROGRAM}")
     assert shown.text.count("  1.  crm.remind  1\n") == 1

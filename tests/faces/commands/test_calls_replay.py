@@ -25,6 +25,7 @@ def shell(kernel: Kernel) -> Kernel:
     return kernel
 
 
+@pytest.mark.slow
 def test_recorded_until_it_is_switched_off_and_answered_after(shell: Kernel) -> None:
     assert "No replay is on. Switch one on with: %tool replay FILE" in shell.execute("%tool replay").text
     assert "(auto): 0 answers" in shell.execute("%tool replay calls.jsonl").text

@@ -24,6 +24,7 @@ def loaded(kernel: Kernel) -> Kernel:
     return kernel
 
 
+@pytest.mark.slow
 def test_a_list_is_readable(loaded: Kernel) -> None:
     """U14: no ids, no raw rows; a run of `ot.map` is one line; the error is told."""
     loaded.execute(STREETS)

@@ -59,6 +59,7 @@ def _run(*words: str) -> int:
         return int(exc.code or 0)
 
 
+@pytest.mark.slow
 def test_a_clean_project_verifies_and_the_lock_is_the_same_twice(
     shop: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -202,6 +203,7 @@ def test_a_notebook_locks_what_the_files_of_the_project_name(fresh_kernel: Fresh
     assert path.read_bytes() == lock
 
 
+@pytest.mark.slow
 def test_a_server_is_asked_anew(shop: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """What is cached of a server's tools does not hide that they changed; a server that does not start fails."""
     program = shop.root / "goods.py"

@@ -30,6 +30,7 @@ def refused(kernel: Kernel, line: str) -> str:
     return outcome.error.text
 
 
+@pytest.mark.slow
 def test_the_life_of_a_server(loaded: Kernel) -> None:
     """Add, list, test, call, stop, start again, read its logs, remove."""
     assert "no MCP servers" in loaded.execute("%tool server").text
@@ -53,6 +54,7 @@ def test_the_life_of_a_server(loaded: Kernel) -> None:
     assert "clock" in refused(loaded, "%tool clock.get_current_time timezone=Europe/Vienna")
 
 
+@pytest.mark.slow
 def test_why_a_server_does_not_start(loaded: Kernel) -> None:
     """mcp-server-sqlite breaks with the SDK of today: its own words are shown."""
     loaded.execute(f"%tool server add db {real('sqlite')['command']}")
@@ -63,6 +65,7 @@ def test_why_a_server_does_not_start(loaded: Kernel) -> None:
     assert "no-such-command-at-all" in loaded.execute("%tool server test nowhere", timeout=HANG_S).text
 
 
+@pytest.mark.slow
 def test_import_of_another_clients_file(loaded: Kernel) -> None:
     """`--save` keeps the servers in onetool.yaml and their secrets in secrets.yaml; nothing shown holds one."""
     folder = loaded.cwd
@@ -174,6 +177,7 @@ server.run()
 """
 
 
+@pytest.mark.slow
 def test_a_command_line_of_any_readme_is_taken_as_it_is_and_is_a_python_name_at_once(loaded: Kernel) -> None:
     """Flags behind the command are the command's, also those that we have too; ours stand before it."""
     (loaded.cwd / "sums.py").write_text(SUMS, encoding="utf-8")
@@ -191,6 +195,7 @@ def test_a_command_line_of_any_readme_is_taken_as_it_is_and_is_a_python_name_at_
     assert "There is no program 'npx-that-is-not-there' on your PATH." in missing
 
 
+@pytest.mark.slow
 def test_a_saved_server_is_removed_from_the_file(loaded: Kernel) -> None:
     file = loaded.cwd / ".onetool" / "onetool.yaml"
     file.parent.mkdir()
@@ -246,6 +251,7 @@ def test_export_shows_json_to_paste_without_secrets(loaded: Kernel) -> None:
     assert not (loaded.cwd / ".mcp.json").exists()
 
 
+@pytest.mark.slow
 def test_a_registry_card_asks_for_what_is_missing_and_shows_the_command(loaded: Kernel) -> None:
     server = real("time")
     variables = [{"name": "CLOCK_KEY", "isRequired": True, "isSecret": True, "description": "A key\x07"}]

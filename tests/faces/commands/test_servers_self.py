@@ -129,6 +129,7 @@ def test_one_client_is_needed(clean: Kernel, line: str) -> None:
     assert "needs one client" in clean.execute(f"%tool server export {line}", allow_errors=True).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("client", ["jupyter-ai", "notebook-intelligence"])
 def test_a_client_started_from_its_file_calls_a_tool_of_the_live_kernel(clean: Kernel, client: str) -> None:
     """The client's own settings model reads the file; an MCP client of the older SDK starts what it names."""

@@ -45,6 +45,7 @@ def shown_link(cell: Execution) -> str:
     return found[1]
 
 
+@pytest.mark.slow
 def test_login_and_logout(loaded: Kernel, server: OAuthServer) -> None:
     """The cell shows the link and waits; then the link gives way to what came of it."""
     assert LOGIN in refused(loaded, "%tool crm.whoami")
@@ -65,6 +66,7 @@ def test_login_and_logout(loaded: Kernel, server: OAuthServer) -> None:
     assert LOGIN in refused(loaded, "%tool crm.whoami")
 
 
+@pytest.mark.slow
 def test_a_cell_is_stopped_and_the_address_given_by_hand(loaded: Kernel, server: OAuthServer) -> None:
     """A browser on another machine cannot bring the answer; the person copies the address."""
     assert "No sign-in to 'crm' is under way" in refused(loaded, f"{LOGIN} --code x")
@@ -97,6 +99,7 @@ def test_the_answer_is_asked_for_where_nothing_listens(kernel: Kernel, server: O
     assert "You are signed in to crm" in cell.wait(HANG_S).text
 
 
+@pytest.mark.slow
 def test_the_secret_of_a_client_is_sent_after_a_yes_alone(kernel: Kernel, server: OAuthServer) -> None:
     """Its definition names no issuer, so only the server says where the secret goes."""
     auth = {"client_id": "mine", "client_secret": "${CRM_SECRET}", "redirect_uri": "http://127.0.0.1:1/callback"}

@@ -49,6 +49,7 @@ def at_terminal(*words: str, typed: str = "") -> tuple[int, str]:
     return code, text.decode().replace("\r\n", "\n")
 
 
+@pytest.mark.slow
 def test_a_failure_at_a_terminal_is_its_words_and_piped_it_is_json(project: Path) -> None:
     """U26: not 15 to 20 lines of JSON with the sentence last."""
     code, text = at_terminal("tools", "invoke", "shop.price", "item=tea")
@@ -169,6 +170,7 @@ def test_an_http_tool_is_made_from_options(project: Path, capsys: pytest.Capture
     assert run(capsys, "bundle", "off", "my-api")[1] == "The bundle my-api is off.\n"
 
 
+@pytest.mark.slow
 def test_health_is_a_page_at_a_terminal_and_json_in_a_pipe(project: Path) -> None:
     code, text = at_terminal("health")
     assert code == 0
@@ -214,6 +216,7 @@ def test_a_name_that_a_shell_would_run_is_not_offered(project: Path, capsys: pyt
     assert run(capsys, "completion", "words", "--", "tools", "invoke", "shop")[1] == "shop.price\n"
 
 
+@pytest.mark.slow
 def test_bash_completes_with_the_script(project: Path) -> None:
     """The script as bash runs it: Tab after `onetool-ipy history --s` and after a half-typed tool."""
     ask = (

@@ -50,6 +50,7 @@ def evaluate(source: str) -> object:
     return len(source)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(odd_lines)
 @example("t(" + "-" * 20_000 + "1)")
@@ -69,6 +70,7 @@ def test_any_text_gives_a_value_or_a_usage_problem(line: str) -> None:
         assert all(shown.isprintable() for shown in told.lines())
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(odd_lines)
 @example("--soft a=1 -o x b=2")
@@ -80,6 +82,7 @@ def test_the_words_of_a_call_are_those_of_its_argument_text(line: str) -> None:
             assert list(asked.words) == words(asked.rest)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(odd_lines, st.booleans())
 def test_any_body_gives_a_value_or_a_usage_problem(body: str, as_args: bool) -> None:
@@ -88,6 +91,7 @@ def test_any_body_gives_a_value_or_a_usage_problem(body: str, as_args: bool) -> 
     assert told is None or (told.hint and len(told.lines()) <= 3)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(odd_lines)
 def test_words_cover_the_text_and_never_raise(text: str) -> None:
@@ -102,6 +106,7 @@ def test_words_cover_the_text_and_never_raise(text: str) -> None:
     assert text[place:].strip() == ""
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(names, st.dictionaries(st.text(), json_values, max_size=4))
 def test_a_written_call_reads_back(name: str, args: dict[str, Any]) -> None:
@@ -156,6 +161,7 @@ def test_a_megabyte_is_read_at_once(make: Callable[[int], str]) -> None:
     assert _is_linear(make, MEGABYTE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "make",
     [

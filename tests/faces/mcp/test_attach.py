@@ -81,6 +81,7 @@ def refused(*args: str, cwd: Path | None = None) -> str:
     return done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_a_terminal_uses_the_live_tools_of_the_notebook(kernel: Kernel, project: Path, mode: str) -> None:
     """Calls, progress, questions and resources, of either era; found from a folder inside the project."""
@@ -109,6 +110,7 @@ async def test_a_terminal_uses_the_live_tools_of_the_notebook(kernel: Kernel, pr
         kernel.execute("%tool serve stop")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "said"),
     [

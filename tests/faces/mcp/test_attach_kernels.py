@@ -86,6 +86,7 @@ def attached(folder: Path, env: Mapping[str, str], said: Any) -> Client:
     return Client(stdio_client(given, errlog=said), read_timeout_seconds=HANG_S)
 
 
+@pytest.mark.slow
 async def test_a_notebook_of_jupyter_server_that_serves_nothing(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,6 +40,7 @@ NOT_REQUIRED: dict[exam.Revision, dict[str, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("revision", exam.REVISIONS)
 def test_server_passes_the_exam(revision: exam.Revision, tmp_path: Path) -> None:

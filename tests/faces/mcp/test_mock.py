@@ -102,6 +102,7 @@ def _calls(wire: dict[str, str]) -> list[dict[str, Any]]:
     return [{"name": wire[name], "arguments": args} for name, args in calls]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["http", "stdio"])
 def test_the_typescript_sdk_gets_the_recorded_answers(recording: Path, how: str) -> None:
     wire = {name: name.replace(".", "_") for name in ("shop.find", "shop.fail", "api.items", "tools.echo")}
@@ -136,6 +137,7 @@ def _inspect(folder: Path, target: list[str], *words: str) -> dict[str, Any]:
     return printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["http", "stdio"])
 def test_the_inspector_lists_and_calls_the_recorded_tools(recording: Path, tmp_path: Path, how: str) -> None:
     with served(recording) if how == "http" else nullcontext() as url:
@@ -152,6 +154,7 @@ def test_the_inspector_lists_and_calls_the_recorded_tools(recording: Path, tmp_p
     assert "was not recorded with these arguments" in answers[1]["content"][0]["text"]
 
 
+@pytest.mark.slow
 def test_http_requests_get_the_recorded_answers_and_anything_else_is_404(recording: Path) -> None:
     with served(recording) as url, httpx.Client(base_url=url) as client:
         path = "/v1/items?sort=a+b&page=1"

@@ -197,6 +197,7 @@ def text_of(result: CallToolResult) -> str:
     return "".join(getattr(each, "text", "") for each in result.content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["stdio", "http"])
 async def test_a_python_client_lists_and_calls(project: Path, served: Served, way: str) -> None:
     """The same registry, with schemas untouched and names that clients accept."""
@@ -215,6 +216,7 @@ async def test_a_python_client_lists_and_calls(project: Path, served: Served, wa
         assert text_of(await client.call_tool("shop_prints", {})) == "done"
 
 
+@pytest.mark.slow
 async def test_arguments_are_checked_by_us_and_failures_are_results(served: Served) -> None:
     """Bad arguments, unknown tools and failing tools are `isError` with our code; the connection stays good."""
     async with over_http(served) as client:
@@ -231,6 +233,7 @@ async def test_arguments_are_checked_by_us_and_failures_are_results(served: Serv
             await client.list_tools(cursor="'; drop")
 
 
+@pytest.mark.slow
 async def test_secrets_are_masked_and_large_results_go_as_handles(served: Served) -> None:
     """What leaves is masked; over `max_inline_bytes` it is a handle that the client can read on."""
     async with over_http(served) as client:
@@ -244,6 +247,7 @@ async def test_secrets_are_masked_and_large_results_go_as_handles(served: Served
         assert page.structured_content["has_more"] is False
 
 
+@pytest.mark.slow
 async def test_progress_reaches_the_client(served: Served) -> None:
     """`sdk.progress` becomes the protocol's progress; the last word always arrives."""
     told: list[tuple[float, float | None, str | None]] = []
@@ -257,6 +261,7 @@ async def test_progress_reaches_the_client(served: Served) -> None:
     assert told[-1] == (40, 40, "at 40")
 
 
+@pytest.mark.slow
 async def test_cancel_stops_the_tool(served: Served, tmp_path: Path) -> None:
     """A client that gives up sends a cancel; the tool's own code sees it."""
     marker = tmp_path / "stopped"
@@ -298,6 +303,7 @@ def test_how_many_tools_are_offered_is_said(box: Toolbox, allow: list[str] | Non
     assert re.search(message, server.offer("--tool-allow"))
 
 
+@pytest.mark.slow
 def test_the_command_says_how_many_tools_it_offers(project: Path) -> None:
     ran = subprocess.run(
         command("--tool-allow", "shop.rows,no.such"), cwd=project, input="", capture_output=True, text=True,
@@ -358,6 +364,7 @@ async def test_a_narrow_client_reads_the_handles_that_it_was_given(project: Path
             assert refused.structured_content["error"]["reason"] == "not_allowed"
 
 
+@pytest.mark.slow
 async def test_sessions_are_bounded(project: Path) -> None:
     """One too many is refused, and there is room again when one ends. A newer client needs no session."""
     server = Served(project)
@@ -400,6 +407,7 @@ async def test_what_calls_any_tool_is_not_offered_and_what_only_reads_does_not_w
     assert not (project / "report.html").exists()
 
 
+@pytest.mark.slow
 async def test_allow_lists_hold_when_listing_and_when_calling(project: Path) -> None:
     """What is not allowed is neither listed nor run."""
     async with stdio(project, "--tool-allow", "tools.*,shop.count") as client:
@@ -447,6 +455,7 @@ def write() -> str:
     assert is_written or "nobody allowed that" in text_of(result)
 
 
+@pytest.mark.slow
 def test_http_asks_for_the_token_before_anything_else(served: Served) -> None:
     """Without the right bearer token every verb and path is 401, and a foreign Host or Origin is refused."""
     hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
@@ -463,6 +472,7 @@ def test_http_asks_for_the_token_before_anything_else(served: Served) -> None:
         assert http.post(served.url, headers=good, content=b"{").status_code == 400
 
 
+@pytest.mark.slow
 def test_no_token_only_on_loopback(project: Path) -> None:
     """An open server that other machines reach is refused."""
     asked = subprocess.run(
@@ -482,6 +492,7 @@ def test_no_token_only_on_loopback(project: Path) -> None:
         server.close()
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_said(project: Path, served: Served) -> None:
     port = served.url.rpartition(":")[2].partition("/")[0]
     asked = subprocess.run(
@@ -491,6 +502,7 @@ def test_a_taken_port_is_said(project: Path, served: Served) -> None:
     assert f"port {port}" in asked.stderr
 
 
+@pytest.mark.slow
 def test_stop_ends_the_http_server(project: Path) -> None:
     """Ctrl-C ends it in good order."""
     server = Served(project)
@@ -506,6 +518,7 @@ def typescript(asked: dict[str, Any]) -> dict[str, Any]:
     return json.loads(ran.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["stdio", "http"])
 def test_the_typescript_sdk_lists_and_calls(project: Path, served: Served, way: str, tmp_path: Path) -> None:
     """The official TypeScript SDK: handshake, tools, a call with progress, a failed call.
@@ -540,6 +553,7 @@ def test_the_typescript_sdk_lists_and_calls(project: Path, served: Served, way: 
     assert seen["progress"][0]["total"] == 1000
 
 
+@pytest.mark.slow
 def test_the_typescript_sdk_is_refused_without_the_token(served: Served) -> None:
     seen = typescript({"url": served.url, "token": "wrong"})
     assert "401" in seen["error"] or "nauthorized" in seen["error"] or "bearer" in seen["error"], seen
@@ -571,6 +585,7 @@ def langchain(project: Path, served: Served) -> dict[str, Any]:
     return dict(json.loads(ran.stdout.splitlines()[-1]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["stdio", "http"])
 def test_langchain_mcp_adapters_list_and_call(langchain: dict[str, Any], way: str) -> None:
     seen = langchain[way]
@@ -609,6 +624,7 @@ def _served_by(kernel: Kernel, line: str = "%tool serve") -> tuple[str, str, str
     return url[0], token, file[1]
 
 
+@pytest.mark.slow
 def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
     """`%tool serve`: a cell's tool reaches another client, also while a cell runs; later cells add tools."""
     kernel = serving_kernel
@@ -652,6 +668,7 @@ def test_serve_from_the_live_kernel(serving_kernel: Kernel) -> None:
     assert "Nothing" in kernel.execute("%tool serve stop", allow_errors=True).text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "said"),
     [

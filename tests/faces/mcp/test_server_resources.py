@@ -23,6 +23,7 @@ async def read(client: Any, uri: str) -> Any:
     return contents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_stored_result_is_paged_and_searched(connect: Connect, mode: str) -> None:
     """A million rows cost a client what it asks for."""

@@ -74,6 +74,7 @@ def test_text_streams_as_markdown_and_each_call_is_folded(loaded: Kernel) -> Non
     assert outcome.stdout == ""
 
 
+@pytest.mark.slow
 def test_the_answer_is_had_by_assignment_and_shown_again_on_demand(loaded: Kernel) -> None:
     script(loaded, '("shop.prices", {})', '"A pen is 2.50."')
 
@@ -329,6 +330,7 @@ def test_alone_it_tells_how_to_use_it(loaded: Kernel) -> None:
     assert "--approve" in loaded.execute("%ask --help").result_text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "matches"),
     [
@@ -420,6 +422,7 @@ def test_rule_14_the_answer_is_a_value_of_a_type_of_the_notebook(loaded: Kernel)
     assert "Did you mean 'City'?" in unknown.error.text
 
 
+@pytest.mark.slow
 def test_an_exported_notebook_asks_in_plain_python(loaded: Kernel) -> None:
     cells = [
         "%load_ext onetool_ipy",
@@ -466,6 +469,7 @@ def test_loading_does_not_load_the_loop(kernel: Kernel) -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.slow
 def test_in_a_terminal_it_prints_text_and_calls(tmp_path: Path) -> None:
     lines = [
         "%load_ext onetool_ipy",
@@ -556,6 +560,7 @@ def last_message(kernel: Kernel, model: str = "m") -> str:
     return kernel.evaluate(f"[x for x in {model}.requests[0].messages if type(x).__name__ == 'User'][-1]")
 
 
+@pytest.mark.slow
 def test_a_resource_is_attached_as_data(served: Kernel) -> None:
     script(served, '"ok"')
 

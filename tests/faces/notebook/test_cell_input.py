@@ -102,6 +102,7 @@ def _is_untouched(file: Path) -> bool:
     return Shortcut.find(make_tokens_by_line(lines)) is None
 
 
+@pytest.mark.slow
 def test_the_standard_library_passes_byte_identical() -> None:
     """Every file with a `$` and a letter where a shortcut could stand (in strings and comments)."""
     files = list(_standard_library(r"(^|=)\s*\$[A-Za-z_]"))

@@ -101,6 +101,7 @@ def test_offers_are_typed(loaded: Kernel) -> None:
     assert set(loaded.complete("%tool shop.order size=").types) == {"value"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [
@@ -118,11 +119,13 @@ def test_broken_cells_break_nothing(loaded: Kernel, code: str) -> None:
     assert loaded.complete(code).reply["status"] == "ok"
 
 
+@pytest.mark.slow
 def test_proxies_complete_tools_and_arguments(loaded: Kernel) -> None:
     assert "order" in [m.rpartition(".")[2] for m in loaded.complete("shop.or").matches]
     assert "item=" in loaded.complete("shop.order(it").matches
 
 
+@pytest.mark.slow
 def test_two_thousand_tools_complete_like_two(kernel: Kernel) -> None:
     """All of a pack's matches come, at once; how fast is measured by `make bench`."""
     names = "\n".join(f'def tool_{i}(a: int) -> int:\n    "Do {i}."\n    return a\n' for i in range(1000))
@@ -138,6 +141,7 @@ def test_ot_completes_all_that_it_has(loaded: Kernel) -> None:
     assert {"tools", "map", "run", "replay", "browser", "view", "usage"} <= set(offered)
 
 
+@pytest.mark.slow
 def test_the_very_first_tab_of_a_kernel_gives_the_tools_of_a_pack(fresh_kernel: FreshKernel) -> None:
     """Without waiting for the analysis of Python code, which the first Tab would have to load."""
     kernel = fresh_kernel()

@@ -36,6 +36,7 @@ def write_pack(folder: Path, text: str = SHOP) -> Path:
     return tools / "shop.py"
 
 
+@pytest.mark.slow
 def test_two_kernels_share_a_project(fresh_kernel: FreshKernel, tmp_path: Path) -> None:
     """Calls add up, results and edits are seen by both, and one that is killed harms the other not at all."""
     project = tmp_path / "project"
@@ -114,6 +115,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 def test_a_forked_child_can_do_all_its_parent_can(kernel: Kernel) -> None:
     """Threads do not come with a fork: the child starts its own, and the parent's go on."""
     write_pack(kernel.cwd)
@@ -131,6 +133,7 @@ def test_a_forked_child_can_do_all_its_parent_can(kernel: Kernel) -> None:
     assert kernel.execute("ot.health()['problems']").result_text == "[]"
 
 
+@pytest.mark.slow
 def test_a_fork_while_others_build_does_not_hang_the_child(kernel: Kernel) -> None:
     """Whatever lock another thread holds at the fork (registry, parts, pack files, client), the child's is free."""
     file = write_pack(kernel.cwd)
@@ -244,12 +247,14 @@ def race(turn):
 """
 
 
+@pytest.mark.slow
 def test_a_tool_of_a_cell_is_not_lost_while_a_panel_opens_the_toolbox(kernel: Kernel) -> None:
     kernel.execute(RACE + "for turn in range(60): race(turn)")
 
     assert kernel.evaluate("lost") == "[]"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cycles", [40, pytest.param(1000, marks=pytest.mark.soak)])
 def test_load_and_unload_leave_nothing(kernel: Kernel, cycles: int) -> None:
     """Nothing of ours is left: objects, threads, files, and all that was registered with IPython."""
@@ -314,6 +319,7 @@ def test_a_tool_marked_before_the_extension_loads_counts_when_it_does(kernel: Ke
     assert gone.error is not None, "what was registered once is not registered again by itself"
 
 
+@pytest.mark.slow
 def test_a_handle_that_a_cell_shows_works_in_other_kernels_and_after_a_restart(
     fresh_kernel: FreshKernel, tmp_path: Path
 ) -> None:
@@ -344,6 +350,7 @@ def test_a_handle_that_a_cell_shows_works_in_other_kernels_and_after_a_restart(
 ORIGINS = "[(row.cell, row.notebook) for row in box.log.history()][::-1]"
 
 
+@pytest.mark.slow
 def test_a_call_is_recorded_with_its_notebook_and_cell(fresh_kernel: FreshKernel) -> None:
     """By the id that JupyterLab gives the cell, else by its execution count; a job keeps the cell that started it."""
     kernel = fresh_kernel(env={"JPY_SESSION_NAME": "/home/eve/plan.ipynb"})
@@ -367,6 +374,7 @@ def test_vs_code_tells_the_notebook_by_a_variable(kernel: Kernel) -> None:
     assert kernel.evaluate("box.log.history()[0].notebook") == "'/home/eve/code.ipynb'"
 
 
+@pytest.mark.slow
 def test_a_call_after_a_reload_in_the_same_cell_has_its_notebook(fresh_kernel: FreshKernel) -> None:
     kernel = fresh_kernel(env={"JPY_SESSION_NAME": "/home/eve/plan.ipynb"})
     kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy.core import current; box = current.toolbox()")
@@ -375,6 +383,7 @@ def test_a_call_after_a_reload_in_the_same_cell_has_its_notebook(fresh_kernel: F
     assert kernel.evaluate("box.log.history()[0].notebook") == "'/home/eve/plan.ipynb'"
 
 
+@pytest.mark.slow
 def test_loading_in_a_project_offers_packs_and_builds_neither_registry_nor_stores(
     fresh_kernel: FreshKernel, tmp_path: Path
 ) -> None:
@@ -389,6 +398,7 @@ def test_loading_in_a_project_offers_packs_and_builds_neither_registry_nor_store
     assert kernel.evaluate(f"type(shop).__name__, {{*{late}}} & {{*sys.modules}}") == "('PackProxy', set())"
 
 
+@pytest.mark.slow
 def test_the_first_call_of_a_tool_without_arguments_loads_no_pydantic(fresh_kernel: FreshKernel) -> None:
     """The import takes 70 ms, and neither the commands nor such a call need it."""
     kernel = fresh_kernel()

@@ -223,6 +223,7 @@ def test_bad_configuration_opens_with_what_is_good_and_prints_one_line(kernel: K
     assert kernel.execute("%tool fine.good").result_text == "1"
 
 
+@pytest.mark.slow
 def test_a_foreign_tool_magic_is_not_overwritten(fresh_kernel: FreshKernel) -> None:
     kernel = fresh_kernel()
     kernel.execute(
@@ -235,6 +236,7 @@ def test_a_foreign_tool_magic_is_not_overwritten(fresh_kernel: FreshKernel) -> N
     assert kernel.execute("%onetool tools.echo message=ours").result_text == "ours"
 
 
+@pytest.mark.slow
 def test_secrets_never_show_in_outputs_or_errors(fresh_kernel: FreshKernel, tmp_path: Path) -> None:
     """Contract 4 and 15: masked wherever shown; a returned value is unaltered."""
     secret = "hunter2-very-secret"
@@ -291,6 +293,7 @@ def test_reload_picks_up_a_changed_configuration(kernel: Kernel) -> None:
     assert kernel.execute("more.other()").result_text == "2"
 
 
+@pytest.mark.slow
 def test_config_sets_limits_softness_and_a_default_timeout(fresh_kernel: FreshKernel) -> None:
     """Precedence: flag > `%config OneTool` > file > default."""
     loaded = fresh_kernel()
@@ -312,6 +315,7 @@ def test_config_sets_limits_softness_and_a_default_timeout(fresh_kernel: FreshKe
     assert "OneTool" not in loaded.execute("%config").text
 
 
+@pytest.mark.slow
 def test_install_is_one_file_and_undoable(fresh_kernel: FreshKernel) -> None:
     kernel = fresh_kernel()
     kernel.execute("%load_ext onetool_ipy")
@@ -336,6 +340,7 @@ sys.meta_path[:] = [each for each in sys.meta_path if "editable" not in getattr(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["always", "lazy"])
 def test_the_startup_file_says_nothing_where_the_package_is_gone(tmp_path: Path, mode: Mode) -> None:
     """As after `pip uninstall`, or in another environment that shares the IPython profile."""

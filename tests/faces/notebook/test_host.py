@@ -86,6 +86,7 @@ def _put(folder: Path, slug: str) -> None:
         box.bundles.put_tool(own, "get-orders", "1", _RECORD)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["project", "folder", "opened folder"])
 def test_a_bundle_that_another_process_made_is_a_name_in_the_next_cell(kernel: Kernel, place: str) -> None:
     if place == "project":

@@ -143,6 +143,7 @@ def test_what_is_saved_here_is_trusted(kernel: Kernel) -> None:
     assert kernel.execute("$twice x=4").result_text == "8"
 
 
+@pytest.mark.slow
 def test_looking_asks_nothing_and_runs_nothing(clone: Clone, notebook: Kernel) -> None:
     for line in (
         *("%tool", "%tool list", "%tool mine", "%tool info mine.go", "%tool mine.go?", "%tool mine.go --help"),

@@ -235,6 +235,7 @@ def test_unloading_with_jobs_under_way_does_not_wait(ready: Kernel) -> None:
     assert "Split" not in ready.evaluate("__import__('sys').stdout")
 
 
+@pytest.mark.slow
 def test_a_kernel_with_jobs_under_way_ends_at_once(fresh_kernel: FreshKernel) -> None:
     kernel = fresh_kernel()
     kernel.execute("%load_ext onetool_ipy")
@@ -246,6 +247,7 @@ def test_a_kernel_with_jobs_under_way_ends_at_once(fresh_kernel: FreshKernel) ->
     assert until(lambda: not kernel.is_alive)
 
 
+@pytest.mark.slow
 def test_a_kernel_ends_while_a_thread_draws_for_the_first_time(fresh_kernel: FreshKernel) -> None:
     kernel = fresh_kernel()
     (kernel.cwd / "slow_socket.py").write_text(SLOW_SOCKET)
@@ -258,6 +260,7 @@ def test_a_kernel_ends_while_a_thread_draws_for_the_first_time(fresh_kernel: Fre
     assert until(lambda: not kernel.is_alive)
 
 
+@pytest.mark.slow
 def test_tables_stay_those_of_a_notebook_if_a_job_imports_pandas_between_two_cells(fresh_kernel: FreshKernel) -> None:
     """pandas asks at its import whether it is in a notebook; IPython has the name for that only while a cell runs."""
     kernel = fresh_kernel()
@@ -289,6 +292,7 @@ def test_tables_stay_those_of_a_notebook_if_a_job_imports_pandas_between_two_cel
     assert kernel.evaluate("has_name") == "[True, False]"
 
 
+@pytest.mark.slow
 def test_nbclient_saves_the_end_of_a_job_that_is_waited_for(tmp_path: Path) -> None:
     cells = ["%load_ext onetool_ipy", TOOLS, "job = %tool nb.count n=3 --bg", "job.result().data"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])

@@ -89,6 +89,7 @@ def looking(kernel: Kernel, request: pytest.FixtureRequest) -> tuple[Kernel, Pat
     return kernel, marker
 
 
+@pytest.mark.slow
 def test_looking_in_a_kernel_imports_no_pack_file_and_a_call_does(looking: tuple[Kernel, Path]) -> None:
     kernel, marker = looking
 
@@ -139,6 +140,7 @@ def test_the_browser_imports_a_pack_for_a_form_and_not_for_the_list(looking: tup
     assert "small" in kernel.evaluate("str(told)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
@@ -168,6 +170,7 @@ def test_looking_on_the_command_line_imports_no_pack_file_and_a_call_does(
     assert marker.exists()
 
 
+@pytest.mark.slow
 def test_stubs_import_the_packs_of_a_trusted_project(tmp_path: Path) -> None:
     """They hold the schema of the code: the choices of an Enum that the file defines."""
     tools = tmp_path / ".onetool" / "tools"
@@ -182,6 +185,7 @@ def test_stubs_import_the_packs_of_a_trusted_project(tmp_path: Path) -> None:
     assert "Literal['small', 'large']" in text
 
 
+@pytest.mark.slow
 def test_tab_and_shift_tab_start_no_server_whose_offers_are_not_known(kernel: Kernel) -> None:
     journal = kernel.cwd / "journal"
     write_project(kernel.cwd, {"srv": hostile("--offers", f"--journal={journal}")})
@@ -215,6 +219,7 @@ def test_tab_and_shift_tab_start_no_server_whose_offers_are_not_known(kernel: Ke
     assert kernel.execute("$srv.greet city=Rome").result_text.startswith("Greet Rome.")
 
 
+@pytest.mark.slow
 def test_a_question_mark_starts_no_server_in_any_spelling(kernel: Kernel) -> None:
     journal = kernel.cwd / "journal"
     aliases = "aliases: {where: geo.locate, far: srv.echo}\nsnippets: {twice: {body: '2 * 2'}}\n"

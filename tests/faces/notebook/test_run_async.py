@@ -70,6 +70,7 @@ def test_await_gives_the_value(ready: Kernel, code: str) -> None:
     assert ready.execute(f"print({code})").stdout.strip() == expected(7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "call", ["one.look.aio(n=n)", "box.acall('one.look', {'n': n})", "box.pack('one').look.aio(n=n)"]
 )

@@ -137,6 +137,7 @@ def stub() -> Iterator[Stub]:
         yield serving
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["unknown", "known", "untrusted", "off", "failing"])
 def test_a_dry_call_has_no_effect_whatever_the_tool_and_the_state_of_its_source(
     kernel: Kernel, stub: Stub, state: State

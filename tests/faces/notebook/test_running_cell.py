@@ -240,6 +240,7 @@ def test_nobody_looks_nothing_is_shown(ready: Kernel) -> None:
     assert ready.execute("nb.count(n=8)").displays == []
 
 
+@pytest.mark.slow
 def test_a_notebook_run_by_nbclient_holds_the_result_alone(tmp_path: Path) -> None:
     cells = ["%load_ext onetool_ipy", TOOLS, "nb.count(n=8)"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
@@ -258,6 +259,7 @@ def test_no_thread_is_left_when_nothing_runs(ready: Kernel) -> None:
     assert until(lambda: ready.evaluate(ours) == "['onetool-loop']"), ready.evaluate(ours)
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_one_line_that_is_written_over(tmp_path: Path) -> None:
     code = f"%load_ext onetool_ipy\n{TOOLS}\nnb.count(n=10, every_s=0.3, text='page')\nprint('next line')"
     (tmp_path / "cells.ipy").write_text(code, encoding="utf-8")
@@ -269,6 +271,7 @@ def test_a_terminal_shows_one_line_that_is_written_over(tmp_path: Path) -> None:
     assert re.search(r"\r\x1b\[Knb\.count · \d+\.\d s · 10/10 done\r\nnext line\r\n", shown)
 
 
+@pytest.mark.slow
 def test_a_script_shows_nothing(tmp_path: Path) -> None:
     code = f"%load_ext onetool_ipy\n{TOOLS}\nnb.count(n=8)\nprint('end')"
     (tmp_path / "cells.ipy").write_text(code, encoding="utf-8")

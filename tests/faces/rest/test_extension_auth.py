@@ -176,6 +176,7 @@ def test_the_server_has_nothing_to_complain_about(server: Server) -> None:
     assert "was never awaited" not in server.log
 
 
+@pytest.mark.slow
 def test_nobody_unknown_gets_in_with_jupyters_default_settings(tmp_path: Path) -> None:
     """By default Jupyter lets strangers reach methods without a rule; ours have none such, whatever the verb."""
     flags = ("--ServerApp.allow_unauthenticated_access=True", "--ServerApp.allow_origin=https://lab.example")

@@ -37,6 +37,7 @@ def _wait_for(state: Path, value: str) -> Path:
     return folder / f"{name}.answer"
 
 
+@pytest.mark.slow
 def test_an_answer_reaches_the_kernel_once(server: Server, state: Path) -> None:
     arrived = _wait_for(state, "mine")
 
@@ -52,6 +53,7 @@ def test_an_answer_reaches_the_kernel_once(server: Server, state: Path) -> None:
     assert '"x"' in arrived.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_a_foreign_state_and_markup_get_nowhere(server: Server, state: Path) -> None:
     before = sorted((state / "tokens").glob("*")) if (state / "tokens").exists() else []
     for given in ({"state": "theirs", "code": "x"}, {"code": "x"}, {}, {"state": MARKUP, "error": MARKUP}):
@@ -61,6 +63,7 @@ def test_a_foreign_state_and_markup_get_nowhere(server: Server, state: Path) -> 
     assert (sorted((state / "tokens").glob("*")) if (state / "tokens").exists() else []) == before
 
 
+@pytest.mark.slow
 def test_nobody_unknown_brings_an_answer(server: Server, state: Path) -> None:
     arrived = _wait_for(state, "guarded")
     with server.anyone() as stranger:

@@ -93,6 +93,7 @@ def test_a_link_inside_the_root_is_the_folder_it_leads_to(server: Server, api: A
     assert _slugs(Api(api.client, link, link.name, api.upstream)) == ["mine"]
 
 
+@pytest.mark.slow
 def test_a_changed_configuration_holds_from_the_next_request_on(api: Api) -> None:
     place = api.tool(api.bundle(), "get-user", "/users/${id}")
     config = api.folder / ".onetool" / "onetool.yaml"
@@ -124,6 +125,7 @@ def test_a_secret_that_is_added_is_there_at_once(api: Api) -> None:
     assert "a-later-secret" not in after.text
 
 
+@pytest.mark.slow
 def test_kernel_and_server_see_each_others_changes(api: Api, fresh_kernel: FreshKernel, server: Server) -> None:
     kernel = fresh_kernel(cwd=api.folder, env={"ONETOOL_STATE": str(server.root.parent / "home" / "state")})
     kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy.core import current\nbox = current.require()")
@@ -156,6 +158,7 @@ def test_a_damaged_file_costs_only_itself(api: Api) -> None:
     assert [each["slug"] for each in listed] == ["good"]
 
 
+@pytest.mark.slow
 def test_the_same_put_from_many_clients_makes_one_tool(server: Server, api: Api) -> None:
     own = api.bundle()
     statuses: list[int] = []
@@ -242,6 +245,7 @@ async def _opened(projects: Projects, name: str) -> str:
         return str((await projects.work(project, project.current)).config.paths.project)
 
 
+@pytest.mark.slow
 def test_many_folders_asked_for_at_once_are_all_answered(server: Server, upstream: Upstream) -> None:
     names = [f"one-of-many-{number}" for number in range(24)]
     for name in names:

@@ -82,6 +82,7 @@ def test_delete_takes_an_empty_bundle_only(api: Api) -> None:
     assert _code(api.call("PUT", f"tools/bundles/{own}", json=body), 409) == "conflict"
 
 
+@pytest.mark.slow
 @pytest.mark.spec("002/API Bundles/GET lists with bundleIDs includeDisabled pageSize pageToken")
 def test_bundles_are_listed_page_by_page(api: Api) -> None:
     mine = [api.bundle(f"bundle-{n}", isEnabled=n != 3) for n in range(5)]
@@ -159,6 +160,7 @@ def test_delete_removes_a_tool_for_good(api: Api) -> None:
     assert len(set(api.folder.rglob("*.json"))) == len(files) - 1
 
 
+@pytest.mark.slow
 @pytest.mark.spec("002/API Tools/GET global list with its filters")
 def test_tools_are_listed_over_all_bundles(api: Api) -> None:
     one, two = api.bundle("one"), api.bundle("two")

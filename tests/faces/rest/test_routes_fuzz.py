@@ -91,6 +91,7 @@ def description(server: Server) -> Any:
     return schemathesis.openapi.from_dict(server.client.get("onetool/openapi.json").json())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize("name", [route.operation for route in ROUTES])
 def test_nothing_made_up_breaks_an_operation(

@@ -113,6 +113,7 @@ def test_a_slug_that_is_taken_is_a_conflict(api: Api) -> None:
     assert _import(api, document(f"http://{api.upstream.host}"), "a_b").status_code == 400
 
 
+@pytest.mark.slow
 def test_a_secret_goes_to_another_host_only_where_that_is_confirmed(api: Api) -> None:
     """`API_KEY` is used with the upstream; a document called 'Api' would take it to another host."""
     own = api.bundle("own")

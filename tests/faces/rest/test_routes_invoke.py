@@ -304,6 +304,7 @@ def test_large_results_go_as_a_handle(api: Api) -> None:
     assert value["total_lines"] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.spec("002/Invocation/Go dispatches to the registered function")
 def test_python_of_the_project_never_runs_in_the_server(new_api: Callable[..., Api]) -> None:
     api = new_api('servers: {helper: {type: stdio, command: touch, args: ["started-by-the-server"]}}\n')
@@ -375,6 +376,7 @@ def test_a_draft_whose_upstream_fails_still_tells(api: Api) -> None:
     assert told["result"]["ok"] is False
 
 
+@pytest.mark.slow
 def test_ten_slow_invokes_do_not_hold_up_the_server(server: Server, api: Api, upstream: Upstream) -> None:
     request = http_tool(f"http://{upstream.host}/slow", timeoutMs=60_000)["http"]
     place = api.tool(api.bundle(), "slow", "/slow", http=request)

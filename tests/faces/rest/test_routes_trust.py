@@ -26,6 +26,7 @@ def clone(wary: Server, upstream: Upstream, request: pytest.FixtureRequest) -> A
     return Api(wary.client, folder, name, upstream)
 
 
+@pytest.mark.slow
 def test_a_write_trusts_nothing_and_an_invoke_is_refused_until_the_yes(clone: Api) -> None:
     place = clone.tool(clone.bundle(), "get", "/users/1")
     refused = clone.invoke(place)
@@ -46,6 +47,7 @@ def test_a_write_trusts_nothing_and_an_invoke_is_refused_until_the_yes(clone: Ap
     assert clone.invoke(place).status_code == 403
 
 
+@pytest.mark.slow
 def test_a_draft_is_not_sent(clone: Api) -> None:
     tool = http_tool(f"http://{clone.upstream.host}/get")
     answer = clone.call("POST", "tools/test", json={"tool": tool, "args": {}})
@@ -53,6 +55,7 @@ def test_a_draft_is_not_sent(clone: Api) -> None:
     assert clone.upstream.seen == []
 
 
+@pytest.mark.slow
 def test_a_document_is_not_fetched(clone: Api) -> None:
     body = {"openapi": f"http://{clone.upstream.host}/openapi.json", "bundle": {"slug": "x", "displayName": "X"}}
     answer = clone.call("POST", "tools/import", json=body)
@@ -60,6 +63,7 @@ def test_a_document_is_not_fetched(clone: Api) -> None:
     assert clone.upstream.seen == []
 
 
+@pytest.mark.slow
 def test_a_yes_is_to_what_was_shown(clone: Api) -> None:
     shown = clone.call("GET", "trust").json()["wouldRun"]
     (clone.folder / ".onetool" / "tools").mkdir()
@@ -69,6 +73,7 @@ def test_a_yes_is_to_what_was_shown(clone: Api) -> None:
     assert clone.call("GET", "trust").json()["isTrusted"] is False
 
 
+@pytest.mark.slow
 def test_built_ins_work(clone: Api) -> None:
     found = clone.call("GET", "tools/tools").json()["items"]
     now = next(tool for tool in found if tool["slug"] == "now")
@@ -76,6 +81,7 @@ def test_built_ins_work(clone: Api) -> None:
     assert answer.status_code == 200, answer.text
 
 
+@pytest.mark.slow
 def test_a_first_bundle_in_an_empty_folder_is_trusted(wary: Server, upstream: Upstream) -> None:
     (Path(wary.root) / "empty").mkdir()
     api = Api(wary.client, Path(wary.root) / "empty", "empty", upstream)
@@ -84,6 +90,7 @@ def test_a_first_bundle_in_an_empty_folder_is_trusted(wary: Server, upstream: Up
     assert api.call("GET", "trust").json()["how"] == "listed"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -99,6 +106,7 @@ def test_a_wrong_body_is_refused(clone: Api, body: object, status: int) -> None:
     assert clone.call("POST", "trust", json=body).status_code == status
 
 
+@pytest.mark.slow
 def test_nothing_to_trust_is_said(wary: Server, upstream: Upstream) -> None:
     (Path(wary.root) / "nothing").mkdir()
     api = Api(wary.client, Path(wary.root) / "nothing", "nothing", upstream)

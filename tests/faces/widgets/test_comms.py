@@ -125,6 +125,7 @@ def test_about_tells_version_project_tools_and_problems(kernel: Kernel, line: Li
     assert after["fingerprint"] != about["fingerprint"]
 
 
+@pytest.mark.slow
 def test_line_answers_in_its_subshell_while_a_cell_runs(kernel: Kernel, line: Line) -> None:
     """Also right after a cell has published, which would send an ordinary comm's questions to the main shell."""
     kernel.execute(LOAD)

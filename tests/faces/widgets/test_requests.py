@@ -125,6 +125,7 @@ def test_badges_filter_and_an_icon_is_sent_once(side: Side) -> None:
     assert side.ask("tool", name="far.two")["icon"] == pixel
 
 
+@pytest.mark.slow
 def test_over_two_thousand_tools_only_answers_are_sent(side: Side) -> None:
     for number in range(MAX_SENT):
         side.box.registry.session.specs[f"many.tool_{number}"] = side.box.registry.require("time.now").replace(

@@ -45,6 +45,7 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
     opened.close()
 
 
+@pytest.mark.slow
 def test_the_life_of_a_server_on_the_screen(box: Toolbox, tmp_path: Path) -> None:
     servers = ServerRequests(box)
     assert servers.list({}) == {"items": []}

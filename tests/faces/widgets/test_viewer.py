@@ -15,6 +15,7 @@ from onetool_ipy.faces.widgets.requests import ScreenRequests
 from tests.faces.widgets.conftest import SECRET, Side
 
 
+@pytest.mark.slow
 def test_a_million_lines_are_paged_and_searched(side: Side) -> None:
     def big(lines: int) -> str:
         """Many lines."""
@@ -32,6 +33,7 @@ def test_a_million_lines_are_paged_and_searched(side: Side) -> None:
     assert "(" in bad["error"]["message"]
 
 
+@pytest.mark.slow
 def test_a_table_is_sorted_and_filtered_over_all_rows(side: Side) -> None:
     def rows(n: int) -> list[dict[str, Any]]:
         """Rows."""

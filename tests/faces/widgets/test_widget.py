@@ -78,6 +78,7 @@ def test_a_wrong_period_is_said(box: Toolbox) -> None:
         NotebookScreens(box, Terminal()).usage("decade")
 
 
+@pytest.mark.slow
 def test_a_run_without_a_browser_keeps_picture_and_view(tmp_path: Path) -> None:
     """As papermill and `jupyter execute` do it: the outputs of the cell are the picture, then the view."""
     make: Any = nbformat.v4

@@ -55,6 +55,7 @@ def box(tmp_path: Path) -> Iterator[Toolbox]:
         yield box
 
 
+@pytest.mark.slow
 def test_saved_notebook_has_at_most_100_kb_for_a_screen(tmp_path: Path) -> None:
     """Wide and long tables, long cells, long names, odd characters, many tools: the bytes in the file."""
     make: Any = nbformat.v4

@@ -91,6 +91,7 @@ def test_rule_18_the_last_request_keeps_its_tools_and_forbids_calls(
     assert last["tools"] == first["tools"]
 
 
+@pytest.mark.slow
 def test_anthropic_is_told_of_the_tools_that_were_called_and_not_to_call_them() -> None:
     """It refuses a conversation with calls in it and no tools; the double would not."""
     call = Call("c1", "time_now", {})

@@ -168,6 +168,7 @@ class _Shop:
         return self._runner.run(self.folder, program, decision, kill_at)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120 + 20 * KILLS)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_rule_8_killed_at_any_moment(tmp_path: Path, runner: _Runner, part: int) -> None:
@@ -209,6 +210,7 @@ def test_rule_8_killed_at_any_moment(tmp_path: Path, runner: _Runner, part: int)
     assert KILLS < 100 or min(halves, doubts) > KILLS / 20, line
 
 
+@pytest.mark.slow
 def test_rule_8_a_doubt_is_never_settled_in_silence(tmp_path: Path, runner: _Runner) -> None:
     """The process ends in the write itself: without a word of the person nothing goes on."""
     shop = _Shop(tmp_path / "a", runner)
@@ -263,6 +265,7 @@ def _chosen(shop: _Shop, skipped: set[int]) -> _Shop:
     return shop
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"), [("program.json", 1), ("journal.jsonl", 2), ("digest", 3), ("program.json", 2)]
 )

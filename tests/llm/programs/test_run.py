@@ -845,6 +845,7 @@ def test_rule_11_a_trusted_server_may_say_otherwise(
     assert (answer.error is not None) is is_open
 
 
+@pytest.mark.slow
 def test_limit_of_calls_over_all_rounds(shop: Shop) -> None:
     code = f"import crm\nfor i in range({MAX_CALLS + 5}):\n    crm.customers(region=str(i))"
     answer = shop.run(code)
@@ -916,6 +917,7 @@ def test_limit_of_the_arguments_of_a_program(shop: Shop) -> None:
     assert len(shop.reads) == 8
 
 
+@pytest.mark.slow
 def test_limit_of_programs_that_wait(shop: Shop) -> None:
     for _ in range(20):
         shop.run("import crm\ncrm.remind(customer=1)")

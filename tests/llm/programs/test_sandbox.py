@@ -95,6 +95,7 @@ def test_a_failing_program_names_line_source_and_words() -> None:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "words"),
     [

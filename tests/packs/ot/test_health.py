@@ -262,6 +262,7 @@ def _definition(name: str) -> dict[str, object]:
     }
 
 
+@pytest.mark.slow
 def test_a_missing_need_is_said_by_deps_health_and_the_call_itself(opened: Open, tmp_path: Path) -> None:
     tools = tmp_path / ".onetool" / "tools"
     tools.mkdir(parents=True)

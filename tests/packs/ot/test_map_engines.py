@@ -13,6 +13,7 @@ import pytest
 from tests.harness.surroundings import ROOT
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("engine", ["processes", "loky", "dask"])
 def test_a_column_and_a_batch_run_on_the_executor(engine: str, tmp_path: Path) -> None:

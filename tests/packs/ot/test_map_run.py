@@ -54,6 +54,7 @@ def run(root: Path, rows: int, strike: str = "") -> dict[str, Any]:
     return json.loads(ended.stdout) if ended.stdout else {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1_000, pytest.param(ROWS, marks=pytest.mark.soak)])
 def test_interrupted_twice_and_resumed_each_row_that_went_well_is_called_once(root: Path, count: int) -> None:
     """One row in a hundred fails; Stop twice, each time in another process; then to the end."""
@@ -72,6 +73,7 @@ def test_interrupted_twice_and_resumed_each_row_that_went_well_is_called_once(ro
     assert last["lat"] == sum(i for i in range(count) if i % 100 != 7)
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_at_most_the_rows_under_way_are_called_again(root: Path) -> None:
     assert run(root, 1000, f"400,{signal.SIGKILL:d}") == {}
     before = len(map_actor.called(root))
@@ -104,6 +106,7 @@ def client() -> Iterator[Any]:
         yield opened
 
 
+@pytest.mark.slow
 def test_on_dask_a_killed_worker_costs_no_second_call(box: Toolbox, root: Path, client: Any) -> None:
     """kill -9 of a worker in the midst of its row: that row is called again by another, no row that went well is."""
     rows = [str(i) for i in range(200)]
@@ -117,6 +120,7 @@ def test_on_dask_a_killed_worker_costs_no_second_call(box: Toolbox, root: Path, 
     assert box.ot.map("geo.die_once", rows).attrs["onetool"]["called"] == 0
 
 
+@pytest.mark.slow
 def test_on_dask_calls_are_logged_and_run_in_both_workers(box: Toolbox, client: Any) -> None:
     client.wait_for_workers(2, timeout=HANG_S)  # the one that was killed comes back
 
@@ -127,6 +131,7 @@ def test_on_dask_calls_are_logged_and_run_in_both_workers(box: Toolbox, client: 
     assert box.log.count_of("geo.pid")[0] == 24
 
 
+@pytest.mark.slow
 def test_a_tool_of_a_cell_travels_to_dask(box: Toolbox, client: Any) -> None:
     factor = 5
 
@@ -151,6 +156,7 @@ def test_many_rows_on_dask_with_a_worker_killed(box: Toolbox, root: Path, client
     assert sorted(map_actor.called(root), key=int) == rows
 
 
+@pytest.mark.slow
 def test_processes_of_an_executor(box: Toolbox, root: Path) -> None:
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
         frame = box.ot.map("geo.code", pd.Series(["1", "7", "3"], index=list("abc")), engine=pool)
@@ -179,6 +185,7 @@ def _holding(thing: Any) -> Any:
     return held
 
 
+@pytest.mark.slow
 def test_stop_in_a_notebook_says_what_is_kept_and_the_cell_goes_on_after_a_restart(
     fresh_kernel: Any, root: Path
 ) -> None:
@@ -215,6 +222,7 @@ def _lines(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").split() if file.exists() else []
 
 
+@pytest.mark.slow
 def test_the_cell_says_how_it_went_how_to_see_what_failed_and_what_was_kept(kernel: Kernel) -> None:
     kernel.execute("%load_ext onetool_ipy\nfrom onetool_ipy import tool\nbad = {'a': 'no such street', 'b': 'odd'}")
     kernel.execute(

@@ -210,6 +210,7 @@ def test_history_filters_and_limits(calls: CallLog, clock: Clock, settle: Any) -
     assert calls.history(tool="no.such") == []
 
 
+@pytest.mark.slow
 def test_a_frame_has_the_same_rows_as_history(calls: CallLog, clock: Clock, settle: Any) -> None:
     for number in range(30):
         clock.now = START - number % 7 * HOUR

@@ -145,6 +145,7 @@ def test_masked_arguments_stay_json() -> None:
     assert kept({"q": "nothing"}, mask) == ('{"q":"nothing"}', True)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(
     st.recursive(
