@@ -1,8 +1,8 @@
 """A question in a terminal, or in a notebook whose page shows no form: text lines and `input()`.
 
 Text from models, tools and servers is escaped, and lines are broken here and not by the terminal, so that no foreign
-text can look like one of our lines. Only a listed answer counts. Any other is asked about once more; the second one
-runs and sends nothing.
+text can look like one of our lines. Only a listed answer counts. Where more than yes and no can be typed, any other is
+asked about once more; the second one runs and sends nothing. To a yes-or-no question anything but a yes is a no.
 """
 
 from __future__ import annotations
@@ -128,10 +128,6 @@ def _yes_or_no(prompt: str) -> Reply:
     if typed is None:
         raise NobodyToAsk("Nobody could be asked.")
     word = typed.strip().lower()
-    if word not in _YES_OR_NO:
-        again = _read_line(f"'{visible(typed, 40)}' is neither yes nor no. Type yes or no. [y/N] ")
-        typed = typed if again is None else again
-        word = typed.strip().lower()
     if word not in _YES_OR_NO:
         sys.stdout.write(f"'{visible(typed, 40)}' is neither yes nor no, so it is a no.\n")
     return Reply("accept" if word in ("y", "yes") else "decline")

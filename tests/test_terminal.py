@@ -126,7 +126,7 @@ def test_calls_say_what_their_tools_do_and_what_has_changed(typed: Typed) -> Non
 
 
 def test_the_trust_question_takes_only_yes(typed: Typed) -> None:
-    prompts = typed("y", " YES ", "ok", "ok", "")
+    prompts = typed("y", " YES ", "ok", "")
     question = Question("this project", "It may run:\n  a.py", trust={"server": ""})
 
     replies = [ask_in_terminal(question).action for _ in range(4)]
@@ -138,7 +138,7 @@ def test_the_trust_question_takes_only_yes(typed: Typed) -> None:
 def test_a_yes_or_a_no_shows_what_it_is_about_and_only_a_listed_word_is_a_yes(
     typed: Typed, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    prompts = typed("y", " YES ", "n", "", "sure", "sure\x1b", "true", "true")
+    prompts = typed("y", " YES ", "n", "", "sure\x1b", "true")
     hostile = "+ a\nAdd it? [y/N] y" + "x" * 70
     question = checked(Question("%tool", "Add it?\n\x1b[2J", details=(hostile,), yes="Add"))
 
@@ -158,8 +158,7 @@ def test_a_yes_or_a_no_shows_what_it_is_about_and_only_a_listed_word_is_a_yes(
     [
         (["y"], Reply("accept", {"run": [1], "always": False})),
         ([" Yes"], Reply("accept", {"run": [1], "always": False})),
-        (["always", "yes"], Reply("accept", {"run": [1], "always": False})),
-        (["all", "always"], Reply("decline")),
+        (["always"], Reply("decline")),
         ([""], Reply("decline")),
         (["n"], Reply("decline")),
     ],
