@@ -53,8 +53,11 @@ export class BundlesView {
     await this.load();
   }
 
-  /** Load the bundles again. `focused` is the label of the control that gets the focus afterwards. */
-  async load(focused?: string): Promise<void> {
+  /**
+   * Load the bundles again. `focused` is the label of the control that gets the focus afterwards. With `onlyNew` the
+   * list is drawn only if something in it has changed: a switch that is being pressed stays where it is.
+   */
+  async load(focused?: string, onlyNew = false): Promise<void> {
     const turn = (this._turn += 1);
     this._focused = focused ?? this._focused;
     const { project } = this.rest;
@@ -68,9 +71,16 @@ export class BundlesView {
       bundles.sort((a, b) => a.slug.localeCompare(b.slug));
       const open = bundles.filter(bundle => this._opened.has(bundle.slug));
       const tools = new Map(await Promise.all(open.map(async bundle => [bundle.slug, await this.rest.tools(bundle.bundleID)] as const)));
+      const facts = JSON.stringify([bundles, [...tools]]);
+      const isKnown = onlyNew && facts === this._facts && JSON.stringify(await environments) === this._environments;
       if (turn !== this._turn) {
         return; // what a later load finds is newer, though it may come first
       }
+      if (isKnown) {
+        this._focused = null;
+        return;
+      }
+      this._facts = facts;
       const [own, builtIn] = [false, true].map(isBuiltIn => bundles.filter(bundle => bundle.isBuiltIn === isBuiltIn).map(bundle => this._bundle(bundle, tools.get(bundle.slug) ?? null)));
       rows = own;
       fill(this._list, own.length ? own : h('p.otx-muted.onetool-Bundles-none', null, 'No bundles yet: write an HTTP tool, or import tools.'), h('h3', null, 'Built-in packs'), builtIn);
@@ -79,7 +89,11 @@ export class BundlesView {
       }
       this._focused = null;
     });
-    for (const [slug, own] of Object.entries(await environments)) {
+    const known = await environments;
+    if (turn === this._turn) {
+      this._environments = JSON.stringify(known);
+    }
+    for (const [slug, own] of Object.entries(known)) {
       rows.find(row => row.dataset.slug === slug)?.querySelector('.otx-expand')!.after(this._environmentSelect(slug, own));
     }
     if (focused !== undefined && document.activeElement === this._newButton) {
@@ -91,7 +105,7 @@ export class BundlesView {
   async refresh(): Promise<void> {
     if (this._notice.hidden) {
       const focused = this._list.contains(document.activeElement) ? document.activeElement?.getAttribute('aria-label') : null;
-      await this.load(focused ?? undefined);
+      await this.load(focused ?? undefined, true);
     }
   }
 
@@ -273,6 +287,8 @@ export class BundlesView {
   private readonly _list: HTMLElement;
   private readonly _newButton: HTMLElement;
   private _turn = 0;
+  private _facts = '';
+  private _environments = '';
   /** The label of the control that gets the focus with the next drawing. */
   private _focused: string | null = null;
   /** What the last *Run all* of each bundle found. */

@@ -44,6 +44,14 @@ def test_the_same_put_from_16_processes_is_made_once(tmp_path: Path, each: int, 
     assert (found["stored"], found["distinct"], found["problems"]) == (each, each, [])
 
 
+@pytest.mark.spec("002/Non-functional/Uniqueness holds across processes by file locks")
+def test_the_same_put_from_two_processes_is_made_once(tmp_path: Path) -> None:
+    found = run("race", home=str(tmp_path / ".onetool"), processes=2, each=3)
+
+    assert found["made"] == [1, 1, 1]
+    assert (found["refused"], found["stored"], found["problems"]) == (3, 3, [])
+
+
 @pytest.mark.slow
 def test_the_careless_control_makes_some_twice(tmp_path: Path) -> None:
     tries = (run("careless", home=str(tmp_path / f"careless-{n}"), processes=16, each=50)["made"] for n in range(20))

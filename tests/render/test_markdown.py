@@ -114,7 +114,7 @@ def rendered() -> dict[str, str]:
     """
     done = subprocess.run(
         ["node", "--input-type=module", "-e", program],
-        cwd=ROOT / "labextension",
+        cwd=ROOT / "tests" / "node",
         input=json.dumps([safe(text) for text in [*HOSTILE, *HARMLESS]]),
         capture_output=True,
         text=True,

@@ -88,7 +88,7 @@ def test_rule_5_a_notebook_asks_with_all_numbers_or_none(loaded: Kernel) -> None
     assert (_reminded(loaded), loaded.evaluate("a.value")) == (["1"], "'done'")
     running = loaded.start_execute(f"%%tool program\n{PROGRAM}", allow_stdin=True)
     loaded.answer_input("always")
-    assert "was not understood" in loaded.answer_input("yes")
+    assert "'always' is not one of the answers. Run? all, none: " in loaded.answer_input("yes")
     assert "not understood" in running.wait(allow_errors=True).text
     assert _reminded(loaded) == ["1"]
 
