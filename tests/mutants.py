@@ -134,12 +134,10 @@ def _other_constant(node: ast.Constant) -> Iterator[ast.expr]:
 
 
 def tests_of(path: Path) -> list[str]:
-    """The test files that have the name of a module."""
-    folder = ROOT / "tests" / path.relative_to(PACKAGE).parent
+    """The test files that have the name of a module; test_init.py is that of `__init__.py`."""
+    folder, stem = ROOT / "tests" / path.relative_to(PACKAGE).parent, path.stem.strip("_")
     return [
-        str(file)
-        for file in (folder / f"test_{path.stem}.py", *sorted(folder.glob(f"test_{path.stem}_*.py")))
-        if file.exists()
+        str(file) for file in (folder / f"test_{stem}.py", *sorted(folder.glob(f"test_{stem}_*.py"))) if file.exists()
     ]
 
 

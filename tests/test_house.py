@@ -21,6 +21,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import onetool_ipy
+from tests import mutants
 from tests.code_map import source
 from tests.harness.surroundings import OUTSIDE, ROOT
 
@@ -41,6 +42,73 @@ MACHINE = (
     "/" + "opt/pypi",
     "/" + "opt/wheels",
 )
+
+
+# Each module that keeps something or compares something, and the tests that attack it: generated values against a naive
+# twin, threads that meet, or kills. A new module of this kind is added here, with such a test.
+ATTACKED = {
+    "base/files": "base/test_files.py faults/test_files_sweep.py",
+    "base/foreign_json": "base/test_foreign_json.py",
+    "base/masking": "base/test_masking.py",
+    "base/printable": "base/test_printable.py",
+    "base/tables": "base/test_tables.py",
+    "base/values": "base/test_values.py",
+    "bundles/environments": "bundles/test_environments.py",
+    "bundles/http/address": "bundles/http/test_address.py",
+    "config/edit": "config/test_edit.py",
+    "config/lock": "config/test_lock.py faults/test_kept_files.py",
+    "config/trust": "config/test_trust.py",
+    "core/difference": "core/test_difference.py",
+    "core/lineage": "core/test_lineage.py",
+    "core/registry": "core/test_registry.py",
+    "core/result": "core/test_result.py",
+    "faces/client_files": "faces/test_client_files.py faults/test_kept_files.py",
+    "faces/mcp/mock": "faces/mcp/test_mock.py",
+    "faces/sealing": "faces/test_sealing.py faults/test_kept_files.py",
+    "llm/ask/session": "llm/ask/test_session_file.py",
+    "llm/programs/journal": "llm/programs/test_journal.py",
+    "llm/programs/plan": "llm/programs/test_chosen.py",
+    "llm/programs/run": "llm/programs/test_chosen.py",
+    "net/hosts": "net/test_hosts.py",
+    "net/response": "net/test_response_body.py",
+    "schema/check": "schema/test_check.py",
+    "schema/sample": "schema/test_sample.py",
+    "sources/adopted": "sources/test_adopted.py",
+    "sources/pack_code": "sources/test_pack_code.py",
+    "sources/pack_saving": "sources/test_pack_saving.py",
+    "stores/calls/journal": "stores/calls/test_journal.py faults/test_calls.py",
+    "stores/calls/log": "faults/test_calls.py",
+    "stores/cassettes": "stores/test_cassettes.py",
+    "stores/encoding": "stores/test_encoding.py",
+    "stores/map_progress": "stores/test_map_progress.py",
+    "stores/replays": "stores/test_replays.py",
+    "stores/result_search": "stores/test_result_search.py",
+    "stores/results": "faults/test_results_kill.py",
+}
+_ATTACK = re.compile(r"@given\(|Barrier\(|Thread\(|ThreadPoolExecutor\(|SIGKILL|\.kill\(")
+
+
+@pytest.mark.parametrize("module", ATTACKED)
+def test_what_keeps_or_compares_is_attacked(module: str) -> None:
+    assert (ROOT / "onetool_ipy" / f"{module}.py").exists(), "it moved: say where its attack is now"
+    files = [ROOT / "tests" / name for name in ATTACKED[module].split()]
+
+    assert [file.name for file in files if not _ATTACK.search(file.read_text(encoding="utf-8"))] == []
+
+
+# Definitions and names for others to import, tested by those who use them. The list may only become shorter.
+WITHOUT_A_TEST_OF_ITS_NAME = {
+    "__init__.py", "base/records.py", "config/settings.py", "core/shown.py", "faces/widgets/__init__.py", "host.py",
+    "llm/__init__.py", "llm/messages.py", "mcp/definition.py", "packs/ot/errors.py", "packs/ot/pack.py",
+    "render/question.py", "sdk/__init__.py", "sources/functions.py",
+}  # fmt: skip
+
+
+def test_each_module_has_a_test_of_its_name() -> None:
+    """So that its tests are found, and `make mutants` finds them."""
+    bare = mutants.without_tests(sorted(mutants.PACKAGE.rglob("*.py")))
+
+    assert {path.relative_to(mutants.PACKAGE).as_posix() for path in bare} == WITHOUT_A_TEST_OF_ITS_NAME
 
 
 @pytest.mark.slow

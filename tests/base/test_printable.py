@@ -7,6 +7,8 @@ import sys
 import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy.base.printable import json_printable, printable, printable_line, revealed, visible
 
@@ -85,3 +87,12 @@ def test_two_texts_that_look_the_same_are_shown_differently() -> None:
         assert visible(f"npx{char} server") == f"npx{visible(char)} server" != plain
         assert revealed(f"npx{char} server\nb") == f"npx{visible(char)} server\nb"
     assert revealed("a\r\nb\rc") == "a\nb\\x0dc"
+
+
+@given(st.text())
+def test_whatever_was_written_can_be_seen(text: str) -> None:
+    """The naive twin: of each character its category. Only a plain blank, and a newline in a long text, has no ink."""
+    unseen = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"}
+
+    assert not [one for one in visible(text) if one != " " and unicodedata.category(one) in unseen]
+    assert not [one for one in revealed(text) if one not in " \n\t" and unicodedata.category(one) in unseen - {"Zs"}]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy import UsageProblem
 from onetool_ipy.config.edit import add_server, allow_host, remove_server, save_secret
@@ -194,3 +196,38 @@ def test_a_server_is_not_added_to_what_holds_none(tmp_path: Path, text: str) -> 
         add_server(paths, "clock", SERVER)
 
     assert (tmp_path / ".onetool" / "onetool.yaml").read_text(encoding="utf-8") == text
+
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
+LINES = st.sampled_from(
+    [
+        "version: 1",
+        "# words",
+        "",
+        "fs: {roots: ['.']}",
+        "http:\n  timeout_s: 5  # long",
+        "aliases:\n    now: time.now",
+        "#",
+    ]
+)
+
+
+@given(lines=st.lists(LINES, unique=True), names=st.lists(NAMES, unique=True, min_size=1, max_size=4))
+def test_servers_that_are_added_are_there_and_every_line_of_the_person_stays(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], names: list[str]
+) -> None:
+    """The naive twin: what YAML reads before, with one key more."""
+    text = "".join(f"{line}\n" for line in ["version: 1", *lines])
+    paths = _paths(tmp_path_factory.mktemp("edit"), text)
+    entries = {name: {"command": "run", "args": [name, "#x", ": y"]} for name in names}
+
+    for name, entry in entries.items():
+        file = add_server(paths, name, entry)
+
+    edited = file.read_text(encoding="utf-8")
+    assert yaml.safe_load(edited) == {**(yaml.safe_load(text) or {}), "servers": entries}
+    rest = iter(edited.splitlines())
+    assert all(line in rest for line in text.splitlines()), "each line, in its order"
+    for name in names:
+        remove_server(paths, name)
+    assert not (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("servers")

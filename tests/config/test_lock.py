@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy.config.lock import VERSION, LockProblem, drifts, lock_of, read_lock, write_lock
 from onetool_ipy.core.tool import ServerFacts, ToolSpec
@@ -100,3 +102,30 @@ def test_odd_entries_drift_and_do_not_fail() -> None:
         ("pack", "new"),
         ("tool", "changed"),
     ]
+
+
+TOOLS = st.dictionaries(
+    st.from_regex(r"[ab]\.[xyz]", fullmatch=True), st.tuples(st.text(min_size=1, max_size=9), st.sampled_from("pqr"))
+)
+
+
+@given(before=TOOLS, after=TOOLS)
+def test_drift_is_what_differs_and_nothing_else(
+    tmp_path_factory: pytest.TempPathFactory, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    """The naive twin: the names whose description or parameter is another one, or that are on one side alone."""
+
+    def made(tools: dict[str, tuple[str, str]]) -> Any:
+        specs = [
+            tool(name, description=text, parameters={"type": "object", "properties": {key: {}}})
+            for name, (text, key) in tools.items()
+        ]
+        return lock_of(specs, {}, str)
+
+    path = tmp_path_factory.mktemp("lock") / "onetool.lock"
+    write_lock(path, made(before))
+
+    locked = read_lock(path)
+    assert locked == made(before), "what is read is what was written"
+    differ = {name for name in {*before, *after} if before.get(name) != after.get(name)}
+    assert {drift.name for drift in drifts(locked, made(after)) if "." in drift.name} == differ

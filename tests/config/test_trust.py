@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -338,3 +340,21 @@ class TestPins:
         data = {"servers": {"a": {"command": "x", "args": [1.5, True, None], "env": {"d": {"deep": (1, 2)}}}}}
         reach = reach_of(data, project.folder)
         assert json.loads(json.dumps(reach)) == reach
+
+
+def test_what_many_threads_trust_at_once_is_all_kept(tmp_path: Path) -> None:
+    folders = [tmp_path / f"project-{number}" for number in range(16)]
+    start = threading.Barrier(len(folders))
+
+    def trust(folder: Path) -> None:
+        start.wait()
+        TrustList(tmp_path / "trust").add(folder, {"servers": {"name": {"command": folder.name}}})
+
+    with ThreadPoolExecutor(len(folders)) as threads:
+        list(threads.map(trust, folders))
+
+    known = TrustList(tmp_path / "trust")
+    assert sorted(known.folders()) == sorted(folders)
+    assert [known.get(folder) for folder in folders] == [
+        {"servers": {"name": {"command": one.name}}} for one in folders
+    ]

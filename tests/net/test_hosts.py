@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onetool_ipy.base.errors import CallFailure, ExecutionFailed, HostNotAllowed, InvalidConfig
-from onetool_ipy.net.hosts import Hosts, UrlOrigin, origin_of
+from onetool_ipy.net.hosts import Hosts, UrlOrigin, is_public, origin_of
 
 
 @pytest.mark.parametrize(
@@ -105,3 +109,13 @@ def test_a_place_is_written_with_its_port_where_that_is_not_the_usual_one() -> N
     ]
 
     assert shown == ["a.com", "a.com:443", "[::1]:8443"]
+
+
+@given(st.ip_addresses())
+def test_no_address_of_a_private_network_is_public(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> None:
+    """Against the tables of the standard library, also where an IPv4 address is written inside an IPv6 one."""
+    if not address.is_global or address.is_multicast:
+        assert not is_public(str(address))
+    if address.version == 4 and not is_public(str(address)):
+        assert not is_public(f"::ffff:{address}")
+        assert not is_public(str(ipaddress.IPv6Address((0x2002 << 112) | int(address) << 80)))

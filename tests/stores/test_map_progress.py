@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -115,3 +117,22 @@ def is_open(path: Path) -> bool:
     """Whether this process has the file open."""
     folder = Path("/proc/self/fd")
     return str(path) in [os.readlink(folder / name) for name in os.listdir(folder) if os.path.lexists(folder / name)]
+
+
+def test_rows_that_threads_store_at_once_are_all_found(tmp_path: Path) -> None:
+    """Of eight threads, each with a store of its own, as kernels are; half of the rows are longer than a block."""
+    keys = keys_of(80)
+    start = threading.Barrier(8)
+    MapProgress(tmp_path / "rows.jsonl").begin()
+
+    def store(own: list[str]) -> None:
+        rows = MapProgress(tmp_path / "rows.jsonl")
+        start.wait()
+        assert all(rows.add(key, key * 2000, 1.0) for key in own)
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(store, [keys[number::8] for number in range(8)]))
+
+    known = MapProgress(tmp_path / "rows.jsonl")
+    known.refresh()
+    assert list(known.values(keys)) == [FinishedRow(key * 2000, 1.0) for key in keys]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -124,3 +126,20 @@ def test_a_session_is_listed_by_its_name(make_box: MakeBox, name: str) -> None:
     make_box().ask("1", model=ScriptedModel(["a"]), session=name)
 
     assert make_box().ask.session_names() == [name]
+
+
+def test_rule_18_exchanges_of_many_threads_are_all_kept(make_box: MakeBox) -> None:
+    boxes = [make_box() for _ in range(6)]
+    start = threading.Barrier(len(boxes))
+
+    def ask(number: int) -> None:
+        start.wait()
+        for turn in range(3):
+            boxes[number].ask(f"{number}/{turn}", model=ScriptedModel([f"answer {number}/{turn}"]), session="s")
+
+    with ThreadPoolExecutor(len(boxes)) as threads:
+        list(threads.map(ask, range(len(boxes))))
+
+    texts = [getattr(message, "text", "") for message in make_box().ask.session("s").messages]
+    exchanges = set(zip(texts[::2], texts[1::2], strict=True))
+    assert exchanges == {(f"{n}/{turn}", f"answer {n}/{turn}") for n in range(len(boxes)) for turn in range(3)}
