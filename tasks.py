@@ -442,6 +442,7 @@ def test(words: list[str]) -> int:
     if words:
         return _pytest(words)
     need(["browser", "strace"])
+    os.environ.setdefault("ONETOOL_TEST_EXAMPLES", "25")
     return _run_parts("make test", "not browser and not slow", "screen", [])
 
 
@@ -471,7 +472,9 @@ def _run_parts(title: str, others: str, browser: str, options: list[str]) -> int
         env = {**_clean(), "ONETOOL_TEST_STACKS": str(work / "stacks"), "PYTHONHASHSEED": "0"}
         pytest = [_python(MAIN), "-m", "pytest"]
         # The first collection writes the bytecode of the tests, which each worker would else make for itself.
-        _quiet([*pytest, "--collect-only", "-qq", "-o", f"cache_dir={work / 'cache'}"], env)
+        if not (ROOT / "tests" / "__pycache__").exists():
+            with _step("the bytecode of the tests"):
+                _quiet([*pytest, "--collect-only", "-qq", "-o", f"cache_dir={work / 'cache'}"], env)
 
         def part(name: str, which: str, *more: str) -> list[str | Path]:
             files = [f"--junitxml={work / name}.xml", "-o", f"cache_dir={work / name}.cache"]

@@ -48,8 +48,15 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     # A shrinking example may outlive the limit of its test, and would be lost with the worker.
     phases = [phase for phase in Phase if phase is not Phase.shrink]
-    settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow], phases=phases)
-    settings.load_profile("shared")  # what is slow is the machine; before any test is read
+    examples = int(os.environ.get("ONETOOL_TEST_EXAMPLES", "100"))  # fewer in `make test`
+    settings.register_profile(
+        "shared",
+        deadline=None,  # what is slow is the machine
+        suppress_health_check=[HealthCheck.too_slow],
+        phases=phases,
+        max_examples=examples,
+    )
+    settings.load_profile("shared")  # before any test is read
     stacks = os.environ.get("ONETOOL_TEST_STACKS")  # of tasks.py, which shows them at its end
     config.stash[_STACKS] = os.open(stacks, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if stacks else os.dup(2)
     if hasattr(faulthandler, "register"):
