@@ -199,7 +199,7 @@ def _install_python(name: str) -> None:
         if uv is None or not _by_uv(uv, environment):
             _by_pip(environment)
     if environment.is_compiled:
-        with _step("the bytecode, so that the first start is quick"):
+        with _step("it, so that the first start is quick", "Compile"):
             _compile(environment)
     try:
         stamp.write_text(facts, encoding="utf-8")
@@ -473,7 +473,7 @@ def _run_parts(title: str, others: str, browser: str, options: list[str]) -> int
         pytest = [_python(MAIN), "-m", "pytest"]
         # The first collection writes the bytecode of the tests, which each worker would else make for itself.
         if not (ROOT / "tests" / "__pycache__").exists():
-            with _step("the bytecode of the tests"):
+            with _step("the tests", "Compile"):
                 _quiet([*pytest, "--collect-only", "-qq", "-o", f"cache_dir={work / 'cache'}"], env)
 
         def part(name: str, which: str, *more: str) -> list[str | Path]:
@@ -630,12 +630,12 @@ def _reason(outcome: subprocess.CompletedProcess[str]) -> str:
 
 
 @contextlib.contextmanager
-def _step(what: str) -> Iterator[None]:
+def _step(what: str, verb: str = "Install") -> Iterator[None]:
     """Say what is being done, and how long it took."""
-    began = time.monotonic()
-    _say(f"Installing {what} ...")
+    began, stem = time.monotonic(), verb.removesuffix("e")
+    _say(f"{stem}ing {what} ...")
     yield
-    _say(f"Installed {what} in {time.monotonic() - began:.0f} s.")
+    _say(f"{stem}ed {what} in {time.monotonic() - began:.0f} s.")
 
 
 _PRINTING = threading.Lock()
