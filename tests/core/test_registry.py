@@ -391,3 +391,11 @@ def test_what_is_registered_is_a_copy(project: Project) -> None:
     assert box.call("weather", {"city": "Rome"}).data == {"sky": ["blue"]}
     assert box.call("own.count", {"n": 1}).data == {"n": 1}
     assert box.registry.require("own.count").parameters["properties"] == {"n": {"type": "integer"}}
+
+
+def test_a_tool_without_a_pack_is_found_by_its_bare_name_unless_another_has_that_name() -> None:
+    registry = Registry([Listed(tool("config.now"), tool("config.deep.er"))])
+
+    assert [registry.find(name) is not None for name in ("now", "config.now", "config.deep.er", "deep.er")] == [
+        True, True, True, False,
+    ]  # fmt: skip

@@ -9,7 +9,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from onetool_ipy.mcp.callback import CallbackAnswer, Mailbox, is_loopback, listening_port, read_answer
+from onetool_ipy.base.errors import UsageProblem
+from onetool_ipy.mcp.callback import (
+    CallbackAnswer,
+    Mailbox,
+    is_loopback,
+    listening_port,
+    read_answer,
+    read_pasted_answer,
+)
 
 MARKUP = "<script>alert(1)</script>"
 
@@ -110,3 +118,38 @@ def test_what_is_on_this_machine(url: str, expected: bool) -> None:
 
 def test_an_answer_shows_no_code() -> None:
     assert "secret" not in repr(CallbackAnswer("secret-code", "secret-state"))
+
+
+BACK = "http://127.0.0.1:4040/onetool/callback"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("abc", "abc"),
+        (" abc\n", "abc"),
+        (f"{BACK}?code=abc&state=mine", "abc"),
+        ("code=abc&state=mine", "abc"),
+        ("?code=abc&state=mine", "abc"),
+    ],
+)
+def test_a_pasted_address_or_its_code_alone_is_the_answer(text: str, code: str) -> None:
+    answer = read_pasted_answer(text, BACK, "mine")
+
+    assert (answer.code, answer.state) == (code, "mine")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "This is not the answer of a sign-in."),
+        (BACK, "This is not the answer of a sign-in."),
+        ("http://127.0.0.1:4040/other?code=abc&state=mine", "This is not the answer of a sign-in."),
+        ("code=abc", "This is not the answer of a sign-in."),
+        (f"{BACK}?code=abc&state=theirs", "This address belongs to another sign-in."),
+        ("code=abc&state=theirs", "This address belongs to another sign-in."),
+    ],
+)
+def test_what_else_is_pasted_is_refused_in_words(text: str, message: str) -> None:
+    with pytest.raises(UsageProblem, match=message):
+        read_pasted_answer(text, BACK, "mine")

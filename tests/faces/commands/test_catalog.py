@@ -102,3 +102,12 @@ def test_overview_and_commands_tell_what_can_be_typed(loaded: Kernel) -> None:
     assert "%tool history" in loaded.execute("%tool history --help").result_text
     assert "nb (local, 1 tool)" in loaded.execute("%tool nb").result_text
     assert loaded.execute("%tool browse nb").error is None
+
+
+def test_reload_reads_what_was_changed_on_disk(loaded: Kernel) -> None:
+    file = loaded.cwd / ".onetool" / "onetool.yaml"
+    file.parent.mkdir()
+    file.write_text("version: 1\naliases: {clock: time.now}\n", encoding="utf-8")
+
+    assert loaded.execute("%tool reload").result_text == "OK: Configuration reloaded"
+    assert "timestamp" in loaded.execute("$clock").result_text
