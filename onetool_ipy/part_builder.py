@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from onetool_ipy.base.errors import Unavailable
 from onetool_ipy.base.records import collector_paused, once
-from onetool_ipy.base.values import Json
 from onetool_ipy.bundles.source import BundleContext, BundleTools, RunnerDependencies, Switched, http_hosts
-from onetool_ipy.config.load import Config
+from onetool_ipy.config.load import Config, needs_approval
 from onetool_ipy.config.paths import FOLDER, STATE_VERSION, state_bases
 from onetool_ipy.config.trust import real_path
 from onetool_ipy.core.executor import Executor, span
@@ -126,11 +125,6 @@ class PartBuilder:
         """What runs resolved calls."""
         config, box = self._config, self._box
 
-        def is_write(spec: ToolSpec, args: Json) -> bool:
-            from onetool_ipy.llm.ask.approval import needs_approval  # late: few calls are from outside
-
-            return needs_approval(spec, args, config)
-
         return Executor(
             owner=box,
             steps=[
@@ -143,7 +137,7 @@ class PartBuilder:
             tool_loop=box.tool_loop,
             workers=box.workers,
             mask=config.secrets.mask,
-            is_write=is_write,
+            is_write=lambda spec, args: needs_approval(spec, args, config),
         )
 
     def stores(self) -> Stores:

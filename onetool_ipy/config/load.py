@@ -42,7 +42,8 @@ from onetool_ipy.config.paths import (
 from onetool_ipy.config.settings import Settings
 from onetool_ipy.config.trust import NO_PINS, Pins, Trust, reach_of, trust_of
 from onetool_ipy.config.yaml_text import Document, NotYaml, YamlFault, parse
-from onetool_ipy.core.tool import Problem
+from onetool_ipy.core import names
+from onetool_ipy.core.tool import Problem, ToolSpec
 
 _LARGE_BYTES = 32 * 1024
 """What is smaller is parsed in less time than the parser takes to be imported."""
@@ -360,3 +361,13 @@ def _mode_problem(status: os.stat_result, shown: str) -> Problem | None:
     if mode == 0o600 or os.name != "posix":
         return None
     return Problem(shown, f"{_MODE} {mode:04o}; it must be 0600, for you alone.", f"Run: chmod 600 {shown}")
+
+
+def needs_approval(spec: ToolSpec, args: object, config: Config) -> bool:
+    """Whether a call may change something, as far as its tool's annotations can be trusted."""
+    if not spec.read_only or (isinstance(args, dict) and args.get(names.WRITING.get(spec.name, ""))):
+        return True
+    if not spec.server:
+        return False
+    server = config.settings.servers.get(spec.server)
+    return server is None or server.data.get("trusted") is not True

@@ -33,6 +33,7 @@ def _is_plain(value: Any) -> bool:
 @given(value=VALUES, mark=st.sampled_from(["", "\ufeff"]), as_bytes=st.booleans())
 def test_a_value_comes_back_as_it_was_or_is_refused(value: Any, mark: str, as_bytes: bool) -> None:
     text = mark + json.dumps(value)
+    value = json.loads(json.dumps(value))  # two halves that stand side by side are one character
     if not _is_plain(value):
         with pytest.raises(NotJson):
             parse_json(text)

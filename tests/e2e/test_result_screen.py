@@ -395,7 +395,7 @@ def test_a_failure_is_shown_with_its_reason(screens: Screens) -> None:
 
 @pytest.mark.screen
 def test_the_usage_view_counts_by_period_and_tool(screens: Screens) -> None:
-    usage = screens.open("%tool fs.read_file path=nowhere.txt --soft\nnb.table()\not.usage('day')")
+    usage = screens.open("bad = %tool fs.read_file path=nowhere.txt --soft\nrows = nb.table()\not.usage('day')")
     expect(usage.get_by_role("img", name="Calls")).to_be_visible()
     table = usage.get_by_role("group", name="Per tool").get_by_role("table")
     expect(table).to_contain_text("nb.table")

@@ -128,7 +128,12 @@ LOOKS = (
         "live_pack.go",
         "@tool\ndef mine(x: int = 1):\n    'Mine.'",
     ),
-    *("%tool server logs srv", "%tool server stop srv", "%tool server remove srv", "%tool server import missing.json"),
+    *(
+        "%tool server logs srv",
+        "%tool server stop srv",
+        "%tool server remove nosuch",
+        "%tool server import missing.json",
+    ),
 )
 """What only looks, or is about nothing of the project. Each may fail; none may do anything."""
 

@@ -51,7 +51,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def test_calls_over_http(opened: Open, everything: str) -> None:
     box = opened({"web": {"type": "http", "url": everything}})
 
-    assert len(box.registry.packs()["web"]) == 16
+    assert len(box.registry.packs()["web"]) == 15
     assert box.call("web.get-sum", {"a": 1, "b": 2}).data == "The sum of 1 and 2 is 3."
     assert isinstance(box.pack("web").get_tiny_image()[1], Image)
     assert set(box.call("web.get-structured-content", {"location": "Chicago"}).unwrap()) >= {"temperature"}

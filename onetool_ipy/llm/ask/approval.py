@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple
 from onetool_ipy.base import files
 from onetool_ipy.base.errors import OneToolError
 from onetool_ipy.base.values import Json
-from onetool_ipy.config.load import Config
 from onetool_ipy.core import names
 from onetool_ipy.core.drift import changes, facts
 from onetool_ipy.core.question import ProposedCall, Question
@@ -39,16 +38,6 @@ class PendingCall(NamedTuple):
     changed: bool = False
     fingerprint: str = ""
     changes: tuple[str, ...] = ()
-
-
-def needs_approval(spec: ToolSpec, args: object, config: Config) -> bool:
-    """Whether a call may change something, as far as its tool's annotations can be trusted."""
-    if not spec.read_only or (isinstance(args, dict) and args.get(names.WRITING.get(spec.name, ""))):
-        return True
-    if not spec.server:
-        return False
-    server = config.settings.servers.get(spec.server)
-    return server is None or server.data.get("trusted") is not True
 
 
 class Approvals:

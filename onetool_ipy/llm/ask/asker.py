@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallFailure, InvalidOutput, NotApproved, UsageProblem
 from onetool_ipy.base.values import Json
-from onetool_ipy.config.load import own_settings
+from onetool_ipy.config.load import needs_approval, own_settings
 from onetool_ipy.core import current, names
 from onetool_ipy.core.question import Question, Reply
 from onetool_ipy.core.result import Failure, ToolResult
@@ -24,7 +24,7 @@ from onetool_ipy.core.tool import CallSource
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask import tools
 from onetool_ipy.llm.ask.answer import UNMADE, Answer, AnswerCall, AnswerCalls
-from onetool_ipy.llm.ask.approval import Approvals, needs_approval
+from onetool_ipy.llm.ask.approval import Approvals
 from onetool_ipy.llm.ask.attachments import Attach, Attached, Attachments, named_values
 from onetool_ipy.llm.ask.call_runner import BadJson, CallRunner
 from onetool_ipy.llm.ask.context import AskBudget, AskListener, AskParts, AskToolbox, ModelPrice

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import CallCancelled, CallFailure, InvalidArgs, NotAllowed, NotApproved, OneToolError
 from onetool_ipy.base.printable import visible
+from onetool_ipy.config.load import needs_approval
 from onetool_ipy.core import names
 from onetool_ipy.core.question import NobodyToAsk, Reply
 from onetool_ipy.core.resolve import ResolvedCall
@@ -167,7 +168,7 @@ class CallRunner:
             state = self._approvals.state(spec, plan.fingerprint)
             # A tool that only reads needs no yes. With one it may write through other tools.
             plan.resolved.has_yes = state == "allowed"
-            if state != "allowed" and approval.needs_approval(spec, args, self._box.config):
+            if state != "allowed" and needs_approval(spec, args, self._box.config):
                 words = self._approvals.changes(spec) if state == "changed" else ()
                 waiting[number] = PendingCall(spec, args, state == "changed", plan.fingerprint, words)
         if not waiting:

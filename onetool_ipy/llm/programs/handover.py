@@ -17,13 +17,13 @@ from typing import Any
 from onetool_ipy.base import values
 from onetool_ipy.base.errors import InvalidArgs
 from onetool_ipy.base.search import Index
+from onetool_ipy.config.load import needs_approval
 from onetool_ipy.core import names
 from onetool_ipy.core.registry import entry_of
 from onetool_ipy.core.result import Failure, ToolResult
 from onetool_ipy.core.tool import ToolSpec
 from onetool_ipy.llm.answer_type import AnswerMismatch, AnswerType
 from onetool_ipy.llm.ask.answer import Answer, AnswerCall
-from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.ask.session import Session
 from onetool_ipy.llm.ask.tools import MAX_FIRST, PAGER, ToolSelection

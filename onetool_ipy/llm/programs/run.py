@@ -37,14 +37,13 @@ from onetool_ipy.base.errors import (
 from onetool_ipy.base.files import StoreError
 from onetool_ipy.base.tables import is_dataframe
 from onetool_ipy.base.values import Json
-from onetool_ipy.config.load import Config
+from onetool_ipy.config.load import Config, needs_approval
 from onetool_ipy.core import current, names
 from onetool_ipy.core.question import NobodyToAsk, Question, Reply
 from onetool_ipy.core.resolve import ResolvedCall
 from onetool_ipy.core.result import ToolResult
 from onetool_ipy.core.tool import CallSource, ToolCall, ToolSpec
 from onetool_ipy.llm.ask.answer import UNMADE, Answer, AnswerCall, AnswerCalls, PlannedCalls
-from onetool_ipy.llm.ask.approval import needs_approval
 from onetool_ipy.llm.ask.context import AskToolbox
 from onetool_ipy.llm.programs.journal import KeptProgram, ProgramRecord, ProgramStore, new_id
 from onetool_ipy.llm.programs.plan import (

@@ -138,6 +138,7 @@ def test_programs_of_many_threads_do_not_share_a_yes(shop: Shop) -> None:
         thread.join()
     for number, answer in answers.items():
         chosen = [n for n in range(6) if (number >> n) & 1 or n == 5]
+        assert answer.ok, answer.note
         assert [n for program, n in made if program == number] == chosen
         assert [at for at, row in enumerate(answer.plan) if row["state"] == "made"] == chosen
         assert answer.ok
