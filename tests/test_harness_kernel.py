@@ -49,6 +49,7 @@ def test_each_test_gets_an_empty_namespace_and_its_own_folders(kernel: Kernel, t
     assert kernel.evaluate("os.environ['ONETOOL_STATE']") == repr(str(tmp_path / "second-state"))
 
 
+@pytest.mark.slow
 def test_complete_and_inspect_answer_over_the_protocol(kernel: Kernel) -> None:
     kernel.execute("def tell_me(count: int) -> str:\n    'Says it.'")
 

@@ -100,6 +100,7 @@ def small(tmp_path: Path) -> Small:
     return Small(tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("latest", "folder", "version"), [("", ".venv", "1.0"), ("1", ".venv-latest", "2.0")])
 def test_the_pinned_version_is_installed_unless_the_newest_is_wanted(
     small: Small, latest: str, folder: str, version: str
@@ -114,6 +115,7 @@ def test_the_pinned_version_is_installed_unless_the_newest_is_wanted(
     assert small.version_of_thing(folder) == version
 
 
+@pytest.mark.slow
 def test_an_environment_is_made_again_only_when_its_files_change(small: Small) -> None:
     small.lend_uv()
     small.run("install", "test")
@@ -149,6 +151,7 @@ def test_a_package_that_cannot_be_had_is_told_in_a_sentence(small: Small) -> Non
     assert not (small.root / ".venv" / ".test").exists(), "the next run tries again"
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_is_replaced(small: Small) -> None:
     small.lend_uv()
     (small.root / "no-folder").write_text("", encoding="utf-8")

@@ -83,6 +83,7 @@ class Servers(Mapping[str, State]):
         self._servers: dict[str, Server] = {}
         self._added: dict[str, ServerDefinition] = {}
         self._is_prepared = False
+        self._unwaited: list[Server] = []
         self._is_closed = False
         self._set(definitions)
         self._on_change = on_change
@@ -323,15 +324,18 @@ class Servers(Mapping[str, State]):
         if self._background.is_here() or self._is_closed:
             return
         servers = [server for server in self._servers.values() if server.is_stale]
-        if self._is_prepared and wait:
-            # A screen that did not wait has begun to start them.
-            servers += [s for s in self._servers.values() if s.listing is None and s.state == "starting"]
+        if wait:
+            # A screen that did not wait has begun to start these, or is about to.
+            begun = (s for s in self._unwaited if self._servers.get(s.name) is s)
+            servers += [s for s in begun if s.listing is None and not s.has_failed_lately()]
+            self._unwaited = []
         if not self._is_prepared:
             self._is_prepared = True
             servers += [s for s in self._servers.values() if self._is_unknown(s) and not s.has_failed_lately()]
         if servers and wait:
             self._all(servers, lambda server: server.list_again())
         elif servers:
+            self._unwaited = servers
             self._background.submit(lambda: _together(servers, lambda server: server.list_again(), self._wait_s))
 
     def seek(self, tool: object) -> None:

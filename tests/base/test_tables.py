@@ -59,6 +59,7 @@ def test_asking_imports_no_pandas() -> None:
     assert done.stdout == "False\n"
 
 
+@pytest.mark.slow
 def test_rows_with_keys_of_their_own_are_sparse() -> None:
     assert is_sparse({f"k{number}"} for number in range(2_000))
     assert not is_sparse({f"k{number}"} for number in range(900))

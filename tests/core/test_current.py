@@ -47,6 +47,7 @@ def test_inside_a_call_its_own_toolbox_is_current(project: Project, tmp_path: An
     second.close()
 
 
+@pytest.mark.slow
 def test_without_one_the_default_toolbox_is_opened_and_kept() -> None:
     code = (
         "from onetool_ipy.core import current\n"

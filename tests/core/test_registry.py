@@ -75,7 +75,6 @@ class Broken(Listed):
         raise ZeroDivisionError("yet another")
 
 
-@pytest.mark.slow
 @pytest.mark.spec("003/Tool Lookup/Get tool by name", "004/Registry/list and get")
 def test_a_tool_is_found_by_its_name_in_one_dict_access() -> None:
     specs = [tool(f"p{i % 100}.t{i}") for i in range(10_000)]

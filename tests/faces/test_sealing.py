@@ -136,6 +136,7 @@ def test_a_person_is_asked_before_the_code_of_a_notebook_runs(sealed: Path) -> N
     assert text.rstrip().endswith("Nothing was run.")
 
 
+@pytest.mark.slow
 def test_where_nobody_can_be_asked_nothing_runs(sealed: Path) -> None:
     """A script, CI or an agent that runs `open` without a terminal has said nothing; `--yes` says it."""
     command = [sys.executable, "-m", "onetool_ipy", "open", sealed.name]

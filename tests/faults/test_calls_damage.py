@@ -83,7 +83,6 @@ JUNK: list[Any] = [None, b"\x00\xff\x07", 1 << 62]
 MORE_JUNK: list[Any] = ["text", 1.5, b"", -1, 70_000]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("values", [JUNK, pytest.param(MORE_JUNK, marks=pytest.mark.soak)], ids=["junk", "more"])
 @pytest.mark.parametrize(("table", "column"), CELLS)
 def test_a_value_that_we_never_wrote_raises_nothing(tmp_path: Path, table: str, column: str, values: list[Any]) -> None:

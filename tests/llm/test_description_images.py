@@ -113,7 +113,6 @@ def test_rule_13_a_tools_pictures_stand_beside_its_data() -> None:
     assert without_pictures(picture.data, ImageLimits)[1] == (picture,)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("provider", FORMATS)
 def test_rule_13_a_tools_picture_goes_in_its_providers_form(provider: str) -> None:
     call, other = Call("c1", "plot_draw", {}), Call("c2", "time_now", {})

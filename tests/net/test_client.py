@@ -108,7 +108,6 @@ def test_a_charset_that_is_none_of_a_body_counts_as_utf_8(make_client: MakeClien
     assert reply.text == body.decode()
 
 
-@pytest.mark.slow
 @BOTH_SIDES
 @pytest.mark.parametrize("path", ["/hang", "/drip", "/drip-headers"])
 def test_one_deadline_ends_a_server_that_hangs_or_drips(server: Loopback, client: HttpClient, path: str) -> None:

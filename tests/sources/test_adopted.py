@@ -190,6 +190,7 @@ class Runnable(LooksLikeOne):
         return text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -211,6 +212,7 @@ def test_an_unknown_object_of_a_framework_is_refused_in_words(
     assert [spec.name for spec in box.registry.known()] == before
 
 
+@pytest.mark.slow
 def test_a_class_of_a_module_that_is_called_like_a_framework_is_adopted(box: Toolbox) -> None:
     assert box.adopt(type("Desk", (Shop,), {"__module__": "agents"})()) == ["desk.price"]
 

@@ -239,7 +239,6 @@ def test_secrets_are_masked_in_arguments_and_results(bench: Open) -> None:
     assert made.ask({"key": SECRET}, mode="replay").data == {"token": "***", "list": ["x ***"]}
 
 
-@pytest.mark.slow
 def test_a_secret_in_a_table_is_masked_or_the_table_is_not_recorded(bench: Open) -> None:
     """As JSON it can be masked; in Parquet, which a float with all its digits needs, it cannot."""
     made = bench()

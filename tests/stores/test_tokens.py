@@ -144,7 +144,6 @@ def test_servers_and_clients_have_their_own_grants(store: TokenStore) -> None:
     assert len(paths) == 4
 
 
-@pytest.mark.slow
 def test_a_reload_masks_what_is_known(store: TokenStore) -> None:
     store.write(store.path("https://a.example/mcp", ""), GRANT)
     later: list[str] = []

@@ -45,6 +45,7 @@ def test_what_is_no_document_is_said_in_words(source: bytes | str, message: str)
     assert "single value at its top" not in caught.value.message
 
 
+@pytest.mark.slow
 @given(document=st.dictionaries(st.from_regex(r"[a-z]{1,6}", fullmatch=True), PLAIN, min_size=1))
 def test_json_and_yaml_of_a_document_are_the_same(document: dict[str, Any]) -> None:
     texts = (json.dumps(document), json.dumps(document, indent=1), yaml.safe_dump(document))

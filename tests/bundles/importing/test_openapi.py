@@ -626,6 +626,7 @@ def test_a_server_that_could_be_read_in_two_ways_makes_no_tool(url: str) -> None
         import_document(document(paths={"/x": {"get": {}}}, servers=[{"url": url}]))
 
 
+@pytest.mark.slow
 def test_a_document_of_a_million_operations_is_refused_at_once() -> None:
     paths = {f"/{number}": {key: {"x": 1} for key in ("get", "put", "post")} for number in range(7_000)}
 
@@ -633,6 +634,7 @@ def test_a_document_of_a_million_operations_is_refused_at_once() -> None:
         import_document(document(paths=paths))
 
 
+@pytest.mark.slow
 def test_thousands_of_equal_names_and_of_references_that_grow_cost_little() -> None:
     many = {f"/{number}": {"get": {"operationId": "same"}} for number in range(5_000)}
     grown = {"L0": {"type": "string"}}

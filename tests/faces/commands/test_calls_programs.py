@@ -50,6 +50,7 @@ def _reminded(kernel: Kernel) -> list[str]:
     return file.read_text(encoding="utf-8").split() if file.exists() else []
 
 
+@pytest.mark.slow
 def test_a_program_gives_an_answer(loaded: Kernel) -> None:
     outcome = loaded.execute("%%tool program -o a\nimport crm\nprint('hello')\ncrm.customers(region='eu')")
     assert outcome.result is None

@@ -25,7 +25,6 @@ def loaded(kernel: Kernel) -> Kernel:
     return kernel
 
 
-@pytest.mark.slow
 def test_an_expression_of_the_notebook_is_adopted(loaded: Kernel) -> None:
     text = loaded.execute('%tool adopt Shop("the corner") --read-only price').text
     assert "Adopted: shop.price, shop.buy" in text

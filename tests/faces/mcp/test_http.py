@@ -174,7 +174,6 @@ time.sleep(600)
 """
 
 
-@pytest.mark.slow
 def test_server_of_a_client_that_is_killed_ends(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONETOOL_TRUST", str(project))
     said = project / "stderr.txt"

@@ -897,7 +897,6 @@ def test_limit_of_the_arguments_of_a_call(shop: Shop) -> None:
     assert shop.writes == [7_000_000]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("line", ["crm.put(x=x)", "x"])
 def test_limit_of_a_value_that_is_small_in_the_sandbox_and_endless_outside(shop: Shop, line: str) -> None:
     """A list that holds the same list twice, forty times over: whoever went through it never came back."""
