@@ -201,7 +201,6 @@ def test_a_server_is_not_added_to_what_holds_none(tmp_path: Path, text: str) -> 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 LINES = st.sampled_from(
     [
-        "version: 1",
         "# words",
         "",
         "fs: {roots: ['.']}",

@@ -395,13 +395,13 @@ def test_a_failure_is_shown_with_its_reason(screens: Screens) -> None:
 
 @pytest.mark.screen
 def test_the_usage_view_counts_by_period_and_tool(screens: Screens) -> None:
-    usage = screens.open("bad = %tool fs.read_file path=nowhere.txt --soft\nrows = nb.table()\not.usage('day')")
+    usage = screens.open("bad = %tool fs.read_file path=nowhere.txt --soft\ncount = nb.size(rows=[1])\not.usage('day')")
     expect(usage.get_by_role("img", name="Calls")).to_be_visible()
     table = usage.get_by_role("group", name="Per tool").get_by_role("table")
-    expect(table).to_contain_text("nb.table")
+    expect(table).to_contain_text("nb.size")
     expect(usage).to_contain_text("fs.read_file")
 
-    usage.get_by_label("Tool", exact=True).select_option("nb.table")
+    usage.get_by_label("Tool", exact=True).select_option("nb.size")
     expect(table.locator("tbody tr")).to_have_count(1)
     usage.get_by_label("Period").select_option("all")
     expect(table.locator("tbody tr")).to_have_count(1)

@@ -70,6 +70,7 @@ def test_every_tool_of_every_server_is_listed(real_box: Toolbox) -> None:
         assert names == set(recorded(server))
 
 
+@pytest.mark.slow
 def test_health_is_true_now(real_box: Toolbox) -> None:
     proxy = real_box.ot.health()["proxy"]
 
@@ -77,6 +78,7 @@ def test_health_is_true_now(real_box: Toolbox) -> None:
     assert (proxy["status"], proxy["server_count"]) == ("degraded", len(COUNTS) + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.spec("001/List Tools/Proxy tool signature from schema")
 def test_signatures_are_python_and_say_what_is_required(real_box: Toolbox) -> None:
     """Required parameters without defaults, optional ones with theirs or '...': ast reads what the schema has."""
@@ -101,6 +103,7 @@ def test_signatures_are_python_and_say_what_is_required(real_box: Toolbox) -> No
     assert signatures["filesystem.read_text_file"].count("'...'") == 2
 
 
+@pytest.mark.slow
 @pytest.mark.spec("001/List Tools/Proxy tool arguments from schema")
 def test_arguments_come_from_the_schema(real_box: Toolbox) -> None:
     (row,) = real_box.ot.tools(pattern="clock.convert_time", info="full")
@@ -109,6 +112,7 @@ def test_arguments_come_from_the_schema(real_box: Toolbox) -> None:
     assert row["args"] == [f"{name}: {' '.join(sub['description'].split())}" for name, sub in described.items()]
 
 
+@pytest.mark.slow
 @pytest.mark.spec("001/Pack Discovery/Proxy pack")
 def test_a_pack_of_a_server_lists_its_tools_and_what_the_server_says(real_box: Toolbox) -> None:
     text = real_box.ot.packs(pattern="everything", info="full")
@@ -143,6 +147,7 @@ def test_why_a_server_did_not_start(real_box: Toolbox) -> None:
 # One call per server
 
 
+@pytest.mark.slow
 def test_time_gives_structured_data(real_box: Toolbox) -> None:
     found = real_box.pack("clock").convert_time(source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo")
 
@@ -150,6 +155,7 @@ def test_time_gives_structured_data(real_box: Toolbox) -> None:
     assert found["time_difference"] == "+9.0h"
 
 
+@pytest.mark.slow
 def test_git_log_of_a_real_repository(real_box: Toolbox, tmp_path: Path) -> None:
     run = ["git", "-C", str(tmp_path), "-c", "user.name=A", "-c", "user.email=a@b"]
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
@@ -170,6 +176,7 @@ def test_fetch_reads_a_page(real_box: Toolbox, page: str) -> None:
     assert "The quick brown fox" in result.text
 
 
+@pytest.mark.slow
 def test_filesystem_reads_a_file_of_the_folder_on_its_command_line(real_box: Toolbox) -> None:
     """`server-filesystem DIR` forgets DIR for a client that declares roots."""
     folder = Path(real_box.config.settings.servers["filesystem"].data["args"][-1])
@@ -179,6 +186,7 @@ def test_filesystem_reads_a_file_of_the_folder_on_its_command_line(real_box: Too
     assert found == {"content": "hello, world\n"}
 
 
+@pytest.mark.slow
 def test_memory_keeps_what_it_is_told(real_box: Toolbox) -> None:
     memory = real_box.pack("memory")
     entity = {"name": "Ada", "entityType": "person", "observations": ["wrote notes"]}
@@ -190,6 +198,7 @@ def test_memory_keeps_what_it_is_told(real_box: Toolbox) -> None:
     assert result.to_df("entities")["name"].tolist() == ["Ada"]
 
 
+@pytest.mark.slow
 def test_sequential_thinking_takes_a_thought(real_box: Toolbox) -> None:
     thinking = real_box.pack("sequential_thinking")  # as Python spells it
 
@@ -198,6 +207,7 @@ def test_sequential_thinking_takes_a_thought(real_box: Toolbox) -> None:
     assert found["thoughtHistoryLength"] == 1
 
 
+@pytest.mark.slow
 def test_everything_has_structured_content(real_box: Toolbox) -> None:
     everything = real_box.pack("everything")
 
@@ -209,6 +219,7 @@ def test_everything_has_structured_content(real_box: Toolbox) -> None:
     assert list(frame.columns) == ["temperature", "conditions", "humidity"]
 
 
+@pytest.mark.slow
 def test_everything_has_images_resources_and_links(real_box: Toolbox) -> None:
     everything = real_box.pack("everything")
 
@@ -224,6 +235,7 @@ def test_everything_has_images_resources_and_links(real_box: Toolbox) -> None:
     assert "plaintext resource" in resources[0].content
 
 
+@pytest.mark.slow
 def test_everything_reports_progress(real_box: Toolbox) -> None:
     heard: list[tuple[float, float | None]] = []
 
@@ -238,6 +250,7 @@ def test_everything_reports_progress(real_box: Toolbox) -> None:
     assert (1.0, 4.0) in heard
 
 
+@pytest.mark.slow
 def test_wrong_arguments_never_leave_the_kernel(real_box: Toolbox) -> None:
     result = real_box.call("everything.get-structured-content", {"location": "Atlantis", "x": 1})
 
@@ -246,6 +259,7 @@ def test_wrong_arguments_never_leave_the_kernel(real_box: Toolbox) -> None:
     assert "Atlantis" in result.error.message
 
 
+@pytest.mark.slow
 def test_what_a_server_says_is_wrong_is_an_execution_error(real_box: Toolbox) -> None:
     result = real_box.call("clock.get_current_time", {"timezone": "Mars/Olympus"})
 

@@ -197,7 +197,7 @@ def test_many_calls_are_one_line(ready: Kernel) -> None:
         ready,
         "began = time.monotonic(); await asyncio.gather(*(nb.astay.aio() for _ in range(200)));"
         "time.monotonic() - began",
-        "nb.astay",
+        "200 calls",
     )
     in_turn = watched(ready, "for _ in range(3): nb.nap(s=2)")
 
