@@ -108,6 +108,7 @@ def test_exactly_the_chosen_writes_are_made_with_what_was_shown(shop: Shop, step
     assert {row["args"]["place"] for row in answer.plan if row["state"] == "skipped"} <= skip
 
 
+@pytest.mark.slow
 def test_programs_of_many_threads_do_not_share_a_yes(shop: Shop) -> None:
     """Eight programs at once, each with another choice: each makes its own writes, and no other one's."""
     lock, made = threading.Lock(), list[tuple[int, int]]()
